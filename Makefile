@@ -1,0 +1,40 @@
+# make demo    install into .venv and score the packaged example by all six metrics
+# make test    format, lint, types and tests: what .ci/run calls
+# make bench   speed and memory beside bert_score, torchmetrics and the bare encoder
+VENV := .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore
+DEMO := twmd_registry/data/demo
+
+.PHONY: demo test bench presets golden clean
+
+# Each stamp says that an environment holds what pyproject.toml and constraints.txt ask for.
+$(VENV)/.demo: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	touch $@
+
+demo: $(VENV)/.demo
+	$(BIN)/twmd score -i $(DEMO)/system_a.jsonl $(DEMO)/system_b.jsonl -m $(METRICS)
+
+test: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

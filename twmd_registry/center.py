@@ -1,0 +1,127 @@
+"""Centering: what is subtracted from token vectors before their norms are taken.
+
+Centering happens after a layer has been chosen and before L2 normalisation (TWMD paper, section 5). ``batch``
+and ``corpus`` are one operation with different groups: the mean of a group of texts is subtracted from each of
+its tokens. A group's mean weighs every token once per occurrence of its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from twmd_registry.carriers import TokenVectors
+from twmd_registry.registry.names import Centering, Vectors
+
+ABSENT = 1e-6
+"""A token keeps nothing when centering takes all but this share of its length: it then has no direction."""
+
+
+class Means(NamedTuple):
+    """The mean vectors of some groups.
+
+    Attributes:
+        vectors: Shape (G, D).
+        group: The group of every item; shape (I,).
+    """
+
+    vectors: Tensor
+    group: Tensor
+
+
+class GroupSums(NamedTuple):
+    """Sums from which group means follow, so that a corpus can be summed up piece by piece.
+
+    Attributes:
+        sums: Shape (G, D), float64.
+        counts: Tokens in each group; shape (G,), float64.
+    """
+
+    sums: Tensor
+    counts: Tensor
+
+    def mean(self) -> Tensor:
+        """The means; shape (G, D), float32; zero for a group without tokens."""
+        return (self.sums / self.counts.clamp(min=1)[:, None]).to(torch.float32)
+
+    def plus(self, other: GroupSums) -> GroupSums:
+        """The sums of both."""
+        return GroupSums(self.sums + other.sums, self.counts + other.counts)
+
+
+def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int) -> GroupSums:
+    """Sum the token vectors of every group.
+
+    Args:
+        tokens: I items.
+        group: The group of every item; shape (I,).
+        weight: How often each item occurs in its group; shape (I,).
+        groups: Number of groups, G.
+    """
+    shape = (len(tokens.lengths), tokens.vectors.shape[1])
+    texts = tokens.vectors.new_zeros(shape).index_add(0, tokens.owners, tokens.vectors).to(torch.float64)  # (I, D)
+    weight = weight.to(torch.float64)
+    sums = texts.new_zeros(groups, shape[1]).index_add(0, group, texts * weight[:, None])  # (G, D)
+    counts = texts.new_zeros(groups).index_add(0, group, tokens.lengths * weight)
+    return GroupSums(sums, counts)
+
+
+def _none(tokens: TokenVectors, means: Means | None) -> Tensor:
+    return tokens.vectors
+
+
+def _dimension(tokens: TokenVectors, means: Means | None) -> Tensor:
+    return tokens.vectors - tokens.vectors.mean(dim=1, keepdim=True)
+
+
+def _sentence(tokens: TokenVectors, means: Means | None) -> Tensor:
+    every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
+    own = sum_groups(tokens, every, torch.ones_like(tokens.lengths), len(every)).mean()  # (I, D)
+    return tokens.vectors - own[tokens.owners]
+
+
+def _group(tokens: TokenVectors, means: Means | None) -> Tensor:
+    if means is None:
+        raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
+    return tokens.vectors - means.vectors[means.group[tokens.owners]]
+
+
+CENTERINGS: dict[Centering, Callable[[TokenVectors, Means | None], Tensor]] = {
+    Centering.NONE: _none,
+    Centering.DIMENSION: _dimension,
+    Centering.SENTENCE: _sentence,
+    Centering.BATCH: _group,
+    Centering.CORPUS: _group,
+    Centering.BACKGROUND: _group,
+}
+
+
+def center(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: Means | None = None) -> TokenVectors:
+    """Center token vectors and scale them to length one.
+
+    A token of which centering leaves nothing has no direction; it is dropped, so an item may end up with no
+    token at all (a one-word text under ``sentence`` centering does).
+
+    Args:
+        tokens: I items.
+        centering: What to subtract.
+        vectors: Whether to scale to length one (``unit``) or not (``raw``).
+        means: The means that ``batch``, ``corpus`` and ``background`` subtract.
+
+    Returns:
+        The same items, possibly with fewer tokens.
+
+    Raises:
+        ValueError: A centering that needs means came without.
+    """
+    centered = CENTERINGS[centering](tokens, means)  # (T, D)
+    norms = torch.linalg.vector_norm(centered, dim=1)  # (T,)
+    keep = norms > ABSENT * torch.linalg.vector_norm(tokens.vectors, dim=1)
+    if not bool(keep.all()):
+        owners = tokens.owners[keep]
+        lengths = torch.zeros_like(tokens.lengths).index_add_(0, owners, torch.ones_like(owners))
+        centered, norms, tokens = centered[keep], norms[keep], tokens._replace(lengths=lengths)
+    return tokens._replace(vectors=centered if vectors is Vectors.RAW else centered / norms[:, None])

@@ -1,0 +1,87 @@
+"""``twmd fit-mean``, ``twmd tune`` and ``twmd train``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from tabulate import tabulate
+
+from twmd_registry.cli.files import read_texts
+from twmd_registry.cli.score import progress_bar
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.routes import AlignmentRoute
+
+SHOWN_TRIALS = 12
+
+
+def run_fit_mean(arguments: argparse.Namespace) -> int:
+    """Fit a mean vector over every text of the files, write it, print how to name it."""
+    from twmd_registry.encode.background import backgrounds_home, read_background, save_background
+
+    keys = {name: getattr(arguments, name) for name in ("revision", "adapter", "truncation", "dtype")}
+    spec = make_spec(MetricName.SBERT, model=arguments.model, layer=0, centering="none", **keys)
+    texts = [text for path in arguments.files for text in read_texts(path)]
+    route = AlignmentRoute(spec, _options(arguments))
+    with progress_bar() as progress:
+        content = route.fit_background(texts, progress)
+    found = read_background(save_background(content, arguments.output or backgrounds_home()))
+    folder = arguments.output or backgrounds_home()
+    value = f"background:{found.hash}" if arguments.output is None else f"background:{folder / f'mean-{found.hash}.safetensors'}"
+    print(f"fitted on {found.about['texts']} texts, {found.about['tokens']} tokens\nuse --set centering={value}")
+    return 0
+
+
+def run_tune(arguments: argparse.Namespace) -> int:
+    """Try every setting of the grid and print the best."""
+    from twmd_registry.metaeval.readers import read_wmt
+    from twmd_registry.metaeval.tune import settings, tune
+
+    data = [read_wmt(path) for path in arguments.data]
+    layers = arguments.layers or range(1, _depth(arguments) + 1)
+    specs = [spec for metric in arguments.metrics for spec in settings(metric, arguments.model, layers, arguments.background)]
+    with progress_bar() as progress:
+        trials = tune(specs, data, _options(arguments), progress)
+    for metric in arguments.metrics:
+        own = [trial for trial in trials if trial.spec.metric == metric]
+        print(f"{metric}: {len(own)} settings on {sum(len(rated.ratings) for rated in data)} segments")
+        print(tabulate([_row(trial.spec, trial.pearson) for trial in own[:SHOWN_TRIALS]], headers="keys", disable_numparse=True), "\n")
+    if arguments.output:
+        _write_trials(arguments.output, trials)
+    return 0
+
+
+def run_train(arguments: argparse.Namespace) -> int:
+    """Train the STS benchmark adapter."""
+    from twmd_registry.models.adapter import find_adapter
+    from twmd_registry.train.stsb import train_stsb
+
+    result = train_stsb(arguments.data, arguments.output)
+    print(f"Pearson on dev {result['eval_pearson']:.4f}\nuse --set adapter={arguments.output} (content {find_adapter(str(arguments.output)).name})")
+    return 0
+
+
+def _depth(arguments: argparse.Namespace) -> int:
+    spec = make_spec(MetricName.SBERT, model=arguments.model, layer=0, centering="none")
+    depth: int = AlignmentRoute(spec, _options(arguments)).model.depth
+    return depth
+
+
+def _options(arguments: argparse.Namespace) -> RunOptions:
+    return RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+
+
+def _row(spec: MetricSpec, pearson: float) -> dict[str, str]:
+    tried = ("layer", "special", "centering", "temperature", "vectors")
+    return {name: str(getattr(spec, name)) for name in tried if getattr(spec, name) is not None} | {"pearson": f"{pearson:.4f}"}
+
+
+def _write_trials(path: Path, trials: Sequence[tuple[MetricSpec, float]]) -> None:
+    lines = ["metric\tlayer\tspecial\tcentering\ttemperature\tvectors\tpearson"]
+    for spec, pearson in trials:
+        fields = (spec.metric, spec.layer, spec.special, spec.centering, spec.temperature, spec.vectors)
+        lines.append("\t".join(["" if field is None else str(field) for field in fields] + [f"{pearson:.6f}"]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,83 @@
+"""``twmd list``, ``twmd explain`` and ``twmd selfcheck``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import textwrap
+
+from tabulate import tabulate
+
+from twmd_registry.models.files import EMBEDDED_PACKAGE
+from twmd_registry.plugins.evaluate import startup
+from twmd_registry.registry.catalogue import CATALOGUE, entry
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.presets import Preset, presets_of
+
+INDENT = "    "
+
+
+def run_list(_arguments: argparse.Namespace) -> int:
+    """Metrics, presets, what is here, and whether the start-up file is."""
+    rows = []
+    for metric, facts in CATALOGUE.items():
+        for i, preset in enumerate(presets_of(metric).values()):
+            rows.append([metric if i == 0 else "", facts.title if i == 0 else "", preset.name, preset.model or "any", _availability(preset)])
+    print(tabulate(rows, headers=["metric", "what", "preset", "model", "offline"], disable_numparse=True))
+    state = f"on ({startup.startup_file()})" if startup.installed() else "off ('twmd install' switches it on)"
+    print(f"\nevaluate.load('twmd') without importing twmd_registry: {state}")
+    return 0
+
+
+def _availability(preset: Preset) -> str:
+    """Whether a preset's model is on this machine; never asks the network."""
+    if preset.model is None:
+        return "depends on model="
+    if preset.model == EMBEDDED_MODEL and importlib.util.find_spec(EMBEDDED_PACKAGE) is not None:
+        return "yes (installed)"
+    from huggingface_hub import try_to_load_from_cache
+
+    return "yes (Hub cache)" if isinstance(try_to_load_from_cache(preset.model, "config.json"), str) else "no"
+
+
+def run_explain(arguments: argparse.Namespace) -> int:
+    """One metric: what it is, its range, keys, presets and citation."""
+    facts, metric = entry(arguments.metric), MetricName(arguments.metric)
+    low = "-inf" if facts.lowest is None else f"{facts.lowest:g}"
+    high = "inf" if facts.highest is None else f"{facts.highest:g}"
+    identical = "the model decides" if facts.identical is None else f"{facts.identical:g}"
+    own = presets_of(metric)
+    default = next(iter(own.values()))
+    print(f"{metric}: {facts.title}\n\n{textwrap.fill(facts.about, 100)}\n")
+    print(f"C(X, Y):            {facts.formula}\nrange:              {low} to {high}, higher is closer\na text and itself:  {identical}\n")
+    rows = [[name, KEYS[name].short, default.keys.get(name, "by model"), KEYS[name].about, KEYS[name].accepts] for name in facts.keys]
+    print(
+        tabulate(
+            [[_shown(cell) for cell in row] for row in rows],
+            headers=["key", "short", f"in {default.name!r}", "what", "accepts"],
+            disable_numparse=True,
+        )
+    )
+    print("\npresets:")
+    for preset in own.values():
+        print(f"  {preset.name}\n{textwrap.indent(textwrap.fill(preset.provenance, 96), INDENT)}")
+    print(f"\n{facts.citation}")
+    return 0
+
+
+def _shown(value: object) -> str:
+    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def run_selfcheck(arguments: argparse.Namespace) -> int:
+    """Score the packaged pairs and compare; 1 when a score is off."""
+    from twmd_registry.selfcheck import TOLERANCE, check
+
+    results = check(RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens))
+    rows = [[result.metric, f"{result.worst:.1e}", result.problem or "ok"] for result in results]
+    print(tabulate(rows, headers=["metric", "largest difference", "result"], disable_numparse=True))
+    failed = sum(result.problem is not None for result in results)
+    print(f"\n{len(results) - failed} of {len(results)} metrics agree with the published scores within {TOLERANCE:g}.")
+    return 1 if failed else 0

@@ -1,0 +1,147 @@
+"""The arguments of every command. Imports nothing heavy, so that ``--help`` is instant."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+
+from twmd_registry.registry.names import MetricName
+from twmd_registry.version import __version__
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def _later(module: str, function: str) -> Run:
+    """A command whose code is imported when it runs."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        status: int = getattr(importlib.import_module(f"twmd_registry.cli.{module}"), function)(arguments)
+        return status
+
+    return run
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of ``twmd``."""
+    parser = argparse.ArgumentParser(prog="twmd", description="Embedding metrics for generated text, with signatures that can be re-run.")
+    parser.add_argument("--version", action="version", version=f"twmd {__version__}")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for add in (_score, _list, _explain, _selfcheck, _fit_mean, _tune, _train, _install):
+        add(commands)
+    return parser
+
+
+def _command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, run: Run, about: str, example: str) -> argparse.ArgumentParser:
+    sub = commands.add_parser(
+        name, help=about, description=about, epilog=f"example:\n  {example}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    sub.set_defaults(run=run)
+    return sub
+
+
+def _where(sub: argparse.ArgumentParser) -> None:
+    """Run options: they never change a score."""
+    sub.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
+    sub.add_argument("--batch-tokens", type=_whole, metavar="N", help="most padded tokens in the encoder at once")
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text}")
+    return number
+
+
+def _score(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "score",
+        _later("score", "run"),
+        "Score files: one segment per line, or JSON lines with prediction and reference(s).",
+        "twmd score ref.txt -i system_a.txt system_b.txt -m twmd bertscore_centered\n  cat out.txt | twmd score ref1.txt ref2.txt -m twmd -b",
+    )
+    sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files, one per reference stream")
+    sub.add_argument("-i", "--input", nargs="+", type=Path, metavar="HYP", help="one file per system (default: standard input)")
+    sub.add_argument(
+        "-m", "--metrics", nargs="+", default=[str(MetricName.TWMD)], metavar="METRIC", help=f"default: twmd; of {', '.join(MetricName)}"
+    )
+    sub.add_argument("--preset", help="a named setting, see 'twmd list'")
+    sub.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key of the specification; see 'twmd explain METRIC'")
+    sub.add_argument("--format", choices=("table", "json", "tsv"), default="table", help="default: table")
+    sub.add_argument("-b", "--score-only", action="store_true", help="print the numbers alone")
+    sub.add_argument("-sl", "--sentence-level", action="store_true", help="print one line per segment")
+    sub.add_argument(
+        "-w", "--width", type=int, choices=range(1, 17), default=4, metavar="DIGITS", help="digits after the point, 1 to 16 (default: 4)"
+    )
+    _where(sub)
+
+
+def _list(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    _command(commands, "list", _later("inform", "run_list"), "List metrics, presets and what works offline.", "twmd list")
+
+
+def _explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(commands, "explain", _later("inform", "run_explain"), "Explain a metric, its keys, presets and citation.", "twmd explain twmd")
+    sub.add_argument("metric", metavar="METRIC", help=", ".join(MetricName))
+
+
+def _selfcheck(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands, "selfcheck", _later("inform", "run_selfcheck"), "Compare this installation's scores with the published ones.", "twmd selfcheck"
+    )
+    _where(sub)
+
+
+def _fit_mean(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "fit-mean",
+        _later("fit", "run_fit_mean"),
+        "Fit the mean vector that centering=background subtracts; prints the value to use.",
+        "twmd fit-mean corpus.txt --model roberta-base",
+    )
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("--model", default="embedded", help="default: embedded")
+    for key in ("revision", "adapter", "truncation", "dtype"):
+        sub.add_argument(f"--{key}", help="as the key of the specification")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where background:HASH is looked for")
+    _where(sub)
+
+
+def _tune(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "tune",
+        _later("fit", "run_tune"),
+        "Choose layer, temperature, centering and special tokens on rated data (TWMD paper, Appendix B).",
+        "twmd tune twmd --data wmt15.jsonl wmt16.jsonl",
+    )
+    sub.add_argument("metrics", nargs="+", metavar="METRIC", help="metrics to tune")
+    sub.add_argument("--data", nargs="+", type=Path, required=True, metavar="FILE", help="JSON lines with lang, candidate, reference, score")
+    sub.add_argument("--model", default="embedded", help="default: embedded")
+    sub.add_argument("--layers", nargs="+", type=int, metavar="K", help="hidden states to try (default: all from 1)")
+    sub.add_argument("--background", metavar="HASH", help="mean vector to try (default: the packaged one)")
+    sub.add_argument("-o", "--output", type=Path, metavar="FILE", help="write every trial as TSV")
+    _where(sub)
+
+
+def _train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "train",
+        _later("fit", "run_train"),
+        "Train the adapter of STSScore on the STS benchmark.",
+        "twmd train stsb --data stsb/ -o adapter/",
+    )
+    sub.add_argument("task", choices=("stsb",))
+    sub.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.csv and dev.csv")
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+
+
+def _install(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "Let every script of this environment say evaluate.load('twmd'), without importing twmd_registry."
+    _command(commands, "install", _later("setup", "run_install"), about, "twmd install")
+    _command(commands, "uninstall", _later("setup", "run_uninstall"), "Take back what 'twmd install' did.", "twmd uninstall")

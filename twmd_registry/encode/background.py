@@ -1,0 +1,186 @@
+"""Mean vectors of an encoder over a corpus: fitted once, kept in a small file that is named by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.errors import InputError, ModelError
+from twmd_registry.models.fingerprint import LENGTH
+from twmd_registry.registry.names import Special
+
+SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2}
+"""Tokens whose special mark (see `Encoded.special`) is at most this take part."""
+
+_FIT_TEXTS = 1024
+"""Texts whose hidden states, all layers of them, are in memory at once."""
+
+
+class Background(NamedTuple):
+    """The mean vectors of one encoder.
+
+    Attributes:
+        means: By special-token policy, one mean per hidden state; each of shape (L + 1, D), float32.
+        about: What they were fitted on: model, fingerprint, adapter, limit, texts, tokens.
+        hash: Hash of the file that holds them.
+    """
+
+    means: dict[Special, Tensor]
+    about: dict[str, str | int | None]
+    hash: str
+
+
+def backgrounds_home() -> Path:
+    """Where fitted mean vectors are kept: ``$TWMD_HOME/backgrounds``, else under ``~/.cache/twmd_registry``."""
+    home = os.environ.get("TWMD_HOME") or Path.home() / ".cache" / "twmd_registry"
+    return Path(home) / "backgrounds"
+
+
+def packaged_backgrounds() -> Path:
+    """The folder of the mean vectors that come with this package."""
+    return Path(str(resources.files("twmd_registry"))) / "data" / "backgrounds"
+
+
+def fit_background(
+    encoder: Encoder, texts: Iterable[str], *, adapter: str | None, limit: int | None, progress: Callable[[int], None] | None = None
+) -> bytes:
+    """Average every hidden state over every token of a corpus.
+
+    A text that occurs twice counts twice.
+
+    Args:
+        encoder: Whose vectors.
+        texts: The corpus.
+        adapter: Full name of the encoder's adapter.
+        limit: Most tokens per text.
+        progress: Called with the number of texts done.
+
+    Returns:
+        The content of a mean-vector file; `save_background` writes it.
+
+    Raises:
+        InputError: The corpus has no text.
+    """
+    times = Counter(text for text in texts if text.strip())
+    if not times:
+        raise InputError("there is nothing to fit a mean on: every text is empty.")
+    distinct, layers = list(times), range(encoder.depth + 1)
+    sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in SPECIAL_LEVEL}
+    counts = dict.fromkeys(SPECIAL_LEVEL, 0.0)
+    for start in range(0, len(distinct), _FIT_TEXTS):
+        part = distinct[start : start + _FIT_TEXTS]
+        encoded = encoder.encode(encoder.tokenise(part, limit), layers, progress=progress)
+        weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
+        for policy, level in SPECIAL_LEVEL.items():
+            taking = weight * (encoded.special <= level)
+            counts[policy] += float(taking.sum())
+            for k in layers:
+                sums[policy][k] += (taking.to(torch.float32) @ encoded.layers[k]).to("cpu", torch.float64)
+    about = {
+        "model": encoder.files.name,
+        "fingerprint": encoder.files.fingerprint,
+        "adapter": adapter,
+        "limit": encoder.check_limit(limit),
+        "texts": sum(times.values()),
+        "tokens": int(counts[Special.NONE]),
+    }
+    means = {str(policy): (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in SPECIAL_LEVEL}
+    # One metadata entry only: safetensors writes several in no fixed order, and the file is named by its bytes.
+    return save(means, metadata={"twmd": json.dumps(about, sort_keys=True)})
+
+
+def save_background(content: bytes, folder: Path) -> Path:
+    """Write a mean-vector file under the name of its content's hash; never half-written.
+
+    Raises:
+        ModelError: The folder cannot be written.
+    """
+    path = folder / f"mean-{_hash(content)}.safetensors"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(f".{os.getpid()}.part")
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        raise ModelError(f"cannot write {path}: {error.strerror}.") from error
+    return path
+
+
+def find_background(wanted: str | None, fingerprint: str) -> Background:
+    """Find and read a mean-vector file.
+
+    Args:
+        wanted: Its hash, its path, or None for the one that comes with this package for the model.
+        fingerprint: The model it must belong to.
+
+    Raises:
+        ModelError: No such file, a damaged one, or one that was fitted on another model.
+    """
+    if wanted is None:
+        for path in sorted(packaged_backgrounds().glob("mean-*.safetensors")):
+            found = read_background(path)
+            if found.about["fingerprint"] == fingerprint:
+                return found
+        raise ModelError(
+            "no mean vector comes with this package for this model: fit one with 'twmd fit-mean FILE... --model MODEL', "
+            "then set centering=background:HASH."
+        )
+    found = read_background(_locate(wanted))
+    if found.about["fingerprint"] != fingerprint:
+        raise ModelError(
+            f"mean vector {found.hash} was fitted on {found.about['model']}@{found.about['fingerprint']}, "
+            f"not on this model (@{fingerprint}): fit another with 'twmd fit-mean'."
+        )
+    return found
+
+
+def _locate(wanted: str) -> Path:
+    if not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", wanted):
+        if Path(wanted).is_file():
+            return Path(wanted)
+        raise ModelError(f"mean vector {wanted!r} is neither a file nor a hash of {LENGTH} hexadecimal digits.")
+    for folder in (packaged_backgrounds(), backgrounds_home(), Path()):
+        path = folder / f"mean-{wanted}.safetensors"
+        if path.is_file():
+            if _hash(path.read_bytes()) != wanted:
+                raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
+            return path
+    raise ModelError(
+        f"mean vector {wanted} is not here: put mean-{wanted}.safetensors into {backgrounds_home()}, or fit it again with 'twmd fit-mean'."
+    )
+
+
+def read_background(path: Path) -> Background:
+    """Read a mean-vector file.
+
+    Raises:
+        ModelError: It is not one, or holds a number that is not finite.
+    """
+    try:
+        content = path.read_bytes()
+        with safe_open(path, framework="pt") as file:
+            about = json.loads(file.metadata()["twmd"])
+            means = {policy: file.get_tensor(str(policy)) for policy in SPECIAL_LEVEL}
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path.name} is not a mean-vector file of this package.") from error
+    if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
+        raise ModelError(f"{path.name} holds numbers that are not finite.")
+    return Background(means, about, _hash(content))
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:LENGTH]

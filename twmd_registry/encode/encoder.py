@@ -1,0 +1,134 @@
+"""`Encoder`: one loaded model, from texts to token vectors of the layers asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twmd_registry.carriers import Encoded
+from twmd_registry.encode.layers import find_blocks, hidden_states
+from twmd_registry.encode.tokenise import TokenIds, tokenise
+from twmd_registry.errors import SpecError
+from twmd_registry.models.adapter import AdapterFiles, merge
+from twmd_registry.models.batching import default_batch_tokens, run_batches
+from twmd_registry.models.files import ModelFiles
+from twmd_registry.models.load import length_limit, load_network, load_tokenizer
+
+SPECIAL_TOKENS = 2
+"""Room that a truncation limit must leave for special tokens, beside at least one token of the text."""
+
+
+class Encoder:
+    """An encoder on a device.
+
+    Attributes:
+        files: Which model it is.
+        depth: Number of its layers; hidden states run from 0 to `depth`.
+        width: Dimensions of a token vector.
+        limit: Most tokens it can read, special tokens included; None for no limit.
+        sentences_encoded: How many texts have gone through it.
+    """
+
+    def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
+        """Load the model.
+
+        Args:
+            files: Its files.
+            adapter: A PEFT adapter to merge.
+            dtype: Name of a torch dtype.
+            device: Where it runs.
+
+        Raises:
+            ModelError: It cannot be loaded.
+        """
+        from transformers import AutoModel
+
+        network = load_network(AutoModel, files.folder, files.name, dtype)
+        if adapter is not None:
+            network = merge(network, adapter)
+        self.files = files
+        self.tokenizer = load_tokenizer(files.folder, files.name)
+        self.limit = length_limit(network, self.tokenizer)
+        self.network = network.to(device)
+        self.blocks = find_blocks(network)
+        self.depth = len(self.blocks)
+        self.width = int(network.config.hidden_size)
+        self.device = device
+        self.sentences_encoded = 0
+
+    def check_limit(self, limit: int | None) -> int | None:
+        """Settle the length limit that applies: the one asked for, or the model's own.
+
+        Raises:
+            SpecError: More than the model can read, or too little for a single token.
+        """
+        if limit is None:
+            return self.limit
+        if self.limit is not None and limit > self.limit:
+            raise SpecError(f"truncation=cut:{limit} is out of range: {self.files.name} reads at most {self.limit} tokens.")
+        if limit <= SPECIAL_TOKENS:
+            raise SpecError(f"truncation=cut:{limit} leaves no room for text beside {SPECIAL_TOKENS} special tokens.")
+        return limit
+
+    def tokenise(self, texts: Sequence[str], limit: int | None = None) -> TokenIds:
+        """Token ids of some texts, cut at `limit` or at the model's own limit."""
+        return tokenise(self.tokenizer, texts, limit or self.limit)
+
+    def encode(
+        self,
+        tokens: TokenIds,
+        layers: Iterable[int],
+        *,
+        batch_tokens: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Encoded:
+        """Run the encoder over tokenised texts, each once, longest first.
+
+        Args:
+            tokens: The texts, at least one.
+            layers: The hidden states to return.
+            batch_tokens: Most padded tokens at once; None picks a number for the device.
+            progress: Called after every batch with the number of texts in it.
+
+        Returns:
+            The texts in their own order: float32 vectors on the encoder's device.
+
+        Raises:
+            ModelError: Out of memory with a single text.
+        """
+        lengths = tokens.lengths
+        starts = np.cumsum(lengths) - lengths
+        wanted = sorted(set(layers))
+        store = {k: torch.empty(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted}
+
+        def forward(batch: np.ndarray) -> None:
+            inputs, mask = self._pad(tokens, batch)
+            states = hidden_states(self.network, self.blocks, wanted, inputs)
+            rows = np.concatenate([np.arange(starts[i], starts[i] + lengths[i]) for i in batch])
+            where = torch.from_numpy(rows).to(self.device)
+            for k, state in states.items():
+                flat = state.flatten(0, 1) if mask is None else state[mask]  # (T of the batch, D)
+                store[k].index_copy_(0, where, flat.to(torch.float32))
+            if progress is not None:
+                progress(len(batch))
+
+        run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
+        self.sentences_encoded += len(lengths)
+        special = torch.from_numpy(np.concatenate(tokens.special)).to(self.device)
+        return Encoded(store, torch.from_numpy(lengths).to(self.device), special)
+
+    def _pad(self, tokens: TokenIds, batch: np.ndarray) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Network inputs of some texts, and where the tokens are; no mask at all when nothing is padded."""
+        rows = [tokens.ids[i] for i in batch]
+        widths = np.array([len(row) for row in rows])
+        ids = np.full((len(rows), int(widths.max())), self.tokenizer.pad_token_id or 0, dtype=np.int64)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = row
+        inputs = {"input_ids": torch.from_numpy(ids).to(self.device)}
+        if (widths == ids.shape[1]).all():
+            return inputs, None
+        mask = torch.from_numpy(np.arange(ids.shape[1]) < widths[:, None]).to(self.device)
+        return inputs | {"attention_mask": mask.long()}, mask

@@ -1,0 +1,98 @@
+"""`TextStore`: the encoded texts of one piece of work, and those that a later piece will need again."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from twmd_registry.carriers import Encoded, span_indices
+from twmd_registry.encode.encoder import Encoder
+
+
+class TextStore:
+    """Encodes texts piece by piece, each different text once as long as what must be kept fits.
+
+    The future is known (every piece is planned beforehand), so what is kept is what is needed soonest.
+
+    Attributes:
+        empty: Which texts have no token of their own; filled in as texts are read.
+        truncated: Which texts were cut; likewise.
+    """
+
+    def __init__(self, encoder: Encoder, texts: Sequence[str], layers: Sequence[int], limit: int | None, uses: dict[int, list[int]]) -> None:
+        """Prepare; nothing is encoded yet.
+
+        Args:
+            encoder: Who encodes.
+            texts: Every different text.
+            layers: The hidden states that are needed.
+            limit: Most tokens per text.
+            uses: For texts that are needed in several pieces, which.
+        """
+        self._encoder, self._texts, self._layers, self._limit, self._uses = encoder, texts, list(layers), limit, uses
+        self._ids = np.zeros(0, dtype=np.int64)
+        self._held = self._nothing()
+        self.empty = np.zeros(len(texts), dtype=bool)
+        self.truncated = np.zeros(len(texts), dtype=bool)
+
+    def _nothing(self) -> Encoded:
+        device = self._encoder.device
+        vectors = {k: torch.zeros(0, self._encoder.width, device=device) for k in self._layers}
+        return Encoded(vectors, torch.zeros(0, dtype=torch.int64, device=device), torch.zeros(0, dtype=torch.uint8, device=device))
+
+    def fetch(self, ids: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None) -> tuple[Encoded, np.ndarray]:
+        """Encode those of some texts that are not held yet.
+
+        Args:
+            ids: Numbers of the texts that are needed now.
+            batch_tokens: Most padded tokens at once.
+            progress: Called with the number of texts done.
+
+        Returns:
+            What is held now, and for each of `ids` its row in it. A text without a token of its own has length 0.
+        """
+        new = np.setdiff1d(ids, self._ids)
+        if len(new):
+            fresh = self._encode(new, batch_tokens, progress)
+            joined = {k: torch.cat([self._held.layers[k], fresh.layers[k]]) if len(self._ids) else fresh.layers[k] for k in self._layers}
+            self._held = Encoded(joined, torch.cat([self._held.lengths, fresh.lengths]), torch.cat([self._held.special, fresh.special]))
+            self._ids = np.r_[self._ids, new]
+        order = np.argsort(self._ids)
+        return self._held, order[np.searchsorted(self._ids, ids, sorter=order)]
+
+    def forget(self, piece: int, most_tokens: int) -> None:
+        """Keep only texts that a piece after `piece` needs, the soonest needed first, up to a number of tokens."""
+        lengths = self._held.lengths.cpu().numpy()
+        waiting = []
+        for row, text in enumerate(self._ids.tolist()):
+            later = self._uses.get(text, [])
+            place = bisect.bisect_right(later, piece)
+            if place < len(later):
+                waiting.append((later[place], row))
+        rows = np.array([row for _, row in sorted(waiting)], dtype=np.int64)
+        rows = rows[np.cumsum(lengths[rows]) <= most_tokens]
+        if len(rows) == 0:
+            self._ids, self._held = self._ids[:0], self._nothing()
+            return
+        kept = torch.from_numpy(rows).to(self._held.lengths.device)
+        all_lengths = self._held.lengths
+        positions = span_indices((torch.cumsum(all_lengths, 0) - all_lengths)[kept], all_lengths[kept])
+        layers = {k: vectors[positions] for k, vectors in self._held.layers.items()}
+        self._held = Encoded(layers, all_lengths[kept], self._held.special[positions])
+        self._ids = self._ids[rows]
+
+    def _encode(self, ids: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None) -> Encoded:
+        tokens = self._encoder.tokenise([self._texts[i] for i in ids], self._limit)
+        blank = np.array([not self._texts[i].strip() for i in ids])
+        self.truncated[ids] = tokens.truncated
+        self.empty[ids] = blank | (tokens.content == 0)
+        full = np.flatnonzero(~self.empty[ids])
+        if len(full) == 0:
+            return self._nothing()._replace(lengths=torch.zeros(len(ids), dtype=torch.int64, device=self._encoder.device))
+        encoded = self._encoder.encode(tokens.select(full), self._layers, batch_tokens=batch_tokens, progress=progress)
+        lengths = torch.zeros(len(ids), dtype=torch.int64, device=self._encoder.device)
+        lengths[torch.from_numpy(full).to(lengths.device)] = encoded.lengths
+        return encoded._replace(lengths=lengths)

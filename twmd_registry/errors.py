@@ -1,0 +1,61 @@
+"""Every error and warning this package raises, under one root.
+
+Each subclass is also the built-in exception a caller would expect, so ``except ValueError`` keeps working
+in code that has never heard of this package.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TwmdError(Exception):
+    """Root of every error raised by this package."""
+
+
+class InputError(TwmdError, ValueError):
+    """Texts that cannot be scored: wrong number, wrong type, not Unicode. Names the row."""
+
+
+class SpecError(TwmdError, ValueError):
+    """A metric, preset, key or value that does not exist or does not fit its metric."""
+
+
+class SignatureError(SpecError):
+    """A string that is not a signature of this package."""
+
+
+class ModelError(TwmdError, OSError):
+    """A model, adapter or mean vector that is missing, unsafe to load or not what was named."""
+
+
+class MissingExtraError(TwmdError, ImportError):
+    """An optional dependency that is not installed; the message holds the install line."""
+
+
+class FileError(TwmdError, OSError):
+    """An input file that is missing, empty, not UTF-8 or of the wrong length."""
+
+
+class TwmdWarning(UserWarning):
+    """Root of every warning: texts that were empty or cut, settings nobody tuned, solvers that stopped early."""
+
+
+def menu(word: str, choices: Iterable[str]) -> str:
+    """Write the choices after a wrong word, closest match first.
+
+    Args:
+        word: What the user wrote.
+        choices: What exists.
+
+    Returns:
+        A sentence for the end of an error message.
+
+    >>> menu("twdm", ["twmd", "sbert"])
+    "did you mean 'twmd'? Choices: twmd, sbert"
+    """
+    listed = list(choices)
+    close = difflib.get_close_matches(word, listed, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Choices: {', '.join(listed)}"

@@ -1,0 +1,73 @@
+"""PEFT adapters: packaged with this project, in a folder, or on the Hub; named by content."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twmd_registry.errors import MissingExtraError, ModelError
+from twmd_registry.models.files import from_hub
+from twmd_registry.models.fingerprint import digest, sha256_of
+
+_FILES = ("adapter_config.json", "adapter_model.safetensors")
+
+
+class AdapterFiles(NamedTuple):
+    """An adapter's full name, ``name@hash``, and its folder here."""
+
+    name: str
+    folder: Path
+
+
+def packaged_adapters() -> Path:
+    """The folder of the adapters that come with this package."""
+    return Path(str(resources.files("twmd_registry"))) / "data" / "adapters"
+
+
+def find_adapter(adapter: str) -> AdapterFiles:
+    """Find an adapter's files.
+
+    Args:
+        adapter: A packaged name, a folder or a Hub id, with or without ``@hash``.
+
+    Raises:
+        ModelError: No such adapter, no safetensors, or another content than the hash says.
+    """
+    name, _, wanted = adapter.partition("@")
+    if Path(adapter).is_dir():
+        name, wanted, folder = adapter, "", Path(adapter)
+    elif (packaged_adapters() / name).is_dir():
+        folder = packaged_adapters() / name
+    else:
+        folder = from_hub(name)
+    for file in _FILES:
+        if not (folder / file).is_file():
+            raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors are loaded.")
+    found = digest({file: sha256_of(folder / file) for file in _FILES})
+    if wanted and wanted != found:
+        raise ModelError(f"adapter {name!r} has the content {found}, not {wanted} as asked for.")
+    public = f"./{folder.resolve().name}" if Path(name).is_dir() else name
+    return AdapterFiles(f"{public}@{found}", folder)
+
+
+def merge(network: Any, adapter: AdapterFiles) -> Any:
+    """Merge an adapter into a network and return the network.
+
+    Raises:
+        ModelError: The adapter does not fit the network.
+        MissingExtraError: `peft` is not installed.
+    """
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise MissingExtraError("adapters need peft: pip install 'twmd-registry[embedded]'") from error
+    try:
+        with warnings.catch_warnings():
+            # peft asks transformers for something it will rename: nothing a user of a metric can act on.
+            warnings.simplefilter("ignore", FutureWarning)
+            return PeftModel.from_pretrained(network, str(adapter.folder), local_files_only=True).merge_and_unload()
+    except Exception as error:  # whatever peft stumbles over, the user gets one line
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise ModelError(f"adapter {adapter.name} does not fit this model: {first}") from error

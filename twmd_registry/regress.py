@@ -1,0 +1,139 @@
+"""STSScore's route: a pair of texts in, a number out (Herbold 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors import safe_open
+
+from twmd_registry.errors import ModelError, SpecError
+from twmd_registry.models.adapter import AdapterFiles, merge
+from twmd_registry.models.batching import default_batch_tokens, run_batches
+from twmd_registry.models.files import ModelFiles
+from twmd_registry.models.fingerprint import weight_files
+from twmd_registry.models.load import length_limit, load_network, load_tokenizer
+
+SHORTEST_LIMIT = 5
+"""Two texts of one token each, and three special tokens."""
+
+
+class Predictions(NamedTuple):
+    """What a regressor says about some pairs.
+
+    Attributes:
+        values: The head's raw output (logit); shape (pairs,), float64.
+        truncated: Whether a pair was cut; shape (pairs,).
+    """
+
+    values: np.ndarray
+    truncated: np.ndarray
+
+
+class Regressor:
+    """A regression cross-encoder on a device.
+
+    Attributes:
+        files: Which model it is.
+        limit: Most tokens of a pair, special tokens included; None for no limit.
+    """
+
+    def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
+        """Load the model.
+
+        Args:
+            files: Its files.
+            adapter: A PEFT adapter, head included, to merge.
+            dtype: Name of a torch dtype.
+            device: Where it runs.
+
+        Raises:
+            ModelError: It cannot be loaded, has no trained regression head, or a head with several outputs.
+        """
+        from transformers import AutoModelForSequenceClassification
+
+        if adapter:
+            network = merge(load_network(AutoModelForSequenceClassification, files.folder, files.name, dtype, num_labels=1), adapter)
+        else:
+            network = load_network(AutoModelForSequenceClassification, files.folder, files.name, dtype)
+            _check_head(files, network)
+        self.network = network.to(device)
+        self.files = files
+        self.tokenizer = load_tokenizer(files.folder, files.name)
+        self.limit = length_limit(getattr(network, network.base_model_prefix, network), self.tokenizer)
+        self.device = device
+
+    def check_limit(self, limit: int | None) -> int | None:
+        """Settle the length limit that applies: the one asked for, or the model's own.
+
+        Raises:
+            SpecError: More than the model can read, or too little for two tokens.
+        """
+        if limit is None:
+            return self.limit
+        if self.limit is not None and limit > self.limit:
+            raise SpecError(f"truncation=cut:{limit} is out of range: {self.files.name} reads at most {self.limit} tokens.")
+        if limit < SHORTEST_LIMIT:
+            raise SpecError(f"truncation=cut:{limit} leaves no room for two texts: expected at least {SHORTEST_LIMIT}.")
+        return limit
+
+    def predict(
+        self,
+        firsts: Sequence[str],
+        seconds: Sequence[str],
+        *,
+        limit: int | None = None,
+        batch_tokens: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Predictions:
+        """Predict one number per pair, longest pairs first; of a pair that is too long the longer text is cut.
+
+        Args:
+            firsts: First texts (the predictions).
+            seconds: Second texts (the references).
+            limit: Most tokens of a pair; None for the model's own limit.
+            batch_tokens: Most padded tokens at once.
+            progress: Called after every batch with the number of pairs in it.
+
+        Raises:
+            ModelError: Out of memory with a single pair.
+        """
+        cut = self.check_limit(limit)
+        full = self.tokenizer(list(firsts), list(seconds), verbose=False, return_length=True)["length"]
+        rows = self.tokenizer(list(firsts), list(seconds), truncation="longest_first" if cut else False, max_length=cut)
+        lengths = np.array([len(row) for row in rows["input_ids"]])
+        values = np.zeros(len(lengths))
+
+        def forward(batch: np.ndarray) -> None:
+            inputs = self.tokenizer.pad({name: [column[i] for i in batch] for name, column in rows.items()}, return_tensors="pt")
+            logits = self.network(**inputs.to(self.device)).logits[:, 0]
+            values[batch] = logits.to("cpu", torch.float64).numpy()
+            if progress is not None:
+                progress(len(batch))
+
+        run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
+        return Predictions(values, np.array(full) > lengths)
+
+
+def _check_head(files: ModelFiles, network: Any) -> None:
+    """Refuse a classifier, and a model whose head is not in its weights (it would be random numbers).
+
+    Raises:
+        ModelError: As said.
+    """
+    outputs = network.config.num_labels
+    if outputs != 1:
+        raise ModelError(f"model {files.name} has {outputs} outputs: stsscore needs a regression model with one.")
+    inside = f"{network.base_model_prefix}."
+    head = {name for name in network.state_dict() if not name.startswith(inside)}
+    stored = {name for path in weight_files(files.folder) for name in _tensor_names(path)}
+    if not head <= stored:
+        raise ModelError(f"model {files.name} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore needs a regression model.")
+
+
+def _tensor_names(path: Path) -> list[str]:
+    with safe_open(path, framework="pt") as file:
+        return list(file.keys())

@@ -1,0 +1,1 @@
+"""Scores as people read them."""

@@ -1,0 +1,214 @@
+"""The two ways to a score: through token vectors and their alignment, or through a regression model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from twmd_registry.assemble import empty_score
+from twmd_registry.encode.background import Background, find_background, fit_background
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.layers import check_layer, rule_layer
+from twmd_registry.errors import ModelError, TwmdWarning
+from twmd_registry.models.adapter import AdapterFiles, find_adapter
+from twmd_registry.models.batching import exact_arithmetic
+from twmd_registry.models.files import ModelFiles, find_model
+from twmd_registry.models.load import pick_device
+from twmd_registry.models.pool import Handle
+from twmd_registry.pairs import Pairs
+from twmd_registry.pipeline import Job, TextFlags, score_pairs
+from twmd_registry.registry.names import Centering, MetricName, Special
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.regress import Regressor
+from twmd_registry.scores import PairScores
+
+Progress = Callable[[int], None]
+
+
+class LoadedModel(Protocol):
+    """What both kinds of model have."""
+
+    limit: int | None
+
+    def check_limit(self, limit: int | None) -> int | None:
+        """Settle the length limit."""
+
+
+class Route:
+    """What the two ways share: finding the model, claiming it, settling the specification.
+
+    Attributes:
+        kind: The class of the loaded model.
+    """
+
+    kind: type[Encoder] | type[Regressor]
+
+    def __init__(self, spec: MetricSpec, options: RunOptions) -> None:
+        """Remember what to do; nothing is found or loaded yet."""
+        self.requested, self.options = spec, options
+        self._handle: Handle | None = None
+
+    @cached_property
+    def files(self) -> ModelFiles:
+        """The model's files.
+
+        Raises:
+            ModelError: The model is not here, or its content is not what the signature says.
+        """
+        files = find_model(str(self.requested.model), self.requested.revision)
+        wanted = self.requested.fingerprint
+        if wanted and wanted != files.fingerprint:
+            raise ModelError(f"model {files.name} has the content @{files.fingerprint} here, not @{wanted} as the signature says.")
+        return files
+
+    @cached_property
+    def adapter(self) -> AdapterFiles | None:
+        """The adapter's files, None when there is no adapter."""
+        return find_adapter(self.requested.adapter) if self.requested.adapter else None
+
+    @property
+    def model_key(self) -> Hashable:
+        """Everything that decides which loaded model this is."""
+        return (self.kind.__name__, self.files, self.adapter, self.requested.dtype, str(pick_device(self.options.device)))
+
+    @property
+    def model(self) -> Any:
+        """The loaded model, shared."""
+        if self._handle is None:
+            self._handle = Handle(self.model_key, self._load)
+        return self._handle.get()
+
+    def _load(self) -> Encoder | Regressor:
+        return self.kind(self.files, self.adapter, str(self.requested.dtype), pick_device(self.options.device))
+
+    @cached_property
+    def spec(self) -> MetricSpec:
+        """The applied specification."""
+        limit = self.model.check_limit(self.asked_limit)
+        return self.requested.replace(
+            model=self.files.name,
+            fingerprint=self.files.fingerprint,
+            adapter=self.adapter.name if self.adapter else None,
+            truncation="cut" if limit is None else f"cut:{limit}",
+        )
+
+    @property
+    def asked_limit(self) -> int | None:
+        """The length limit in the requested specification."""
+        _, _, number = str(self.requested.truncation).partition(":")
+        return int(number) if number else None
+
+    @property
+    def applied_limit(self) -> int | None:
+        """The length limit in the applied specification."""
+        _, _, number = str(self.spec.truncation).partition(":")
+        return int(number) if number else None
+
+    @property
+    def share_key(self) -> Hashable:
+        """Scorers with the same key are scored together."""
+        return (self.model_key, self.applied_limit, self.options.batch_tokens)
+
+    def close(self) -> None:
+        """Give the model back."""
+        if self._handle is not None:
+            self._handle.release()
+            self._handle = None
+
+    def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
+        """Score all pairs by every member of a group that shares a key."""
+        raise NotImplementedError
+
+
+class AlignmentRoute(Route):
+    """encode -> center -> align -> assemble."""
+
+    kind = Encoder
+
+    @cached_property
+    def background(self) -> Background | None:
+        """The mean vectors that background centering subtracts."""
+        if self.requested.centering_kind is not Centering.BACKGROUND:
+            return None
+        return find_background(self.requested.background, self.files.fingerprint)
+
+    @cached_property
+    def spec(self) -> MetricSpec:
+        """The applied specification; warns once when its layer was chosen by rule."""
+        background = self.background
+        encoder: Encoder = self.model
+        layer = self.requested.layer
+        if layer is None:
+            layer = rule_layer(encoder.depth)
+            warnings.warn(
+                f"untuned: nobody has measured which layer of {self.files.name} agrees best with people; layer={layer} (5/6 of its depth) by rule.",
+                TwmdWarning,
+                stacklevel=4,
+            )
+        centering = f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering
+        # `super()` has no view of a cached_property: ask the base class's own function.
+        base: MetricSpec = Route.spec.func(self)  # type: ignore[attr-defined]
+        return base.replace(layer=check_layer(layer, encoder.depth, self.files.name), centering=centering)
+
+    @property
+    def job(self) -> Job:
+        """The applied specification with its mean vector."""
+        if self.background is None:
+            return Job(self.spec)
+        return Job(self.spec, self.background.means[Special(str(self.spec.special))][self.spec.layer])
+
+    def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
+        """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""
+        with torch.inference_mode(), exact_arithmetic():
+            return fit_background(self.model, texts, adapter=self.spec.adapter, limit=self.applied_limit, progress=progress)
+
+    def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
+        """Score all pairs by every member, each different text encoded once."""
+        with torch.inference_mode(), exact_arithmetic():
+            return score_pairs(
+                self.model, [route.job for route in group], pairs, self.applied_limit, batch_tokens=self.options.batch_tokens, progress=progress
+            )
+
+
+class RegressionRoute(Route):
+    """A pair of texts in, a number out."""
+
+    kind = Regressor
+
+    def score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
+        """Score all pairs; each different pair goes through the model once."""
+        empty = np.array([not text.strip() for text in pairs.texts])
+        different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
+        hyp, ref = different
+        values, truncated = np.zeros(len(hyp)), np.zeros(len(pairs.texts), dtype=bool)
+        full = np.flatnonzero(~empty[hyp] & ~empty[ref])
+        if len(full):
+            with torch.inference_mode(), exact_arithmetic():
+                predicted = self.model.predict(
+                    [pairs.texts[i] for i in hyp[full]],
+                    [pairs.texts[i] for i in ref[full]],
+                    limit=self.applied_limit,
+                    batch_tokens=self.options.batch_tokens,
+                    progress=progress,
+                )
+            values[full] = predicted.values
+            truncated[hyp[full][predicted.truncated]] = True
+        blank = np.flatnonzero(empty[hyp] | empty[ref])
+        fixed = np.array([empty_score(bool(empty[hyp[i]]), bool(empty[ref[i]])) for i in blank])
+        found = []
+        for route in group:
+            scores = values / float(route.spec.scale or 1.0)
+            scores[blank] = fixed
+            found.append(PairScores(scores[inverse]))
+        return found, TextFlags(empty, truncated)
+
+
+def route_of(spec: MetricSpec, options: RunOptions) -> Route:
+    """The route of a specification's metric."""
+    return (RegressionRoute if spec.metric is MetricName.STSSCORE else AlignmentRoute)(spec, options)

@@ -1,0 +1,106 @@
+"""`ScoreSet`: what scoring gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.registry.names import MetricName, Output
+from twmd_registry.registry.signature import Signature
+
+
+class PairScores(NamedTuple):
+    """Scores of pairs or segments as arrays of equal length; recall and F1 are None for a one-sided metric."""
+
+    precision: np.ndarray
+    recall: np.ndarray | None = None
+    f1: np.ndarray | None = None
+
+
+class Counts(NamedTuple):
+    """What a reader of a score should know about its texts.
+
+    Attributes:
+        segments: Segments scored.
+        truncated: Different texts that were longer than the model can read and lost their end.
+        empty: Predictions and references without a token.
+        repeated: Predictions and references that had occurred before and were not encoded again.
+    """
+
+    segments: int
+    truncated: int
+    empty: int
+    repeated: int
+
+
+@dataclass(frozen=True)
+class ScoreSet:
+    """The scores of some segments.
+
+    Attributes:
+        signature: What was applied.
+        scores: *The* score of every segment.
+        precision: Hypothesis side of every segment, None for a one-sided metric.
+        recall: Reference side of every segment, None for a one-sided metric.
+        f1: F1 of every segment, None for a one-sided metric.
+        counts: Truncated, empty and repeated texts.
+    """
+
+    signature: Signature
+    scores: tuple[float, ...]
+    precision: tuple[float, ...] | None
+    recall: tuple[float, ...] | None
+    f1: tuple[float, ...] | None
+    counts: Counts
+
+    @property
+    def metric(self) -> MetricName:
+        """Which metric."""
+        return self.signature.spec.metric
+
+    @property
+    def score(self) -> float:
+        """The corpus score: the mean over segments."""
+        return _mean(self.scores)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The flat result that `evaluate` users expect.
+
+        Returns:
+            The corpus score under the metric's name, corpus ``precision``, ``recall`` and ``f1`` for two-sided
+            metrics, per-segment ``scores``, and ``signature``.
+        """
+        result: dict[str, Any] = {str(self.metric): self.score}
+        for output in Output:
+            values = getattr(self, output)
+            if values is not None:
+                result[str(output)] = _mean(values)
+        return result | {"scores": list(self.scores), "signature": str(self.signature)}
+
+
+def make_score_set(signature: Signature, found: PairScores, counts: Counts) -> ScoreSet:
+    """Bundle the segments' scores, the chosen output first."""
+    if found.recall is None or found.f1 is None or signature.spec.output is None:
+        sides, chosen = dict[Output, np.ndarray](), found.precision
+    else:
+        sides = {Output.PRECISION: found.precision, Output.RECALL: found.recall, Output.F1: found.f1}
+        chosen = sides[Output(signature.spec.output)]
+    return ScoreSet(
+        signature=signature,
+        scores=tuple(chosen.tolist()),
+        precision=_optional(sides.get(Output.PRECISION)),
+        recall=_optional(sides.get(Output.RECALL)),
+        f1=_optional(sides.get(Output.F1)),
+        counts=counts,
+    )
+
+
+def _optional(values: np.ndarray | None) -> tuple[float, ...] | None:
+    return None if values is None else tuple(values.tolist())
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(np.asarray(values, dtype=np.float64)))

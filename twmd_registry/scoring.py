@@ -1,0 +1,198 @@
+"""`Scorer`: a specification that can be asked for scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from twmd_registry.assemble import over_references
+from twmd_registry.border import check_segments
+from twmd_registry.errors import SpecError, TwmdWarning
+from twmd_registry.pairs import Pairs, make_pairs
+from twmd_registry.pipeline import TextFlags
+from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.names import Centering, Multiref
+from twmd_registry.registry.options import RunOptions, split_options
+from twmd_registry.registry.signature import Signature
+from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.routes import Route, route_of
+from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
+
+Progress = Callable[[int], None]
+
+
+class Scorer:
+    """Scores predictions against references by one specification.
+
+    The model is loaded at first use, shared with all other scorers of the process that use it with the same
+    adapter, dtype and device, and freed when the last of them is closed. A scorer can be pickled; the copy
+    loads its model again.
+
+    >>> with scorer("twmd") as twmd:  # doctest: +SKIP
+    ...     twmd.score(["the cat sat"], ["a cat was sitting"]).score
+    """
+
+    def __init__(self, spec: MetricSpec, options: RunOptions | None = None) -> None:
+        """Remember what to do; nothing is loaded yet.
+
+        Args:
+            spec: What to compute.
+            options: Where and how fast.
+        """
+        self.requested = spec
+        self.options = options or RunOptions()
+        self.route: Route = route_of(spec, self.options)
+
+    @property
+    def spec(self) -> MetricSpec:
+        """The specification as it is applied: layer, limit, fingerprint and mean vector settled. Loads the model.
+
+        Raises:
+            ModelError: The model, adapter or mean vector is not to be had or not what was named.
+            SpecError: A layer or limit that the model does not have.
+        """
+        return self.route.spec
+
+    @property
+    def signature(self) -> str:
+        """The signature without the number of references. Loads the model."""
+        return str(Signature(self.spec))
+
+    def score(self, predictions: Iterable[str], references: Iterable[str] | Iterable[Iterable[str]]) -> ScoreSet:
+        """Score every prediction against its reference or references.
+
+        Args:
+            predictions: Texts, one per segment.
+            references: One text per segment, or one list of texts per segment; lists may differ in length.
+
+        Returns:
+            Scores per segment, their mean, the signature, and counts of truncated, empty and repeated texts.
+
+        Raises:
+            InputError: The texts cannot be scored; names the row.
+            SpecError: A layer or limit that the model does not have.
+            ModelError: The model, adapter or mean vector is not to be had, or memory does not suffice.
+
+        Warns:
+            TwmdWarning: Once per call for each of: empty texts, truncated texts, a centering batch of one
+                segment, a solver that stopped early.
+        """
+        return score_all([self], predictions, references)[0]
+
+    def close(self) -> None:
+        """Give the model back; the last scorer to do so frees its memory. The scorer can be used again."""
+        self.route.close()
+
+    def __enter__(self) -> Scorer:
+        """Use the scorer in a ``with`` block that closes it."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what to do, not the model."""
+        return Scorer, (self.requested, self.options)
+
+    def __repr__(self) -> str:
+        """Metric and requested keys."""
+        keys = ", ".join(f"{name}={value}" for name, value in self.requested.values().items())
+        return f"Scorer({self.requested.metric}: {keys})"
+
+
+def scorer(metric: str, preset: str | None = None, **keys: Any) -> Scorer:
+    """Make a scorer.
+
+    Args:
+        metric: A metric of the catalogue.
+        preset: A preset's name; without one, the preset tuned for the model.
+        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``).
+
+    Raises:
+        SpecError: Unknown metric, preset or key, or a value that is not possible.
+    """
+    options, spec_keys = split_options(keys, entry(metric).keys)
+    return Scorer(make_spec(metric, preset, **spec_keys), options)
+
+
+def score_all(
+    scorers: Sequence[Scorer],
+    predictions: Iterable[str],
+    references: Iterable[str] | Iterable[Iterable[str]],
+    *,
+    progress: Progress | None = None,
+) -> list[ScoreSet]:
+    """Score the same texts by several scorers, encoding each different text once per model.
+
+    Args:
+        scorers: At least one.
+        predictions: As for `Scorer.score`.
+        references: As for `Scorer.score`.
+        progress: Called with the number of texts (or pairs, for a regression model) done.
+
+    Returns:
+        One `ScoreSet` per scorer.
+
+    Raises:
+        SpecError: There is no scorer, or as for `Scorer.score`.
+        InputError: As for `Scorer.score`.
+        ModelError: As for `Scorer.score`.
+    """
+    if not scorers:
+        raise SpecError("there is no metric to score by.")
+    pairs = make_pairs(check_segments(predictions, references))
+    _warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
+    routes: dict[Any, list[int]] = {}
+    for i, one in enumerate(scorers):
+        routes.setdefault(one.route.share_key, []).append(i)
+    results: dict[int, ScoreSet] = {}
+    empty, truncated = np.zeros(len(pairs.texts), dtype=bool), 0
+    for members in routes.values():
+        group = [scorers[i].route for i in members]
+        found, flags = group[0].score_group(group, pairs, progress)
+        empty |= flags.empty
+        truncated = max(truncated, int(flags.truncated.sum()))
+        for i, scores in zip(members, found, strict=True):
+            results[i] = _score_set(scorers[i].spec, pairs, scores, flags)
+    _warn_of_texts(_count_empty(pairs, empty), truncated)
+    return [results[i] for i in range(len(scorers))]
+
+
+def _score_set(spec: MetricSpec, pairs: Pairs, found: PairScores, flags: TextFlags) -> ScoreSet:
+    """Reduce references to segments and attach signature and counts."""
+    rule = Multiref(spec.multiref or Multiref.MAX)
+    segments = PairScores(*(None if side is None else over_references(side, pairs.counts, rule) for side in found))  # type: ignore[arg-type]
+    nrefs = str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var"
+    texts = len(pairs.counts) + len(pairs.ref)
+    counts = Counts(len(pairs.counts), int(flags.truncated.sum()), _count_empty(pairs, flags.empty), texts - len(pairs.texts))
+    return make_score_set(Signature(spec, nrefs), segments, counts)
+
+
+def _count_empty(pairs: Pairs, empty: np.ndarray) -> int:
+    """Predictions and references (each occurrence) without a token."""
+    return int(empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum())
+
+
+def _warn_of_texts(empty: int, truncated: int) -> None:
+    if empty:
+        warnings.warn(f"{empty} texts have no token: they score 0 against text and 1 against another empty text.", TwmdWarning, stacklevel=3)
+    if truncated:
+        warnings.warn(f"{truncated} different texts are longer than the model reads and lost their end.", TwmdWarning, stacklevel=3)
+
+
+def _warn_of_lonely_centering(specs: Sequence[MetricSpec], segments: int) -> None:
+    for spec in specs:
+        alone = segments == 1 and spec.centering_kind in {Centering.BATCH, Centering.CORPUS}
+        if alone or spec.centering_size == 1:
+            warnings.warn(
+                f"centering={spec.centering} over a single segment subtracts the segment's own mean: "
+                "use background centering to score single segments.",
+                TwmdWarning,
+                stacklevel=3,
+            )
+            return

@@ -1,0 +1,72 @@
+"""``twmd selfcheck``: does this installation give the published scores?"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import TwmdError
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.scores import ScoreSet
+from twmd_registry.scoring import Scorer, score_all
+
+TOLERANCE = 1e-5
+"""Largest difference of a score: what may change with hardware and library versions in float32."""
+GOLDEN = Path(str(resources.files("twmd_registry"))) / "data" / "selfcheck.json"
+
+
+class Check(NamedTuple):
+    """One metric's result.
+
+    Attributes:
+        metric: Which.
+        worst: Largest difference to a published score, infinite when nothing could be compared.
+        problem: What is wrong, None when nothing is.
+    """
+
+    metric: str
+    worst: float
+    problem: str | None
+
+
+def check(options: RunOptions | None = None) -> list[Check]:
+    """Score the packaged pairs by every metric's default preset and compare with the published scores."""
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    results = []
+    for metric, published in golden["metrics"].items():
+        try:
+            found = _score(golden["pairs"], [metric], options)[0]
+        except TwmdError as error:
+            results.append(Check(metric, float("inf"), str(error)))
+            continue
+        worst = float(np.max(np.abs(np.array(found.scores) - np.array(published["scores"]))))
+        problem = None if worst <= TOLERANCE else f"off by more than {TOLERANCE:g}"
+        if str(found.signature) != published["signature"]:
+            problem = f"another signature: {found.signature} instead of {published['signature']}"
+        results.append(Check(metric, worst, problem))
+    return results
+
+
+def measure(pairs: list[dict[str, str]]) -> dict[str, Any]:
+    """Scores of some pairs by every metric: the content of the golden file.
+
+    Args:
+        pairs: Objects with ``prediction`` and ``reference``.
+    """
+    metrics = [str(metric) for metric in MetricName]
+    found = _score(pairs, metrics, None)
+    table = {
+        metric: {"signature": str(one.signature), "scores": [round(x, 7) for x in one.scores]} for metric, one in zip(metrics, found, strict=True)
+    }
+    return {"pairs": pairs, "metrics": table}
+
+
+def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions | None) -> list[ScoreSet]:
+    scorers = [Scorer(make_spec(metric), options) for metric in metrics]
+    return score_all(scorers, [pair["prediction"] for pair in pairs], [pair["reference"] for pair in pairs])
