@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test bench presets golden clean
+.PHONY: demo test bench clean
 
 # Each stamp says that an environment holds what pyproject.toml and constraints.txt ask for.
 $(VENV)/.demo: pyproject.toml constraints.txt

@@ -19,10 +19,19 @@ class TokenVectors(NamedTuple):
     Attributes:
         vectors: Shape (T, D).
         lengths: Tokens of each item; shape (I,), int64, on the vectors' device.
+        counted: Which tokens count in averages; shape (T,), bool; None for all. The others can be matched only.
     """
 
     vectors: Tensor
     lengths: Tensor
+    counted: Tensor | None = None
+
+    @property
+    def counted_lengths(self) -> Tensor:
+        """Tokens of each item that count; shape (I,)."""
+        if self.counted is None:
+            return self.lengths
+        return torch.zeros_like(self.lengths).index_add(0, self.owners, self.counted.to(torch.int64))
 
     @property
     def starts(self) -> Tensor:
@@ -41,10 +50,12 @@ class Padded(NamedTuple):
     Attributes:
         vectors: Shape (B, N, D); rows beyond an item's length hold numbers that mean nothing.
         mask: Which rows are tokens; shape (B, N), bool.
+        counted: Which of them count in averages; shape (B, N), bool.
     """
 
     vectors: Tensor
     mask: Tensor
+    counted: Tensor
 
 
 class Encoded(NamedTuple):
@@ -109,4 +120,5 @@ def pad(tokens: TokenVectors, items: Tensor) -> Padded:
     columns = torch.arange(int(lengths.max()), device=lengths.device)
     mask = columns < lengths[:, None]  # (B, N)
     positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
-    return Padded(tokens.vectors[positions], mask)
+    counted = mask if tokens.counted is None else mask & tokens.counted[positions]
+    return Padded(tokens.vectors[positions], mask, counted)

@@ -53,7 +53,7 @@ class GroupSums(NamedTuple):
 
 
 def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int) -> GroupSums:
-    """Sum the token vectors of every group.
+    """Sum the token vectors of every group, those that count.
 
     Args:
         tokens: I items.
@@ -62,10 +62,11 @@ def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int)
         groups: Number of groups, G.
     """
     shape = (len(tokens.lengths), tokens.vectors.shape[1])
-    texts = tokens.vectors.new_zeros(shape).index_add(0, tokens.owners, tokens.vectors).to(torch.float64)  # (I, D)
+    vectors = tokens.vectors if tokens.counted is None else torch.where(tokens.counted[:, None], tokens.vectors, 0.0)  # (T, D)
+    texts = vectors.new_zeros(shape).index_add(0, tokens.owners, vectors).to(torch.float64)  # (I, D)
     weight = weight.to(torch.float64)
     sums = texts.new_zeros(groups, shape[1]).index_add(0, group, texts * weight[:, None])  # (G, D)
-    counts = texts.new_zeros(groups).index_add(0, group, tokens.lengths * weight)
+    counts = texts.new_zeros(groups).index_add(0, group, tokens.counted_lengths * weight)
     return GroupSums(sums, counts)
 
 
@@ -123,5 +124,6 @@ def center(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: 
     if not bool(keep.all()):
         owners = tokens.owners[keep]
         lengths = torch.zeros_like(tokens.lengths).index_add_(0, owners, torch.ones_like(owners))
-        centered, norms, tokens = centered[keep], norms[keep], tokens._replace(lengths=lengths)
+        counted = None if tokens.counted is None else tokens.counted[keep]
+        centered, norms, tokens = centered[keep], norms[keep], tokens._replace(lengths=lengths, counted=counted)
     return tokens._replace(vectors=centered if vectors is Vectors.RAW else centered / norms[:, None])

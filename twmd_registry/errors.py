@@ -55,7 +55,7 @@ def menu(word: str, choices: Iterable[str]) -> str:
     >>> menu("twdm", ["twmd", "sbert"])
     "did you mean 'twmd'? Choices: twmd, sbert"
     """
-    listed = list(choices)
+    listed = [str(choice) for choice in choices]
     close = difflib.get_close_matches(word, listed, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}Choices: {', '.join(listed)}"

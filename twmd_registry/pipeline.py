@@ -191,7 +191,8 @@ def _select(view: View, encoded: Encoded, items: Items) -> TokenVectors:
     row = torch.from_numpy(items.row).to(lengths.device)
     kept = torch.nonzero(keep).squeeze(1)
     positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
-    return TokenVectors(encoded.layers[view.layer][positions], lengths[row])
+    counted = encoded.special[positions] == 0 if view.special is Special.PARTNERS else None
+    return TokenVectors(encoded.layers[view.layer][positions], lengths[row], counted)
 
 
 def _sum_items(tokens: TokenVectors, items: Items) -> GroupSums:
@@ -215,7 +216,7 @@ def _centered(view: View, encoded: Encoded, items: Items, corpus: GroupSums | No
 
 def _score_piece(tokens: TokenVectors, items: Items, jobs: list[Job], found: list[PairScores], piece: slice) -> None:
     """Align all pairs of a piece by every job of one view and put the scores in their places."""
-    lengths = tokens.lengths.cpu().numpy()
+    lengths = torch.where(tokens.counted_lengths > 0, tokens.lengths, 0).cpu().numpy()
     n, m = lengths[items.hyp], lengths[items.ref]
     for p in np.flatnonzero((n == 0) | (m == 0)):
         for scores in found:
@@ -228,7 +229,7 @@ def _score_piece(tokens: TokenVectors, items: Items, jobs: list[Job], found: lis
         x, y = pad(tokens, hyp), pad(tokens, ref)
         s = similarities(x, y)  # (B, N, M)
         for job, scores, own in zip(jobs, found, selves, strict=True):
-            sides = align(job.spec.metric, s, x.mask, y.mask, tempering_of(job.spec))
+            sides = align(job.spec.metric, s, x, y, tempering_of(job.spec))
             prf = combine_sides(sides, None if own is None else (own[hyp], own[ref]))
             for side, values in zip(scores, prf, strict=True):
                 if side is not None:
@@ -247,7 +248,7 @@ def _self_scores(tokens: TokenVectors, lengths: np.ndarray, jobs: list[Job]) -> 
         s = similarities(x, x)  # (B, N, N)
         for job, values in zip(jobs, own, strict=True):
             if values is not None:
-                values[item] = align_self(job.spec.metric, s, x.mask, tempering_of(job.spec))
+                values[item] = align_self(job.spec.metric, s, x, tempering_of(job.spec))
     return own
 
 

@@ -60,6 +60,7 @@ class Regressor:
         else:
             network = load_network(AutoModelForSequenceClassification, files.folder, files.name, dtype)
             _check_head(files, network)
+        _keep_head_exact(network)
         self.network = network.to(device)
         self.files = files
         self.tokenizer = load_tokenizer(files.folder, files.name)
@@ -116,6 +117,13 @@ class Regressor:
 
         run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
         return Predictions(values, np.array(full) > lengths)
+
+
+def _keep_head_exact(network: Any) -> None:
+    """Run everything above the encoder in float32: a head in half precision rounds many pairs to one number."""
+    for name, part in network.named_children():
+        if name != network.base_model_prefix:
+            part.float().register_forward_pre_hook(lambda _part, inputs: tuple(x.float() if torch.is_tensor(x) else x for x in inputs))
 
 
 def _check_head(files: ModelFiles, network: Any) -> None:

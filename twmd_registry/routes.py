@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,11 +81,10 @@ class Route:
     def model(self) -> Any:
         """The loaded model, shared."""
         if self._handle is None:
-            self._handle = Handle(self.model_key, self._load)
+            # A partial and not a method of this route: no cycle keeps the model alive when the scorer is gone.
+            load = partial(self.kind, self.files, self.adapter, str(self.requested.dtype), pick_device(self.options.device))
+            self._handle = Handle(self.model_key, load)
         return self._handle.get()
-
-    def _load(self) -> Encoder | Regressor:
-        return self.kind(self.files, self.adapter, str(self.requested.dtype), pick_device(self.options.device))
 
     @cached_property
     def spec(self) -> MetricSpec:

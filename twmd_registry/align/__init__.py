@@ -46,26 +46,28 @@ def similarities(hypotheses: Padded, references: Padded) -> Tensor:
     return torch.einsum("bnd,bmd->bnm", hypotheses.vectors, references.vectors)
 
 
-def align(metric: MetricName, s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering) -> Sides:
+def align(metric: MetricName, s: Tensor, hypotheses: Padded, references: Padded, tempering: Tempering) -> Sides:
     """C(X, Y) from both sides.
+
+    Each side averages over its own tokens that count and may choose any token of the other.
 
     Args:
         metric: Whose aligner.
         s: Similarities; shape (B, N, M).
-        hyp_mask: Hypothesis tokens; shape (B, N), bool.
-        ref_mask: Reference tokens; shape (B, M), bool.
+        hypotheses: X.
+        references: Y.
         tempering: Temperature, sweeps and objective of the tempered aligners.
 
     Returns:
         Both sides, each of shape (B,); for a symmetric metric they are the same tensor.
     """
     aligner = ALIGNERS[metric]
-    hypothesis = aligner(s, hyp_mask, ref_mask, tempering)
+    hypothesis = aligner(s, hypotheses.counted, references.mask, tempering)
     if metric in SYMMETRIC:
         return Sides(hypothesis, hypothesis)
-    return Sides(hypothesis, aligner(s.mT, ref_mask, hyp_mask, tempering))
+    return Sides(hypothesis, aligner(s.mT, references.counted, hypotheses.mask, tempering))
 
 
-def align_self(metric: MetricName, s: Tensor, mask: Tensor, tempering: Tempering) -> Tensor:
+def align_self(metric: MetricName, s: Tensor, texts: Padded, tempering: Tempering) -> Tensor:
     """C(X, X); shape (B,). S is symmetric there, so one side says everything."""
-    return ALIGNERS[metric](s, mask, mask, tempering)
+    return ALIGNERS[metric](s, texts.counted, texts.mask, tempering)

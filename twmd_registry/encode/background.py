@@ -23,8 +23,10 @@ from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fingerprint import LENGTH
 from twmd_registry.registry.names import Special
 
-SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2}
+SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}
 """Tokens whose special mark (see `Encoded.special`) is at most this take part."""
+MEANS = (Special.NONE, Special.CLS, Special.ALL)
+"""The policies a mean is kept for; ``partners`` averages over the tokens that count, which are those of ``none``."""
 
 _FIT_TEXTS = 1024
 """Texts whose hidden states, all layers of them, are in memory at once."""
@@ -79,14 +81,14 @@ def fit_background(
     if not times:
         raise InputError("there is nothing to fit a mean on: every text is empty.")
     distinct, layers = list(times), range(encoder.depth + 1)
-    sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in SPECIAL_LEVEL}
-    counts = dict.fromkeys(SPECIAL_LEVEL, 0.0)
+    sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in MEANS}
+    counts = dict.fromkeys(MEANS, 0.0)
     for start in range(0, len(distinct), _FIT_TEXTS):
         part = distinct[start : start + _FIT_TEXTS]
         encoded = encoder.encode(encoder.tokenise(part, limit), layers, progress=progress)
         weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
-        for policy, level in SPECIAL_LEVEL.items():
-            taking = weight * (encoded.special <= level)
+        for policy in MEANS:
+            taking = weight * (encoded.special <= SPECIAL_LEVEL[policy])
             counts[policy] += float(taking.sum())
             for k in layers:
                 sums[policy][k] += (taking.to(torch.float32) @ encoded.layers[k]).to("cpu", torch.float64)
@@ -98,7 +100,7 @@ def fit_background(
         "texts": sum(times.values()),
         "tokens": int(counts[Special.NONE]),
     }
-    means = {str(policy): (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in SPECIAL_LEVEL}
+    means = {str(policy): (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in MEANS}
     # One metadata entry only: safetensors writes several in no fixed order, and the file is named by its bytes.
     return save(means, metadata={"twmd": json.dumps(about, sort_keys=True)})
 
@@ -174,7 +176,8 @@ def read_background(path: Path) -> Background:
         content = path.read_bytes()
         with safe_open(path, framework="pt") as file:
             about = json.loads(file.metadata()["twmd"])
-            means = {policy: file.get_tensor(str(policy)) for policy in SPECIAL_LEVEL}
+            means = {policy: file.get_tensor(str(policy)) for policy in MEANS}
+            means[Special.PARTNERS] = means[Special.NONE]
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path.name} is not a mean-vector file of this package.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):

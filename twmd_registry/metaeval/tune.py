@@ -16,7 +16,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.correlation import by_group
 from twmd_registry.metaeval.readers import Rated
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.names import Centering, Special, Vectors
+from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.scoring import Scorer, score_all
@@ -63,7 +63,10 @@ def settings(metric: str, model: str, layers: Iterable[int], background: str | N
         given: dict[str, Any] = dict(zip(names, values, strict=True))
         if given["centering"] is Centering.BACKGROUND and background:
             given["centering"] = f"{Centering.BACKGROUND}:{background}"
-        yield make_spec(metric, model=model, layer=layer, **given)
+        impossible = given["centering"] is Centering.SENTENCE and given.get("vectors") is Vectors.RAW
+        foreign = given["special"] is Special.PARTNERS and metric != MetricName.BERTSCORE_CENTERED
+        if not (impossible or foreign):
+            yield make_spec(metric, model=model, layer=layer, **given)
 
 
 def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions, progress: Callable[[int], None] | None = None) -> list[Trial]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -55,7 +56,6 @@ def loaded() -> tuple[Hashable, ...]:
 
 
 def _empty_device_cache() -> None:
-    import torch
-
-    if torch.cuda.is_available():
+    torch = sys.modules.get("torch")
+    if torch is not None and not sys.is_finalizing() and torch.cuda.is_available():
         torch.cuda.empty_cache()

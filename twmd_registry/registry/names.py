@@ -26,11 +26,16 @@ class Output(StrEnum):
 
 
 class Special(StrEnum):
-    """Which special tokens take part: the first one only, none, or all."""
+    """Which special tokens take part: the first one only, none, or all.
+
+    ``partners`` is what the bert_score library does: special tokens do not count in the average, but a token of the
+    other text may find one of them its most similar partner.
+    """
 
     CLS = "cls"
     NONE = "none"
     ALL = "all"
+    PARTNERS = "partners"
 
 
 class Centering(StrEnum):

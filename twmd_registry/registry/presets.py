@@ -11,9 +11,6 @@ from typing import Any
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 
-EMBEDDED = "embedded"
-UNTUNED = "paper"
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -69,10 +66,10 @@ def preset_named(metric: MetricName, name: str) -> Preset:
 
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
-    """The preset that was tuned for a model: ``embedded`` for none, ``paper`` for a model nobody tuned."""
+    """The preset that was tuned for a model: ``embedded`` for none; for a model nobody tuned, the one that names no model."""
     wanted = model or EMBEDDED_MODEL
     own = presets_of(metric)
     for preset in own.values():
         if preset.model == wanted:
             return preset
-    return own.get(UNTUNED) or next(iter(own.values()))
+    return next(preset for preset in own.values() if preset.model is None)

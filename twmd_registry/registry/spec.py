@@ -8,7 +8,7 @@ from pathlib import Path
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS, Value, key
-from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName, Output, Side
+from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName, Output, Side, Special, Vectors
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 CENTERING_SIZE = 32
@@ -91,7 +91,7 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     """Build a specification from a metric, a preset and the keys that differ from it.
 
     Without a preset the one that was tuned for the given model is taken: ``embedded`` when no model is named,
-    ``paper`` (the paper's batch-centred setting, layer by rule) for a model nobody tuned.
+    ``paper`` (the paper's batch-centred setting, layer by rule; ``regression`` for stsscore) for a model nobody tuned.
 
     Args:
         metric: One of the metrics of the catalogue.
@@ -114,6 +114,10 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     chosen: Preset = preset_named(name, preset) if preset else default_preset(name, model)
     merged = {k: KEYS[k].parse(v) for k, v in chosen.keys.items() if k in facts.keys} | given
     spec = MetricSpec(metric=name, **_settle_centering(merged, given))  # type: ignore[arg-type]
+    if spec.special == Special.PARTNERS and name is not MetricName.BERTSCORE_CENTERED:
+        raise SpecError(f"special=partners is bert_score's way of matching; {name} takes cls, none or all.")
+    if spec.vectors == Vectors.RAW and spec.centering_kind is Centering.SENTENCE:
+        raise SpecError("centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering.")
     if spec.model is None:
         raise SpecError(f"preset {chosen.name!r} of {metric} names no model: give model=.")
     return spec

@@ -25,6 +25,20 @@ LEARNING_RATE = 5e-4
 BATCH = 16
 EPOCHS = 4
 SEED = 12345
+SETTINGS: dict[str, Any] = {
+    "learning_rate": LEARNING_RATE,
+    "per_device_train_batch_size": BATCH,
+    "per_device_eval_batch_size": 64,
+    "warmup_steps": 100,
+    "eval_strategy": "epoch",
+    "save_strategy": "epoch",
+    "save_total_limit": 1,
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "pearson",
+    "seed": SEED,
+    "report_to": [],
+}
+"""Training arguments: the epoch with the best Pearson correlation on dev is kept."""
 
 
 class RatedPairs(NamedTuple):
@@ -85,24 +99,9 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> dict[str, f
         encoded = tokenizer(pairs.firsts, pairs.seconds, truncation="longest_first", max_length=tokenizer.model_max_length)
         return Dataset.from_dict({**encoded, "labels": pairs.ratings})
 
-    arguments = TrainingArguments(
-        output_dir=str(output / "run"),
-        learning_rate=LEARNING_RATE,
-        per_device_train_batch_size=BATCH,
-        per_device_eval_batch_size=64,
-        num_train_epochs=epochs,
-        warmup_steps=100,
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        save_total_limit=1,
-        load_best_model_at_end=True,
-        metric_for_best_model="pearson",
-        seed=SEED,
-        report_to=[],
-    )
     trainer = Trainer(
         model=network,
-        args=arguments,
+        args=TrainingArguments(output_dir=str(output / "run"), num_train_epochs=epochs, **SETTINGS),
         train_dataset=prepare("train"),
         eval_dataset=prepare("dev"),
         data_collator=DataCollatorWithPadding(tokenizer),

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from twmd_registry.cli import main
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.presets import presets
+
+
+def test_list_shows_every_metric_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(any(line.startswith(f"{metric} ") for line in lines) for metric in MetricName)
+    assert sum(len(line.split()) > 2 and not line.startswith(("metric", "--", "evaluate")) for line in lines) == len(presets())
+    embedded = [line for line in lines if " embedded " in line]
+    assert len(embedded) == len(MetricName)
+    assert all(line.endswith("yes (installed)") for line in embedded)
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_explain_shows_keys_presets_and_citation(metric: MetricName, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", metric]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n{key} " in out for key in CATALOGUE[metric].keys)
+    assert all(f"\n  {name}\n" in out for owner, name in presets() if owner is metric)
+    assert CATALOGUE[metric].citation in out
+
+
+def test_explain_refuses_an_unknown_metric(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "bleu"]) == 2
+    assert "there is no metric 'bleu'" in capsys.readouterr().err
+
+
+def test_fit_mean_prints_a_value_that_works(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    (tmp_path / "corpus.txt").write_text("the cat sat\nit rains\n", encoding="utf-8")
+    (tmp_path / "more.jsonl").write_text('{"prediction": "a", "references": ["b", "c"]}\n', encoding="utf-8")
+    values = []
+    for extra in ([], ["-o", str(tmp_path / "means")]):
+        assert main(["fit-mean", str(tmp_path / "corpus.txt"), str(tmp_path / "more.jsonl"), *extra]) == 0
+        fitted, use = capsys.readouterr().out.splitlines()
+        assert fitted.startswith("fitted on 5 texts, ")
+        values.append(use.removeprefix("use --set "))
+    signatures = set()
+    for value in values:
+        assert main(["score", str(tmp_path / "corpus.txt"), "-i", str(tmp_path / "corpus.txt"), "--set", value]) == 0
+        signatures.add(capsys.readouterr().out.splitlines()[-1])
+    assert len(signatures) == 1
+    assert f"centering:background%3A{values[0].rpartition(':')[2]}" in signatures.pop()
+
+
+def test_a_corpus_without_text_is_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "blank.txt").write_text("\n \n", encoding="utf-8")
+    assert main(["fit-mean", str(tmp_path / "blank.txt")]) == 1
+    assert "every text is empty" in capsys.readouterr().err
+
+
+def test_tune_prints_the_best_settings_and_writes_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        f'{{"lang": "xx-en", "candidate": "{a}", "reference": "{b}", "score": {score}}}'
+        for a, b, score in (("a cat", "the cat", 1), ("it rains", "a dog ran", -1), ("nine shops", "nine shops open", 0.5), ("so be it", "never", 0))
+    ]
+    (tmp_path / "rated.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    arguments = ["tune", "moverscore", "--data", str(tmp_path / "rated.jsonl"), "--layers", "1", "-o", str(tmp_path / "trials.tsv")]
+    assert main(arguments) == 0
+    assert "moverscore: 15 settings on 4 segments" in capsys.readouterr().out
+    trials = [line.split("\t") for line in (tmp_path / "trials.tsv").read_text(encoding="utf-8").splitlines()]
+    assert len(trials) == 16
+    assert [float(line[-1]) for line in trials[1:]] == sorted((float(line[-1]) for line in trials[1:]), reverse=True)
+
+
+def test_a_progress_bar_shows_on_a_terminal_when_work_is_long(tmp_path: Path) -> None:
+    (tmp_path / "many.txt").write_text("".join(f"line {i}\n" for i in range(200)), encoding="utf-8")
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    code = "import twmd_registry.cli.score as s; s.PATIENCE_S = 0.0; from twmd_registry.cli import main; main(['score', 'many.txt', '-i', 'many.txt', '-b'])"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=inner, cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert b"texts" in os.read(outer, 10_000)
+    os.close(inner)
+    os.close(outer)

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from twmd_registry.cli import main
+from twmd_registry.registry.names import MetricName
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine"]
+GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine"]
+POOR = ["cat mat", "it is sunny", "nine shops"]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with references and two systems, which the command runs in."""
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("ref.txt", REFERENCES), ("good.txt", GOOD), ("poor.txt", POOR)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        try:
+            status = main(list(arguments))
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+class TestOutput:
+    def test_the_number_is_pythons(self, files: Path, run: Run) -> None:
+        status, out, _ = run("score", "ref.txt", "-i", "good.txt", "-m", *MetricName, "-b", "-w", "12")
+        expected = [twmd_registry.scorer(metric).score(GOOD, REFERENCES).score for metric in MetricName]
+        assert status == 0
+        assert [float(line) for line in out.splitlines()] == pytest.approx(expected, abs=1e-6)
+
+    def test_the_table_holds_every_system_metric_side_and_signature(self, files: Path, run: Run) -> None:
+        status, out, err = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "moverscore")
+        rows = [line.split() for line in out.splitlines()]
+        assert (status, err) == (0, "")
+        assert rows[0] == ["metric", "system", "score", "precision", "recall", "f1"]
+        assert [row[:2] for row in rows[2:6]] == [[m, s] for m in ("twmd", "moverscore") for s in ("good.txt", "poor.txt")]
+        assert rows[4][3:] == ["-", "-", "-"]
+        assert float(rows[2][2]) > float(rows[3][2])
+        for metric in ("twmd", "moverscore"):
+            signature = next(line.strip() for line in out.splitlines() if line.strip().startswith(f"{metric}|"))
+            assert str(twmd_registry.scorer(metric).score(GOOD, REFERENCES).signature) == signature
+
+    def test_json_and_tsv_hold_the_same(self, files: Path, run: Run) -> None:
+        arguments = ("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "--format")
+        found = json.loads(run(*arguments, "json")[1])
+        header, *lines = (line.split("\t") for line in run(*arguments, "tsv", "-w", "9")[1].splitlines())
+        for entry, line in zip(found, lines, strict=True):
+            row = dict(zip(header, line, strict=True))
+            assert (row["system"], row["signature"], row["segments"]) == (entry["system"], entry["signature"], str(entry["segments"]))
+            assert float(row["recall"]) == pytest.approx(entry["recall"], abs=1e-9)
+        assert "scores" not in found[0]
+        whole = json.loads(run(*arguments, "json", "--sentence-level")[1])
+        assert len(whole[0]["scores"]) == 3
+
+    def test_sentence_level_is_one_line_per_segment(self, files: Path, run: Run) -> None:
+        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "-m", "twmd", "--sentence-level", "-w", "10")
+        assert [float(line) for line in out.splitlines()] == pytest.approx(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).scores, abs=1e-9)
+        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "sbert", "-sl", "--format", "tsv")
+        lines = [line.split("\t") for line in out.splitlines()]
+        assert lines[0] == ["good.txt:twmd", "good.txt:sbert", "poor.txt:twmd", "poor.txt:sbert"]
+        assert [len(line) for line in lines] == [4] * 4
+
+    def test_the_same_file_twice_is_two_systems(self, files: Path, run: Run) -> None:
+        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "good.txt", "-b")
+        assert len(set(out.splitlines())) == 1
+        assert len(out.splitlines()) == 2
+
+    def test_set_reaches_the_metrics_that_use_the_key(self, files: Path, run: Run) -> None:
+        status, out, _ = run("score", "ref.txt", "-i", "good.txt", "-m", "twmd", "moverscore", "--set", "temperature=0.5", "--set", "layer=2")
+        assert status == 0
+        assert "|temperature:0.5|" in out
+        assert out.count("|layer:2|") == 2
+
+    def test_predictions_come_from_standard_input(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(GOOD).encode())))
+        status, out, _ = run("score", "ref.txt", "-b", "-w", "9")
+        assert (status, out) == (0, run("score", "ref.txt", "-i", "good.txt", "-b", "-w", "9")[1])
+
+    def test_json_lines_bring_their_own_references(self, files: Path, run: Run) -> None:
+        rows = [
+            {"prediction": p, "references": [r, p]} if i else {"prediction": p, "reference": r}
+            for i, (p, r) in enumerate(zip(GOOD, REFERENCES, strict=True))
+        ]
+        (files / "good.jsonl").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+        status, out, _ = run("score", "-i", "good.jsonl", "-sl", "-w", "6")
+        assert status == 0
+        assert [float(line) for line in out.splitlines()[1:]] == pytest.approx([1, 1], abs=1e-5)
+        first = twmd_registry.scorer("twmd").score(GOOD[:1], REFERENCES[:1]).score
+        assert float(out.splitlines()[0]) == pytest.approx(first, abs=1e-5)
+
+    def test_reference_files_are_streams_side_by_side(self, files: Path, run: Run) -> None:
+        status, out, _ = run("score", "ref.txt", "good.txt", "-i", "good.txt", "-b")
+        assert status == 0
+        assert float(out) == pytest.approx(1, abs=1e-4)
+
+    def test_no_progress_bar_where_nobody_watches(self, files: Path) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "good.txt", "-b"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("-m", "twdm"), "there is no metric 'twdm'; did you mean 'twmd'"),
+            (("--preset", "large"), "twmd has no preset 'large'"),
+            (("--set", "temperature"), "expected KEY=VALUE"),
+            (("--set", "temprature=1"), "did you mean 'temperature'"),
+            (("--set", "temperature=0"), "expected a finite number above 0"),
+            (("--set", "layer=7"), "layer=7 is out of range"),
+            (("-m", "moverscore", "--set", "temperature=1"), "moverscore use no key 'temperature'"),
+            (("--set", "truncation=cut:9999"), "reads at most 512 tokens"),
+        ],
+    )
+    def test_bad_usage_is_status_two_and_one_line(self, files: Path, run: Run, arguments: tuple[str, ...], words: str) -> None:
+        status, out, err = run("score", "ref.txt", "-i", "good.txt", *arguments)
+        assert (status, out) == (2, "")
+        assert words in err
+        assert len(err.splitlines()) == 1
+
+    @pytest.mark.parametrize("arguments", [(), ("score", "--no-such-flag"), ("fly",), ("score", "-w", "0"), ("score", "--batch-tokens", "0")])
+    def test_bad_arguments_are_status_two(self, run: Run, arguments: tuple[str, ...]) -> None:
+        assert run(*arguments)[0] == 2
+
+    def test_references_twice_or_never_are_refused(self, files: Path, run: Run) -> None:
+        (files / "own.jsonl").write_text('{"prediction": "a", "reference": "b"}\n', encoding="utf-8")
+        assert "holds references already" in run("score", "ref.txt", "-i", "own.jsonl")[2]
+        assert "no references for good.txt" in run("score", "-i", "good.txt")[2]
+
+
+class TestBadData:
+    @pytest.mark.parametrize(
+        ("name", "content", "words"),
+        [
+            ("hyp.txt", None, "hyp.txt: No such file or directory"),
+            ("hyp.txt", b"", "hyp.txt is empty"),
+            ("hyp.txt", b"fine\nnot \xff\n", "hyp.txt is not UTF-8: byte 0xff in line 2"),
+            ("hyp.txt", b"one\ntwo\n", "hyp.txt has 2 segments but ref.txt has 3"),
+            ("hyp.jsonl", b'{"prediction": "a"}\nnot json\n', "hyp.jsonl, line 2: not JSON"),
+            ("hyp.jsonl", b'{"prediction": "a"}\n{"text": "b"}\n', "hyp.jsonl, line 2: no prediction; it has text"),
+            ("hyp.jsonl", b'["a"]\n', "hyp.jsonl, line 1: expected an object"),
+            ("hyp.jsonl", b'{"prediction": "a"}\n{"prediction": 3}\n{"prediction": "c"}\n', "predictions[1] must be a text; got int 3"),
+            ("hyp.jsonl", b'{"prediction": "a"}\n{"prediction": "\\ud800"}\n{"prediction": "c"}\n', "predictions[1] is not valid Unicode"),
+        ],
+    )
+    def test_bad_files_are_status_one_and_one_line(self, files: Path, run: Run, name: str, content: bytes | None, words: str) -> None:
+        if content is not None:
+            (files / name).write_bytes(content)
+        status, out, err = run("score", "ref.txt", "-i", name)
+        assert (status, out) == (1, "")
+        assert words in err
+        assert len(err.splitlines()) == 1
+
+    def test_reference_files_of_different_length_are_named(self, files: Path, run: Run) -> None:
+        (files / "short.txt").write_text("one\n", encoding="utf-8")
+        status, _, err = run("score", "ref.txt", "short.txt", "-i", "good.txt")
+        assert (status, "short.txt has 1 lines but ref.txt has 3" in err) == (1, True)
+
+    def test_references_in_some_lines_only_are_refused(self, files: Path, run: Run) -> None:
+        (files / "own.jsonl").write_text('{"prediction": "a", "reference": "b"}\n{"prediction": "c"}\n', encoding="utf-8")
+        assert "own.jsonl, line 2: no references or reference" in run("score", "-i", "own.jsonl")[2]
+
+    def test_lines_end_at_line_feeds_only(self, files: Path, run: Run) -> None:
+        odd = ["a\u2028b", "c\x0bd\x85e", "f\rg"]
+        (files / "odd.txt").write_bytes("\n".join(odd).encode())
+        (files / "bom.txt").write_bytes(b"\xef\xbb\xbf" + "\n".join(odd).encode() + b"\n")
+        status, out, _ = run("score", "odd.txt", "-i", "bom.txt", "-sl", "-w", "5")
+        assert (status, out.splitlines()) == (0, ["1.00000"] * 3)
+
+    def test_empty_lines_are_counted_in_one_warning(self, files: Path, run: Run) -> None:
+        (files / "gaps.txt").write_text("\n \nthe shop opens at nine\n", encoding="utf-8")
+        status, out, err = run("score", "ref.txt", "-i", "gaps.txt", "-sl", "-w", "3")
+        assert (status, out.splitlines()) == (0, ["0.000", "0.000", "1.000"])
+        assert err == "twmd: warning: 2 texts have no token: they score 0 against text and 1 against another empty text.\n"
+
+    def test_an_unknown_model_is_one_line(self, files: Path, run: Run) -> None:
+        status, _, err = run("score", "ref.txt", "-i", "good.txt", "--set", "model=no/such", "--set", "layer=1")
+        assert (status, len(err.splitlines())) == (1, 1)
+        assert "no/such" in err
+
+
+class TestSignals:
+    def test_a_reader_that_leaves_causes_no_traceback(self, files: Path) -> None:
+        (files / "many.txt").write_text("the cat sat\n" * 40_000, encoding="utf-8")
+        command = f"{sys.executable} -m twmd_registry.cli score many.txt -i many.txt -sl -w 16 | head -n 1"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+        assert float(done.stdout) == pytest.approx(1, abs=1e-5)
+
+    def test_an_interrupt_causes_no_traceback(self, files: Path) -> None:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (130, "", "twmd: interrupted\n")

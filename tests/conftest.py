@@ -1,0 +1,38 @@
+"""What every test may use: public data beside the checkout, texts written for the tests, tiny models made on the spot."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+class Texts(NamedTuple):
+    """Predictions and references, one reference each."""
+
+    predictions: list[str]
+    references: list[str]
+
+
+def shared(name: str) -> Path:
+    """A file of the public data beside the checkout; skips the test, saying so, where it is not."""
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f"public data not here: {name}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def texts() -> Texts:
+    """Forty pairs of different lengths: the first of the demo's two systems, first references."""
+    demo = Path(__file__).resolve().parents[1] / "twmd_registry" / "data" / "demo" / "system_a.jsonl"
+    rows = [json.loads(line) for line in demo.read_text(encoding="utf-8").splitlines()][:40]
+    return Texts([row["prediction"] for row in rows], [row["references"][0] for row in rows])

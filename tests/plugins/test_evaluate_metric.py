@@ -1,0 +1,190 @@
+"""The metrics as `evaluate.Metric`s, in this process."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import evaluate
+import numpy as np
+import pytest
+from evaluate import load as load_before_us
+
+import twmd_registry
+from tests.conftest import Texts
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.plugins.evaluate.hook import METRICS, arm, metrics_folder, module_name
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import MetricName
+
+ROOT = Path(__file__).resolve().parents[2]
+P, R = ["the cat sat on the mat", "it rains"], ["a cat was sitting on the mat", "it is raining"]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_gives_the_engines_scores_under_its_name(name: str, texts: Texts) -> None:
+    metric = evaluate.load(name)
+    assert (metric.name, type(metric).__module__) == (name, f"twmd_registry.metrics.{name}.{name}")
+    result = metric.compute(predictions=texts.predictions, references=texts.references)
+    engine = twmd_registry.scorer(name).score(*texts)
+    assert result == engine.as_dict()
+    two_sided = {"precision", "recall", "f1"} if CATALOGUE[MetricName(name)].two_sided else set()
+    assert set(result) == {name, "scores", "signature"} | two_sided
+    assert all(type(result[key]) is float for key in {name} | two_sided)
+    assert metric.info.citation.startswith("@")
+    assert "evaluate.load" in metric.inputs_description
+
+
+def test_rows_come_one_by_one_in_batches_or_at_once() -> None:
+    whole = evaluate.load("twmd").compute(predictions=P, references=R)
+    piecewise = evaluate.load("twmd")
+    piecewise.add(prediction=P[0], reference=R[0])
+    piecewise.add_batch(predictions=P[1:], references=[[R[1]]])
+    assert piecewise.compute() == whole
+    assert piecewise.compute(predictions=P, references=R) == whole
+
+
+def test_several_references_ragged() -> None:
+    several = evaluate.load("twmd").compute(predictions=P, references=[[R[0], P[0]], [R[1]]])
+    assert several["scores"][0] == pytest.approx(1, abs=1e-5)
+    assert several["scores"][1] == pytest.approx(evaluate.load("twmd").compute(predictions=P, references=R)["scores"][1], abs=1e-6)
+    assert "|nrefs:var|" in several["signature"]
+
+
+def test_the_preset_is_the_configuration_and_keys_go_to_load_or_compute() -> None:
+    loaded = evaluate.load("trwmd", "embedded", temperature=0.5, output="recall", device="cpu")
+    result = loaded.compute(predictions=P, references=R)
+    assert "|temperature:0.5|" in result["signature"]
+    assert result["trwmd"] == result["recall"]
+    for_this_call = evaluate.load("trwmd").compute(predictions=P, references=R, temperature=0.5, output="recall")
+    assert for_this_call == result
+    assert loaded.compute(predictions=P, references=R, temperature=0.1)["signature"] != result["signature"]
+    assert loaded.compute(predictions=P, references=R) == result
+
+
+def test_unknown_settings_are_refused_with_the_menu() -> None:
+    with pytest.raises(SpecError, match="unknown key 'temprature'; did you mean 'temperature'"):
+        evaluate.load("twmd", temprature=1)
+    with pytest.raises(SpecError, match="twmd has no preset 'embeded'; did you mean 'embedded'"):
+        evaluate.load("twmd", "embeded")
+    metric = evaluate.load("twmd")
+    with pytest.raises(SpecError, match="unknown key 'tau'"):
+        metric.compute(predictions=P, references=R, tau=1)
+    with pytest.raises(SpecError, match="unknown key 'temperature'"):
+        evaluate.load("moverscore", temperature=1)
+    assert metric.compute(predictions=P, references=R)["scores"]
+
+
+def test_combine_holds_two_copies_and_other_peoples_metrics() -> None:
+    cold, hot = evaluate.load("twmd", temperature=0.02), evaluate.load("twmd", temperature=0.5)
+    both = evaluate.combine([cold, hot, "bertscore_centered"]).compute(predictions=P, references=R)
+    assert both["twmd_0_twmd"] == cold.compute(predictions=P, references=R)["twmd"]
+    assert both["twmd_1_twmd"] == hot.compute(predictions=P, references=R)["twmd"]
+    assert both["twmd_0_twmd"] != both["twmd_1_twmd"]
+    assert "bertscore_centered" in both
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
+def test_a_copy_scores_the_same(clone: Callable[[Any], Any]) -> None:
+    metric = evaluate.load("twmd", temperature=0.3, keep_in_memory=True)
+    before = metric.compute(predictions=P, references=R)
+    assert clone(metric).compute(predictions=P, references=R) == before
+    assert clone(type(metric)) is type(metric)
+
+
+def test_a_failed_computation_leaves_the_metric_usable() -> None:
+    metric = evaluate.load("twmd", layer=99)
+    with pytest.raises(SpecError, match="layer=99 is out of range"):
+        metric.compute(predictions=P, references=R)
+    assert metric.compute(predictions=P, references=R, layer=4)["scores"]
+    with pytest.raises(InputError):
+        metric.compute(predictions=P, references=R[:1])
+    assert len(metric.compute(predictions=P, references=R, layer=4)["scores"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references", "words"),
+    [
+        ([], [], "predictions and references are empty"),
+        ("one text", ["one text"], "predictions must be a list"),
+        (P, R[:1], "2 predictions but 1 references"),
+        (["a", None], R, r"predictions\[1\] must be a text; got NoneType"),
+        (["a", 3], R, r"predictions\[1\] must be a text; got int"),
+        (P, [R[0], ["x"]], r"references\[1\] is a list but references\[0\] is a text"),
+        (P, [[R[0]], []], r"references\[1\] is an empty list"),
+        (["a", "b", "c"], [["a", "b", "c"], ["d", "e", "f"]], "look transposed"),
+        (["a", "\ud800"], R, r"predictions\[1\] is not valid Unicode"),
+        (P, None, "references must be a list"),
+    ],
+)
+def test_bad_rows_are_one_clear_error(predictions: Any, references: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        evaluate.load("twmd").compute(predictions=predictions, references=references)
+
+
+def test_a_later_batch_counts_its_rows_from_the_first() -> None:
+    metric = evaluate.load("twmd")
+    metric.add_batch(predictions=P, references=R)
+    with pytest.raises(InputError, match=r"predictions\[3\]"):
+        metric.add_batch(predictions=["fine", None], references=R)
+
+
+def test_nothing_added_is_a_clear_error() -> None:
+    with pytest.raises(InputError, match="there is nothing to score"):
+        evaluate.load("twmd").compute()
+
+
+def test_arrays_and_tuples_are_lists_too() -> None:
+    plain = evaluate.load("twmd").compute(predictions=P, references=R)
+    assert evaluate.load("twmd").compute(predictions=np.array(P), references=tuple(R)) == plain
+
+
+def test_a_function_that_was_imported_before_us_finds_the_metrics() -> None:
+    assert load_before_us("twmd").name == "twmd"
+
+
+def test_by_path_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    metric = evaluate.load(twmd_registry.path("twmd"))
+    assert type(metric).__module__ == "twmd_registry.metrics.twmd.twmd"
+    with pytest.raises(SpecError, match="no evaluate module for 'sbert'"):
+        twmd_registry.path("sbert")
+
+
+def test_in_a_checkout_by_relative_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    result = evaluate.load("metrics/twmd").compute(predictions=P, references=R)
+    assert result == evaluate.load("twmd").compute(predictions=P, references=R)
+
+
+def test_a_folder_of_the_same_name_does_not_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "twmd").mkdir()
+    (tmp_path / "twmd" / "twmd.py").write_text("raise RuntimeError('not this one')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert evaluate.load("twmd").name == "twmd"
+
+
+def test_other_names_go_to_evaluate_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "own" / "own.py"
+    script.parent.mkdir()
+    script.write_text(
+        "import datasets\nimport evaluate\n\n\nclass Own(evaluate.Metric):\n    def _info(self):\n"
+        "        text = datasets.Value('string')\n"
+        "        features = datasets.Features({'predictions': text, 'references': text})\n"
+        "        return evaluate.MetricInfo(description='', citation='', features=features)\n\n"
+        "    def _compute(self, predictions, references):\n        return {'own': 7.0}\n",
+        encoding="utf-8",
+    )
+    assert evaluate.load("./own").compute(predictions=["a"], references=["b"]) == {"own": 7.0}
+    assert module_name("bleu") is None
+    assert module_name(str(metrics_folder() / "nothing")) is None
+
+
+def test_arming_twice_wraps_once() -> None:
+    before = evaluate.loading.evaluation_module_factory
+    arm()
+    assert evaluate.loading.evaluation_module_factory is before

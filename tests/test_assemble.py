@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles import family as oracle
+from twmd_registry.assemble import combine_sides, empty_score, harmonic_mean, normalise, over_references
+from twmd_registry.carriers import Sides
+from twmd_registry.registry.names import Multiref
+
+numbers = st.floats(-2, 2, allow_subnormal=False)
+
+
+@given(numbers, numbers)
+def test_the_harmonic_mean_is_defined_everywhere(p: float, r: float) -> None:
+    found = float(harmonic_mean(torch.tensor([p], dtype=torch.float64), torch.tensor([r], dtype=torch.float64)))
+    assert found == pytest.approx(oracle.f1(p, r), abs=1e-12)
+    assert min(p, r) - 1e-12 <= found <= max(p, r) + 1e-12 or (p > 0 and r > 0)
+
+
+@given(st.floats(1e-6, 2))
+def test_the_harmonic_mean_is_continuous_where_one_side_reaches_zero(p: float) -> None:
+    near, at = (float(harmonic_mean(torch.tensor([p], dtype=torch.float64), torch.tensor([r], dtype=torch.float64))) for r in (1e-12, 0.0))
+    assert near == pytest.approx(at, abs=1e-11)
+
+
+def test_f1_is_taken_first_and_normalised_afterwards() -> None:
+    p, r, own, other = 0.6, 0.4, 0.8, 0.5
+    found = combine_sides(Sides(torch.tensor([p]), torch.tensor([r])), (torch.tensor([own]), torch.tensor([other])))
+    scale = (own * other) ** 0.5
+    assert [float(side) for side in found] == pytest.approx([p / scale, r / scale, oracle.f1(p, r) / scale])
+    raw = combine_sides(Sides(torch.tensor([p]), torch.tensor([r])), None)
+    assert [float(side) for side in raw] == pytest.approx([p, r, oracle.f1(p, r)])
+
+
+def test_a_text_without_self_similarity_scores_zero_and_never_nan() -> None:
+    c, own, other = torch.tensor([0.3, 0.3, 0.3]), torch.tensor([0.0, 0.5, -1e-9]), torch.tensor([0.5, 0.0, 0.5])
+    assert normalise(c, own, other).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_normalising_has_finite_gradients_where_it_is_not_defined() -> None:
+    own = torch.tensor([0.0, 0.5], requires_grad=True)
+    normalise(torch.tensor([0.3, 0.3]), own, torch.tensor([0.5, 0.5])).sum().backward()  # type: ignore[no-untyped-call]
+    assert own.grad is not None
+    assert bool(torch.isfinite(own.grad).all())
+
+
+def test_empty_texts_have_their_documented_scores() -> None:
+    assert [empty_score(h, r) for h in (True, False) for r in (True, False) if h or r] == [1.0, 0.0, 0.0]
+
+
+@given(st.lists(st.lists(st.floats(-1, 1), min_size=1, max_size=4), min_size=1, max_size=6))
+def test_references_are_reduced_segment_by_segment(segments: list[list[float]]) -> None:
+    flat, counts = np.concatenate([np.array(s) for s in segments]), np.array([len(s) for s in segments])
+    assert over_references(flat, counts, Multiref.MAX).tolist() == [max(s) for s in segments]
+    assert over_references(flat, counts, Multiref.MEAN).tolist() == pytest.approx([sum(s) / len(s) for s in segments])

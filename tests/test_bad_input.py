@@ -1,0 +1,161 @@
+"""Texts and settings at the edge: one clear error or the documented answer, never NaN."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import pytest
+
+import twmd_registry
+from twmd_registry.border import check_segments
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.scores import ScoreSet
+
+ALIGNED = [metric for metric in MetricName if metric is not MetricName.STSSCORE]
+STRANGE = [
+    "\u202eright to left שלום",
+    "e\u0301\u0308\u0323 combining",
+    "日本語のテキスト",
+    "🙂🙃",
+    "a\x00b",
+    "\ufeff",
+    "\u200b",
+    "ﬁ ligature",
+    "x" * 300,
+]
+
+
+def quiet(metric: str, predictions: Any, references: Any, **keys: Any) -> ScoreSet:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        return twmd_registry.scorer(metric, **keys).score(predictions, references)
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_empty_texts_are_counted_in_one_warning(metric: str) -> None:
+    with pytest.warns(TwmdWarning, match="^5 texts have no token") as caught:
+        found = twmd_registry.scorer(metric).score(["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["a cat", " "]])
+    assert len(caught) == 1
+    assert found.counts.empty == 5
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_empty_against_text_empty_against_empty(metric: str) -> None:
+    found = quiet(metric, ["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["", "a cat"]])
+    assert found.scores[:3] == (0.0, 0.0, 1.0)
+    assert found.scores[3] > 0.8
+    assert found.counts.empty == 5
+
+
+@pytest.mark.parametrize("special", ["none", "cls", "all"])
+def test_a_text_of_dropped_characters_only_is_empty_whatever_the_special_tokens(special: str) -> None:
+    found = quiet("twmd", ["\x00", "a cat", "\x00"], ["a cat", "\x00", ""], special=special)
+    assert found.scores == (0.0, 0.0, 1.0)
+    assert found.counts.empty == 4
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_strange_text_scores_a_finite_number(metric: str) -> None:
+    found = quiet(metric, STRANGE, list(reversed(STRANGE)))
+    assert all(math.isfinite(score) for score in found.scores)
+
+
+@pytest.mark.parametrize("metric", ALIGNED)
+@pytest.mark.parametrize("centering", Centering)
+def test_single_tokens_under_every_centering_are_finite(metric: str, centering: str) -> None:
+    keys = {"vectors": "unit"} if metric == "sbert" else {}
+    for special in ("none", "all"):
+        for texts in (["yes"], ["yes", "no", "yes"]):
+            found = quiet(metric, texts, ["no", "yes", "yes"][: len(texts)], centering=centering, special=special, **keys)
+            assert all(math.isfinite(score) for score in found.scores)
+
+
+def test_partners_without_a_token_that_counts_are_empty() -> None:
+    found = quiet("bertscore_centered", ["yes", "it rains"], ["it rains", "it rains"], centering="sentence", special="partners")
+    assert all(math.isfinite(score) for score in found.scores)
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_a_very_long_text_is_cut_and_counted_once(metric: str) -> None:
+    long = "long words " * 4546
+    assert len(long) > 50_000
+    with pytest.warns(TwmdWarning, match="^1 different texts are longer") as caught:
+        found = twmd_registry.scorer(metric).score([long, long, "short"], ["a cat", "a cat", "short"])
+    assert len(caught) == 1
+    assert found.counts.truncated == 1
+    assert all(math.isfinite(score) for score in found.scores)
+
+
+def test_a_cut_text_scores_like_its_beginning() -> None:
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+    cut = quiet("twmd", [" ".join(words)], ["a cat"], truncation="cut:6", special="none")
+    assert cut.score == pytest.approx(quiet("twmd", [" ".join(words[:4])], ["a cat"], special="none").score, abs=1e-6)
+    assert "truncation:cut%3A6" in str(cut.signature)
+
+
+@pytest.mark.parametrize("centering", ["batch", "corpus"])
+def test_a_single_segment_under_a_neighbours_mean_is_announced(centering: str) -> None:
+    with pytest.warns(TwmdWarning, match="over a single segment"):
+        twmd_registry.scorer("twmd", centering=centering).score(["a cat"], ["the cat"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        twmd_registry.scorer("twmd", centering=centering).score(["a cat", "it rains"], ["the cat", "it pours"])
+
+
+def test_an_untuned_layer_is_announced_once(tmp_path: Any) -> None:
+    from tests import tiny
+
+    scorer = twmd_registry.scorer("twmd", model=str(tiny.save_encoder("bert", tmp_path / "bert")))
+    with pytest.warns(TwmdWarning, match="^untuned: nobody has measured") as caught:
+        for _ in range(2):
+            scorer.score(["a cat", "it ran"], ["the cat", "it sat"])
+    assert len(caught) == 1
+    assert scorer.spec.layer == round(tiny.DEPTH * 5 / 6)
+
+
+def test_layers_out_of_range_are_refused() -> None:
+    with pytest.raises(SpecError, match="layer=7 is out of range: sentence-transformers/all-MiniLM-L6-v2 has hidden states 0 to 6"):
+        twmd_registry.scorer("twmd", layer=7).score(["a"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references", "words"),
+    [
+        (["a"], ["b", "c"], "there are 1 predictions but 2 references: give one entry per prediction"),
+        (["a", "b"], [["x", "y"]] * 3, "there are 2 predictions but 3 references: references look transposed"),
+        ([], [], "predictions and references are empty"),
+        (None, ["a"], "predictions must be a list of texts, one per segment; got NoneType None"),
+        ("text", ["a"], "predictions must be a list of texts, one per segment; got str 'text'"),
+        (["a"], b"a", "references must be a list"),
+        (["a", None], ["a", "b"], r"predictions\[1\] must be a text; got NoneType None"),
+        (["a", b"b"], ["a", "b"], r"predictions\[1\] must be a text; got bytes b'b'"),
+        (["a", ["b"]], ["a", "b"], r"predictions\[1\] must be a text; got list"),
+        (["a", 2.5], ["a", "b"], r"predictions\[1\] must be a text; got float 2.5"),
+        (["a", "b"], ["a", 3], r"references\[1\] is a list but|references\[1\] must be"),
+        (["a", "b"], [["a"], ["b", None]], r"references\[1\]\[1\] must be a text; got NoneType"),
+        (["a", "b"], [["a"], []], r"references\[1\] is an empty list"),
+        (["a", "b"], [["a"], "b"], r"references\[1\] is a text but references\[0\] is a list"),
+        (["a", "\udc80b"], ["a", "b"], r"predictions\[1\] is not valid Unicode: lone surrogate '\\udc80' at character 0"),
+    ],
+)
+def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        twmd_registry.scorer("twmd").score(predictions, references)
+
+
+def test_rows_of_a_later_batch_keep_counting() -> None:
+    with pytest.raises(InputError, match=r"references\[12\]\[0\]"):
+        check_segments(["a", "b", "c"], [["x"], ["y"], [None]], first_row=10)
+
+
+def test_ragged_references_and_any_kind_of_list_are_fine() -> None:
+    found = check_segments(("a", "b"), (text for text in (["x"], ("y", "z"))))
+    assert found == (["a", "b"], [["x"], ["y", "z"]])
+
+
+def test_no_scorer_is_an_error() -> None:
+    with pytest.raises(SpecError, match="no metric to score by"):
+        twmd_registry.score_all([], ["a"], ["a"])

@@ -1,0 +1,136 @@
+"""The rules of the house that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from twmd_registry.plugins.evaluate.hook import METRICS
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import MetricName
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "twmd_registry"
+LONGEST_FILE = 350
+LONGEST_FUNCTION = 60
+
+FLOORS = (
+    {"errors", "version"},
+    {"registry"},
+    {"carriers", "border", "models", "scores"},
+    {"pairs"},
+    {"encode", "center", "align", "assemble", "regress"},
+    {"pipeline"},
+    {"routes"},
+    {"scoring"},
+    {"selfcheck", "plugins", "metaeval", "train", "report", "scale"},
+    {"cli"},
+)
+"""Rooms from the bottom up: a room may import from lower floors only, and a stage never from another stage."""
+
+DOORS = {"metrics": {"plugins"}}
+"""Rooms outside the floors and what they may import."""
+
+
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names of everything a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def test_imports_point_down_only() -> None:
+    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
+    upward = []
+    for path in sources():
+        here = room(path)
+        if here == "__init__":
+            continue
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[0] != "twmd_registry" or len(parts) == 1 or parts[1] == here:
+                continue
+            allowed = parts[1] in DOORS[here] if here in DOORS else floor[parts[1]] < floor[here]
+            if not allowed:
+                upward.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert upward == []
+
+
+def test_the_engine_never_imports_evaluate_or_datasets() -> None:
+    allowed = {PACKAGE / "plugins", PACKAGE / "train"}
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sources()
+        if not any(folder in path.parents for folder in allowed)
+        for name in imports(path)
+        if name.split(".")[0] in {"evaluate", "datasets"}
+    ]
+    assert found == []
+
+
+def test_the_registry_uses_the_standard_library_only() -> None:
+    outside = {
+        name
+        for path in sources()
+        if room(path) == "registry"
+        for name in imports(path)
+        if name.split(".")[0] not in sys.stdlib_module_names | {"twmd_registry"}
+    }
+    assert outside == set()
+
+
+def test_the_oracles_do_not_import_the_package() -> None:
+    oracles = sorted((ROOT / "tests" / "oracles").glob("*.py"))
+    assert oracles
+    assert [path.name for path in oracles for name in imports(path) if name.split(".")[0] == "twmd_registry"] == []
+
+
+def test_files_and_functions_are_short() -> None:
+    long: list[str] = []
+    for path in [*sources(), *sorted((ROOT / "metrics").rglob("*.py"))]:
+        text = path.read_text(encoding="utf-8")
+        if len(text.splitlines()) > LONGEST_FILE:
+            long.append(str(path))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION:
+                long.append(f"{path}: {node.name}")
+    assert long == []
+
+
+def test_nobody_runs_remote_code_or_loads_pickles() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources())
+    assert "trust_remote_code=True" not in text
+    assert "torch.load(" not in text
+    assert "pickle.load" not in text
+
+
+def test_a_metric_has_a_module_an_entry_and_an_aligner() -> None:
+    folders = {path.name for path in (ROOT / "metrics").iterdir() if path.is_dir() and not path.name.startswith("_")}
+    assert folders == set(METRICS)
+    assert set(METRICS) == set(MetricName) - {MetricName.SBERT}
+    assert set(CATALOGUE) == set(MetricName)
+    assert all((ROOT / "metrics" / name / f"{name}.py").is_file() for name in METRICS)
+
+
+@pytest.mark.parametrize("code", ["import twmd_registry; twmd_registry.list_metrics()", "from twmd_registry.cli import main; main([])"])
+def test_importing_and_asking_for_help_loads_nothing_heavy(code: str) -> None:
+    heavy = "{'torch', 'transformers', 'numpy', 'evaluate', 'datasets'}"
+    check = f"{code}; import sys; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr

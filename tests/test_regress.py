@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.errors import ModelError, SpecError, TwmdWarning
+
+FIRST = ["the cat sat", "a dog ran over the hill", "it", "the cat sat"]
+SECOND = ["a cat sat on the mat", "it ran", "we saw it again today", "a cat sat on the mat"]
+
+
+def test_the_score_is_the_raw_logit_over_the_scale(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    found = twmd_registry.scorer("stsscore", model=str(folder), scale=4).score(FIRST, SECOND)
+    network, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder).eval(), tiny.tokenizer()
+    for first, second, score in zip(FIRST, SECOND, found.scores, strict=True):
+        with torch.inference_mode():
+            inputs = tokenizer(first, second, return_tensors="pt", return_token_type_ids=True)
+            assert score == pytest.approx(float(network(**inputs).logits[0, 0]) / 4, abs=1e-6)
+    assert found.precision is None
+    assert set(found.as_dict()) == {"stsscore", "scores", "signature"}
+
+
+def test_different_pairs_go_through_the_model_once(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    done: list[int] = []
+    twmd_registry.score_all([twmd_registry.scorer("stsscore", model=str(folder), scale=5)], FIRST, SECOND, progress=done.append)
+    assert sum(done) == 3
+
+
+def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5)
+    long = " ".join(["cat"] * 100)
+    with pytest.warns(TwmdWarning, match="1 different texts are longer"):
+        cut = scorer.score([long, "it"], ["a dog ran", "it"])
+    kept = " ".join(["cat"] * (tiny.POSITIONS - 3 - 3))
+    assert cut.scores[0] == pytest.approx(scorer.score([kept], ["a dog ran"]).score, abs=1e-6)
+    assert cut.counts.truncated == 1
+
+
+def test_empty_texts_never_reach_the_model(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    with pytest.warns(TwmdWarning, match="4 texts have no token"):
+        found = twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(["", " ", "it"], ["it", "\n", ""])
+    assert found.scores == (0.0, 1.0, 0.0)
+
+
+def test_a_classifier_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model", outputs=2)
+    with pytest.raises(ModelError, match="has 2 outputs: stsscore needs a regression model with one"):
+        twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
+
+
+def test_a_model_without_a_trained_head_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "model")
+    config = (folder / "config.json").read_text(encoding="utf-8")
+    (folder / "config.json").write_text(config.replace("{", '{"num_labels": 1,', 1), encoding="utf-8")
+    with pytest.raises(ModelError, match="no trained head"):
+        twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
+
+
+def test_a_limit_without_room_for_two_texts_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    for limit, words in (("cut:4", "no room for two texts"), ("cut:41", "reads at most 40 tokens")):
+        with pytest.raises(SpecError, match=words):
+            twmd_registry.scorer("stsscore", model=str(folder), scale=5, truncation=limit).score(FIRST, SECOND)
+
+
+def test_bfloat16_keeps_pairs_apart(tmp_path: Path) -> None:
+    """A head in bfloat16 rounds many pairs to one number; here the head stays float32."""
+    folder = tiny.save_regressor(tmp_path / "model")
+    words = tiny.WORDS
+    firsts = [f"{a} {b}" for a in words for b in words]
+    seconds = ["the cat sat"] * len(firsts)
+    exact = twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(firsts, seconds)
+    coarse = twmd_registry.scorer("stsscore", model=str(folder), scale=5, dtype="bfloat16").score(firsts, seconds)
+    assert len(set(coarse.scores)) > 0.9 * len(set(exact.scores))
+    assert float(np.abs(np.array(exact.scores) - np.array(coarse.scores)).max()) < 0.05

@@ -1,0 +1,76 @@
+"""Tiny random models, built from a configuration and saved as a Hub-like folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.processors import TemplateProcessing
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    ElectraConfig,
+    ElectraModel,
+    MPNetConfig,
+    MPNetModel,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaModel,
+)
+
+WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "and", "ran", "over", "hill", "in", "rain", "we", "saw", "it", "again", "today", ".", ","]
+WIDTH, DEPTH, POSITIONS = 16, 3, 40
+
+_SHARED: dict[str, Any] = {
+    "vocab_size": len(WORDS) + 4,
+    "hidden_size": WIDTH,
+    "num_hidden_layers": DEPTH,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+}
+
+FAMILIES: dict[str, tuple[type[PreTrainedModel], Any]] = {
+    "bert": (BertModel, BertConfig(**_SHARED, max_position_embeddings=POSITIONS)),
+    "roberta": (RobertaModel, RobertaConfig(**_SHARED, max_position_embeddings=POSITIONS + 2, pad_token_id=1, type_vocab_size=1)),
+    "mpnet": (MPNetModel, MPNetConfig(**_SHARED, max_position_embeddings=POSITIONS + 2, pad_token_id=1)),
+    "electra": (ElectraModel, ElectraConfig(**_SHARED, embedding_size=WIDTH, max_position_embeddings=POSITIONS)),
+    "distilbert": (
+        DistilBertModel,
+        DistilBertConfig(vocab_size=len(WORDS) + 4, dim=WIDTH, n_layers=DEPTH, n_heads=2, hidden_dim=24, max_position_embeddings=POSITIONS),
+    ),
+}
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Words of a small vocabulary; its own length limit is the 1e30 that means none."""
+    vocabulary = {word: i for i, word in enumerate(["[CLS]", "[PAD]", "[SEP]", "[UNK]", *WORDS])}
+    backend = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    backend.pre_tokenizer = Whitespace()
+    backend.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 2)])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]", unk_token="[UNK]")
+
+
+def save_encoder(family: str, folder: Path, seed: int = 0) -> Path:
+    """A random encoder of one family."""
+    torch.manual_seed(seed)
+    kind, config = FAMILIES[family]
+    kind(config).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def save_regressor(folder: Path, outputs: int = 1) -> Path:
+    """A random cross-encoder with a head of so many outputs."""
+    torch.manual_seed(1)
+    config = BertConfig(**_SHARED, max_position_embeddings=POSITIONS, num_labels=outputs)
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
