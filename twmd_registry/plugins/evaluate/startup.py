@@ -1,8 +1,9 @@
 """``twmd install``: one line that every Python of this environment runs at start, so that scripts that have never
 heard of this package can say ``evaluate.load("twmd")``.
 
-The line imports `twmd_registry`, whose import arms the hook and does nothing else. It does nothing when the
-package is gone or when ``TWMD_DISABLE`` is set.
+The line puts one small finder in place, which waits for `evaluate.loading` and only then imports `twmd_registry`
+(whose import arms the hook). Until then it costs no import at all. It does nothing when the package is gone, when
+its import fails, or when ``TWMD_DISABLE`` is set.
 """
 
 from __future__ import annotations
@@ -14,7 +15,23 @@ from pathlib import Path
 from twmd_registry.errors import FileError
 
 NAME = "twmd_registry_startup.pth"
-LINE = "import os; os.environ.get('TWMD_DISABLE') or exec('try:\\n    import twmd_registry\\nexcept Exception:\\n    pass')\n"
+FINDER = """
+class WaitForEvaluate:
+    def find_spec(self, name, path=None, target=None):
+        if name != "evaluate.loading":
+            return None
+        sys.meta_path.remove(self)
+        try:
+            import twmd_registry
+        except Exception:
+            pass
+        import importlib.util
+        return importlib.util.find_spec(name)
+
+sys.meta_path.insert(0, WaitForEvaluate())
+"""
+LINE = f"import os, sys; os.environ.get('TWMD_DISABLE') or exec({FINDER!r}, {{'sys': sys}})\n"
+"""What the file holds: `site` runs a line that starts with ``import``."""
 
 
 def startup_file() -> Path:
