@@ -14,8 +14,8 @@ from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.fingerprint import weight_files
 from twmd_registry.models.load import length_limit, load_network, load_tokenizer
+from twmd_registry.registry.fingerprint import weight_files
 
 SHORTEST_LIMIT = 5
 """Two texts of one token each, and three special tokens."""

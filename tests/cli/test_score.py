@@ -150,6 +150,7 @@ class TestUsage:
     def test_references_twice_or_never_are_refused(self, files: Path, run: Run) -> None:
         (files / "own.jsonl").write_text('{"prediction": "a", "reference": "b"}\n', encoding="utf-8")
         assert "holds references already" in run("score", "ref.txt", "-i", "own.jsonl")[2]
+        assert "nothing to score" in run("score")[2]
         assert "no references for good.txt" in run("score", "-i", "good.txt")[2]
 
 

@@ -12,11 +12,11 @@ from tests import tiny
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models import files as files_module
 from twmd_registry.models.adapter import find_adapter
-from twmd_registry.models.files import EMBEDDED_SHA256, embedded_folder, find_model
-from twmd_registry.models.fingerprint import fingerprint, sha256_of
+from twmd_registry.models.files import embedded_folder, find_model
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import loaded
-from twmd_registry.registry.names import EMBEDDED_MODEL
+from twmd_registry.registry.fingerprint import fingerprint, sha256_of
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,8 @@ def test_a_local_copy_gives_the_embedded_models_name_and_fingerprint(embedded: P
     copy = tmp_path / "my-copy"
     shutil.copytree(embedded, copy)
     assert find_model(str(copy))[::2] == find_model(EMBEDDED_MODEL)[::2]
+    by_folder = twmd_registry.scorer("twmd", model=str(copy)).score(["a cat"], ["the cat"])
+    assert by_folder == twmd_registry.scorer("twmd").score(["a cat"], ["the cat"])
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -114,6 +116,11 @@ def test_an_adapter_for_another_model_is_refused(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "other")
     with pytest.raises(ModelError, match="adapter stsb-minilm@.* does not fit this model"):
         twmd_registry.scorer("stsscore", model=str(folder), adapter="stsb-minilm", scale=5).score(["a"], ["a"])
+
+
+def test_an_adapter_that_would_be_left_out_in_silence_is_refused() -> None:
+    with pytest.raises(ModelError, match="adapter stsb-minilm@.* does not fit this model: Found missing adapter keys"):
+        twmd_registry.scorer("twmd", adapter="stsb-minilm").score(["a"], ["a"])
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum"])

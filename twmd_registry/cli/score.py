@@ -68,6 +68,8 @@ def read_tasks(arguments: argparse.Namespace) -> list[Task]:
         FileError: A file cannot be read, or numbers of lines differ; names the files.
         SpecError: References are given twice or not at all.
     """
+    if not arguments.references and not arguments.input:
+        raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
     shared = read_references(arguments.references) if arguments.references else None
     systems = [read_system(path) for path in arguments.input] if arguments.input else [read_stdin()]
     tasks = []

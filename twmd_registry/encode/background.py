@@ -20,7 +20,7 @@ from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fingerprint import LENGTH
+from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.names import Special
 
 SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}

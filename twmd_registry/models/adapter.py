@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from importlib import resources
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
 from twmd_registry.models.files import from_hub
-from twmd_registry.models.fingerprint import digest, sha256_of
+from twmd_registry.registry.fingerprint import digest, sha256_of
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
 
@@ -67,7 +68,9 @@ def merge(network: Any, adapter: AdapterFiles) -> Any:
         with warnings.catch_warnings():
             # peft asks transformers for something it will rename: nothing a user of a metric can act on.
             warnings.simplefilter("ignore", FutureWarning)
+            # An adapter for another kind of network would be left out in silence, and yet be in the signature.
+            warnings.filterwarnings("error", message="Found missing adapter keys")
             return PeftModel.from_pretrained(network, str(adapter.folder), local_files_only=True).merge_and_unload()
     except Exception as error:  # whatever peft stumbles over, the user gets one line
         first = (str(error).strip().splitlines() or [""])[0]
-        raise ModelError(f"adapter {adapter.name} does not fit this model: {first}") from error
+        raise ModelError(f"adapter {adapter.name} does not fit this model: {textwrap.shorten(first, 120)}") from error

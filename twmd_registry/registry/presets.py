@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from twmd_registry.errors import SpecError, menu
+from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 
 
@@ -67,7 +68,7 @@ def preset_named(metric: MetricName, name: str) -> Preset:
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
     """The preset that was tuned for a model: ``embedded`` for none; for a model nobody tuned, the one that names no model."""
-    wanted = model or EMBEDDED_MODEL
+    wanted = known_name(model) if model else EMBEDDED_MODEL
     own = presets_of(metric)
     for preset in own.values():
         if preset.model == wanted:

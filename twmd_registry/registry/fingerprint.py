@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from twmd_registry.errors import ModelError
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
 LENGTH = 12
 """Hexadecimal digits of a hash that are shown: 48 bits, enough to tell any two models of the world apart."""
@@ -65,6 +66,12 @@ def fingerprint(folder: Path) -> str:
     settings = [folder / "config.json", folder / "tokenizer_config.json", *tokenizer]
     files = [*weight_files(folder), *(path for path in settings if path.is_file())]
     return digest({path.name: sha256_of(path) for path in files})
+
+
+def known_name(model: str) -> str:
+    """The public name of a model that is given as a folder, where its weights are known; else the name given."""
+    weights = Path(model) / "model.safetensors"
+    return EMBEDDED_MODEL if weights.is_file() and sha256_of(weights) == EMBEDDED_SHA256 else model
 
 
 def digest(content: dict[str, str]) -> str:
