@@ -131,6 +131,17 @@ def test_a_pickled_scorer_scores_the_same(texts: Texts, metric: str) -> None:
     assert pickle.loads(pickle.dumps(scorer)).score(*texts) == before
 
 
+def test_several_metrics_and_references_encode_every_different_text_once(texts: Texts) -> None:
+    scorers = [twmd_registry.scorer(metric, centering="none", special="none") for metric in ALIGNED]
+    encoder = scorers[0].route.model
+    before = encoder.sentences_encoded
+    references = [[reference, texts.references[0], prediction] for reference, prediction in zip(texts.references, texts.predictions, strict=True)]
+    found = twmd_registry.score_all(scorers, texts.predictions, references)
+    different = len(set(texts.predictions + texts.references))
+    assert encoder.sentences_encoded - before == different
+    assert found[0].counts.repeated == 4 * len(texts.predictions) - different
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_several_references_best_and_mean(score: Score, texts: Texts, metric: str) -> None:
     others = texts.references[1:] + texts.references[:1]

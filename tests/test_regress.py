@@ -68,7 +68,7 @@ def test_a_model_without_a_trained_head_is_refused(tmp_path: Path) -> None:
 
 def test_a_limit_without_room_for_two_texts_is_refused(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
-    for limit, words in (("cut:4", "no room for two texts"), ("cut:41", "reads at most 40 tokens")):
+    for limit, words in (("cut:4", "expected at least 5"), ("cut:41", "reads at most 40 tokens")):
         with pytest.raises(SpecError, match=words):
             twmd_registry.scorer("stsscore", model=str(folder), scale=5, truncation=limit).score(FIRST, SECOND)
 

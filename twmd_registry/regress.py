@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from twmd_registry.errors import ModelError, SpecError
+from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.load import length_limit, load_network, load_tokenizer
+from twmd_registry.models.load import check_limit, length_limit, load_network, load_tokenizer
 from twmd_registry.registry.fingerprint import weight_files
 
 SHORTEST_LIMIT = 5
@@ -73,13 +73,7 @@ class Regressor:
         Raises:
             SpecError: More than the model can read, or too little for two tokens.
         """
-        if limit is None:
-            return self.limit
-        if self.limit is not None and limit > self.limit:
-            raise SpecError(f"truncation=cut:{limit} is out of range: {self.files.name} reads at most {self.limit} tokens.")
-        if limit < SHORTEST_LIMIT:
-            raise SpecError(f"truncation=cut:{limit} leaves no room for two texts: expected at least {SHORTEST_LIMIT}.")
-        return limit
+        return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
     def predict(
         self,
@@ -103,8 +97,12 @@ class Regressor:
             ModelError: Out of memory with a single pair.
         """
         cut = self.check_limit(limit)
-        full = self.tokenizer(list(firsts), list(seconds), verbose=False, return_length=True)["length"]
-        rows = self.tokenizer(list(firsts), list(seconds), truncation="longest_first" if cut else False, max_length=cut)
+        rows = self.tokenizer(list(firsts), list(seconds), verbose=False)
+        truncated = np.array([cut is not None and len(row) > cut for row in rows["input_ids"]])
+        for i in np.flatnonzero(truncated).tolist():
+            short = self.tokenizer(firsts[i], seconds[i], truncation="longest_first", max_length=cut)
+            for name, row in short.items():
+                rows[name][i] = row
         lengths = np.array([len(row) for row in rows["input_ids"]])
         values = np.zeros(len(lengths))
 
@@ -116,7 +114,7 @@ class Regressor:
                 progress(len(batch))
 
         run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
-        return Predictions(values, np.array(full) > lengths)
+        return Predictions(values, truncated)
 
 
 def _keep_head_exact(network: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,15 +29,6 @@ from twmd_registry.regress import Regressor
 from twmd_registry.scores import PairScores
 
 Progress = Callable[[int], None]
-
-
-class LoadedModel(Protocol):
-    """What both kinds of model have."""
-
-    limit: int | None
-
-    def check_limit(self, limit: int | None) -> int | None:
-        """Settle the length limit."""
 
 
 class Route:
@@ -89,7 +80,11 @@ class Route:
     @cached_property
     def spec(self) -> MetricSpec:
         """The applied specification."""
-        limit = self.model.check_limit(self.asked_limit)
+        return self._settle()
+
+    def _settle(self) -> MetricSpec:
+        """Fill in what only the model can say."""
+        limit = self.model.check_limit(self.requested.limit)
         return self.requested.replace(
             model=self.files.name,
             fingerprint=self.files.fingerprint,
@@ -98,21 +93,9 @@ class Route:
         )
 
     @property
-    def asked_limit(self) -> int | None:
-        """The length limit in the requested specification."""
-        _, _, number = str(self.requested.truncation).partition(":")
-        return int(number) if number else None
-
-    @property
-    def applied_limit(self) -> int | None:
-        """The length limit in the applied specification."""
-        _, _, number = str(self.spec.truncation).partition(":")
-        return int(number) if number else None
-
-    @property
     def share_key(self) -> Hashable:
         """Scorers with the same key are scored together."""
-        return (self.model_key, self.applied_limit, self.options.batch_tokens)
+        return (self.model_key, self.spec.limit, self.options.batch_tokens)
 
     def close(self) -> None:
         """Give the model back."""
@@ -135,11 +118,10 @@ class AlignmentRoute(Route):
         """The mean vectors that background centering subtracts."""
         if self.requested.centering_kind is not Centering.BACKGROUND:
             return None
-        return find_background(self.requested.background, self.files.fingerprint)
+        return find_background(self.requested.background, self.files.fingerprint, self.adapter.name if self.adapter else None)
 
-    @cached_property
-    def spec(self) -> MetricSpec:
-        """The applied specification; warns once when its layer was chosen by rule."""
+    def _settle(self) -> MetricSpec:
+        """Fill in what only the model can say; warns when its layer was chosen by rule."""
         background = self.background
         encoder: Encoder = self.model
         layer = self.requested.layer
@@ -151,9 +133,7 @@ class AlignmentRoute(Route):
                 stacklevel=4,
             )
         centering = f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering
-        # `super()` has no view of a cached_property: ask the base class's own function.
-        base: MetricSpec = Route.spec.func(self)  # type: ignore[attr-defined]
-        return base.replace(layer=check_layer(layer, encoder.depth, self.files.name), centering=centering)
+        return super()._settle().replace(layer=check_layer(layer, encoder.depth, self.files.name), centering=centering)
 
     @property
     def job(self) -> Job:
@@ -165,13 +145,13 @@ class AlignmentRoute(Route):
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""
         with torch.inference_mode(), exact_arithmetic():
-            return fit_background(self.model, texts, adapter=self.spec.adapter, limit=self.applied_limit, progress=progress)
+            return fit_background(self.model, texts, adapter=self.spec.adapter, limit=self.spec.limit, progress=progress)
 
     def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs by every member, each different text encoded once."""
         with torch.inference_mode(), exact_arithmetic():
             return score_pairs(
-                self.model, [route.job for route in group], pairs, self.applied_limit, batch_tokens=self.options.batch_tokens, progress=progress
+                self.model, [route.job for route in group], pairs, self.spec.limit, batch_tokens=self.options.batch_tokens, progress=progress
             )
 
 
@@ -192,7 +172,7 @@ class RegressionRoute(Route):
                 predicted = self.model.predict(
                     [pairs.texts[i] for i in hyp[full]],
                     [pairs.texts[i] for i in ref[full]],
-                    limit=self.applied_limit,
+                    limit=self.spec.limit,
                     batch_tokens=self.options.batch_tokens,
                     progress=progress,
                 )

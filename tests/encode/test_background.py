@@ -68,7 +68,7 @@ def test_a_changed_file_is_refused(route: AlignmentRoute, tmp_path: Path, monkey
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(ModelError, match="does not hold what its name says"):
-        find_background(digest, route.files.fingerprint)
+        find_background(digest, route.files.fingerprint, None)
 
 
 def test_numbers_that_are_not_finite_are_refused(route: AlignmentRoute, tmp_path: Path) -> None:
@@ -86,10 +86,17 @@ def test_a_mean_of_another_model_is_refused(tmp_path: Path, route: AlignmentRout
         twmd_registry.scorer("twmd", model=str(other), layer=1, centering=f"background:{path}").score(["a"], ["a"])
 
 
+def test_a_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, route: AlignmentRoute) -> None:
+    path = save_background(route.fit_background(CORPUS), tmp_path)
+    assert find_background(str(path), route.files.fingerprint, None).about["adapter"] is None
+    with pytest.raises(ModelError, match="adapter None, not on this model"):
+        find_background(str(path), route.files.fingerprint, "some-adapter@0123456789ab")
+
+
 @pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.safetensors", "nonsense"])
 def test_a_mean_that_is_not_here_is_one_clear_error(wanted: str) -> None:
     with pytest.raises(ModelError, match="mean vector .* is n"):
-        find_background(wanted, "x")
+        find_background(wanted, "x", None)
 
 
 def test_a_model_without_a_packaged_mean_says_how_to_fit_one(tmp_path: Path) -> None:

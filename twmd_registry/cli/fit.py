@@ -28,10 +28,10 @@ def run_fit_mean(arguments: argparse.Namespace) -> int:
     route = AlignmentRoute(spec, _options(arguments))
     with progress_bar() as progress:
         content = route.fit_background(texts, progress)
-    found = read_background(save_background(content, arguments.output or backgrounds_home()))
-    folder = arguments.output or backgrounds_home()
-    value = f"background:{found.hash}" if arguments.output is None else f"background:{folder / f'mean-{found.hash}.safetensors'}"
-    print(f"fitted on {found.about['texts']} texts, {found.about['tokens']} tokens\nuse --set centering={value}")
+    path = save_background(content, arguments.output or backgrounds_home())
+    found = read_background(path)
+    print(f"fitted on {found.about['texts']} texts, {found.about['tokens']} tokens")
+    print(f"use --set centering=background:{path if arguments.output else found.hash}")
     return 0
 
 

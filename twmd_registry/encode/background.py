@@ -122,12 +122,13 @@ def save_background(content: bytes, folder: Path) -> Path:
     return path
 
 
-def find_background(wanted: str | None, fingerprint: str) -> Background:
+def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -> Background:
     """Find and read a mean-vector file.
 
     Args:
         wanted: Its hash, its path, or None for the one that comes with this package for the model.
         fingerprint: The model it must belong to.
+        adapter: The model's adapter, full name; None for none.
 
     Raises:
         ModelError: No such file, a damaged one, or one that was fitted on another model.
@@ -135,19 +136,24 @@ def find_background(wanted: str | None, fingerprint: str) -> Background:
     if wanted is None:
         for path in sorted(packaged_backgrounds().glob("mean-*.safetensors")):
             found = read_background(path)
-            if found.about["fingerprint"] == fingerprint:
+            if _owner(found) == (fingerprint, adapter):
                 return found
         raise ModelError(
             "no mean vector comes with this package for this model: fit one with 'twmd fit-mean FILE... --model MODEL', "
             "then set centering=background:HASH."
         )
     found = read_background(_locate(wanted))
-    if found.about["fingerprint"] != fingerprint:
+    if _owner(found) != (fingerprint, adapter):
         raise ModelError(
             f"mean vector {found.hash} was fitted on {found.about['model']}@{found.about['fingerprint']}, "
-            f"not on this model (@{fingerprint}): fit another with 'twmd fit-mean'."
+            f"adapter {found.about['adapter']}, not on this model (@{fingerprint}, adapter {adapter}): fit another with 'twmd fit-mean'."
         )
     return found
+
+
+def _owner(background: Background) -> tuple[object, object]:
+    """Fingerprint and adapter of the model that a mean vector belongs to."""
+    return background.about["fingerprint"], background.about["adapter"]
 
 
 def _locate(wanted: str) -> Path:

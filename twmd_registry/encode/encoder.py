@@ -11,14 +11,13 @@ from torch import Tensor
 from twmd_registry.carriers import Encoded
 from twmd_registry.encode.layers import find_blocks, hidden_states
 from twmd_registry.encode.tokenise import TokenIds, tokenise
-from twmd_registry.errors import SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.load import length_limit, load_network, load_tokenizer
+from twmd_registry.models.load import check_limit, length_limit, load_network, load_tokenizer
 
-SPECIAL_TOKENS = 2
-"""Room that a truncation limit must leave for special tokens, beside at least one token of the text."""
+SHORTEST_LIMIT = 3
+"""One token of the text, and two special tokens."""
 
 
 class Encoder:
@@ -63,15 +62,9 @@ class Encoder:
         """Settle the length limit that applies: the one asked for, or the model's own.
 
         Raises:
-            SpecError: More than the model can read, or too little for a single token.
+            SpecError: More than the model can read, or no room for a token of the text.
         """
-        if limit is None:
-            return self.limit
-        if self.limit is not None and limit > self.limit:
-            raise SpecError(f"truncation=cut:{limit} is out of range: {self.files.name} reads at most {self.limit} tokens.")
-        if limit <= SPECIAL_TOKENS:
-            raise SpecError(f"truncation=cut:{limit} leaves no room for text beside {SPECIAL_TOKENS} special tokens.")
-        return limit
+        return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
     def tokenise(self, texts: Sequence[str], limit: int | None = None) -> TokenIds:
         """Token ids of some texts, cut at `limit` or at the model's own limit."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twmd_registry.errors import ModelError
+from twmd_registry.errors import ModelError, SpecError
 
 if TYPE_CHECKING:
     import torch
@@ -112,3 +112,24 @@ def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast) -> int | None
         limits.append(rows if padding is None else rows - padding - 1)
     known = [int(limit) for limit in limits if limit and limit < NO_LIMIT]
     return min(known) if known else None
+
+
+def check_limit(asked: int | None, own: int | None, *, least: int, name: str) -> int | None:
+    """Settle the length limit that applies: the one asked for, or the model's own.
+
+    Args:
+        asked: The limit asked for, None for the model's own.
+        own: The model's own, None when it has none.
+        least: The smallest limit that leaves room for text beside special tokens.
+        name: The model's name, for messages.
+
+    Raises:
+        SpecError: More than the model can read, or less than `least`.
+    """
+    if asked is None:
+        return own
+    if own is not None and asked > own:
+        raise SpecError(f"truncation=cut:{asked} is out of range: {name} reads at most {own} tokens.")
+    if asked < least:
+        raise SpecError(f"truncation=cut:{asked} leaves no room for text beside special tokens: expected at least {least}.")
+    return asked

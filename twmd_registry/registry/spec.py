@@ -58,6 +58,12 @@ class MetricSpec:
         """Hash or file of the mean vector of ``background`` centering, None when there is none."""
         return (self.centering or "").partition(":")[2] or None
 
+    @property
+    def limit(self) -> int | None:
+        """Most tokens of a text (of a pair, for stsscore); None for the model's own limit."""
+        number = (self.truncation or "").partition(":")[2]
+        return int(number) if number else None
+
     def values(self) -> dict[str, Value]:
         """The keys that are set, in signature order, without metric and fingerprint."""
         return {name: value for name in KEYS if (value := getattr(self, name)) is not None}
