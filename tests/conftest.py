@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+import twmd_registry
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -28,6 +31,14 @@ def shared(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"public data not here: {name}")
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _embedded_models_stay_loaded() -> Iterator[None]:
+    """Hold the two embedded models, so that no test pays for loading them again."""
+    with twmd_registry.scorer("twmd") as aligned, twmd_registry.scorer("stsscore") as regressed:
+        assert aligned.spec.fingerprint == regressed.spec.fingerprint
+        yield
 
 
 @pytest.fixture(scope="session")
