@@ -175,3 +175,11 @@ def test_bfloat16_stays_near_float32_and_keeps_scores_apart(score: Score, texts:
     assert len(set(coarse.scores)) >= len(set(exact.scores)) - 1
     assert "dtype:bfloat16" in str(coarse.signature)
     assert len(texts.predictions) == len(coarse.scores)
+
+
+def test_converged_twmd_at_a_low_temperature_is_exact_transport_on_real_text(score: Score) -> None:
+    keys = {"layer": 4, "special": "all", "centering": "none"}
+    cold = score("twmd", temperature=1e-3, iterations="converged", normalize="no", **keys)
+    balanced = np.array(score("moverscore", **keys).scores)
+    for side in (cold.precision, cold.recall):
+        assert float(np.abs(np.array(side) - balanced).max()) <= 1e-3
