@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
 from torch import Tensor
 
+from tests.align.problems import QUICK, SIZES, Problem, alone, both, problem, ragged, seeds, temperatures
 from tests.oracles import family as oracle
 from twmd_registry.align import ALIGNERS, SYMMETRIC, align, align_self, similarities
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.align.tempering import Tempering
-from twmd_registry.carriers import Padded, TokenVectors, pad
+from twmd_registry.assemble import normalise
+from twmd_registry.carriers import Padded
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
 
-SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 ORACLES: dict[MetricName, Callable[[np.ndarray, Tempering], float]] = {
     MetricName.SBERT: lambda s, t: oracle.pooled(s),
     MetricName.WORDSET_CKA: lambda s, t: oracle.kernel(s),
@@ -31,32 +32,12 @@ ORACLES: dict[MetricName, Callable[[np.ndarray, Tempering], float]] = {
 TEMPERINGS = [Tempering(t, i, o) for t in (0.02, 0.1, 1.0) for i in (1, 3) for o in Objective]
 
 
-class Problem(NamedTuple):
-    """Pairs of sets of unit vectors, padded side by side."""
-
-    x: Padded
-    y: Padded
-    similarities: list[np.ndarray]
-
-
-def problem(sizes: list[tuple[int, int]] = SIZES, seed: int = 0, garbage: float = 0.0, dtype: torch.dtype = torch.float64) -> Problem:
-    draw = np.random.default_rng(seed)
-    sets = []
-    for side in (0, 1):
-        rows = [draw.normal(size=(size[side], 6)) + 0.7 for size in sizes]
-        sets.append([row / np.linalg.norm(row, axis=1, keepdims=True) for row in rows])
-    padded = []
-    for rows in sets:
-        tokens = TokenVectors(torch.tensor(np.concatenate(rows), dtype=dtype), torch.tensor([len(row) for row in rows]))
-        block = pad(tokens, torch.arange(len(rows)))
-        padded.append(block._replace(vectors=torch.where(block.mask[..., None], block.vectors, garbage)))
-    x_block, y_block = padded
-    return Problem(x_block, y_block, [x @ y.T for x, y in zip(*sets, strict=True)])
-
-
-def both(metric: MetricName, p: Problem, tempering: Tempering) -> tuple[Tensor, Tensor]:
-    sides = align(metric, similarities(p.x, p.y), p.x, p.y, tempering)
-    return sides.hypothesis, sides.reference
+def shuffled(side: Padded, draw: np.random.Generator, order: Tensor) -> Padded:
+    """Each text's tokens in any order, before its padding as ever; the texts in the order given."""
+    vectors = side.vectors.clone()
+    for b, n in enumerate(side.mask.sum(1).tolist()):
+        vectors[b, :n] = side.vectors[b, torch.from_numpy(draw.permutation(n))]
+    return Padded(vectors[order], side.mask[order], side.counted[order])
 
 
 def test_the_oracles_cover_every_aligner() -> None:
@@ -79,14 +60,8 @@ def test_both_sides_equal_the_oracle(metric: MetricName, tempering: Tempering, d
 def test_padding_and_neighbours_change_nothing(metric: MetricName) -> None:
     tempering = Tempering(0.05, 2)
     together, _ = both(metric, problem(garbage=-77.0), tempering)
-    clean = problem()
-    for b, size in enumerate(SIZES):
-        x, y = (
-            Padded(side.vectors[b : b + 1, :n], side.mask[b : b + 1, :n], side.counted[b : b + 1, :n])
-            for side, n in zip(clean[:2], size, strict=True)
-        )
-        alone = align(metric, similarities(x, y), x, y, tempering).hypothesis
-        assert float(alone[0]) == pytest.approx(float(together[b]), abs=1e-10)
+    for b in range(len(SIZES)):
+        assert float(both(metric, alone(problem(), b), tempering)[0]) == pytest.approx(float(together[b]), abs=1e-10)
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
@@ -118,6 +93,86 @@ def test_nothing_overflows_and_both_sides_of_a_text_with_itself_agree(metric: Me
     sides = align(metric, own, p.x, p.x, tempering)
     torch.testing.assert_close(sides.hypothesis, sides.reference, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(align_self(metric, own, p.x, tempering), sides.hypothesis)
+
+
+@QUICK
+@pytest.mark.parametrize("metric", ALIGNERS)
+@given(sizes=ragged, seed=seeds, temperature=temperatures)
+def test_random_ragged_blocks_equal_the_oracle_pair_by_pair(metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float) -> None:
+    for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
+        p = problem(sizes, seed, garbage=1e3, dtype=dtype)
+        hypothesis, reference = both(metric, p, Tempering(temperature, 2))
+        for b, s in enumerate(p.similarities):
+            scale = max(1.0, s.size / 10)
+            assert float(hypothesis[b]) == pytest.approx(ORACLES[metric](s, Tempering(temperature, 2)), abs=tolerance * scale)
+            assert float(reference[b]) == pytest.approx(ORACLES[metric](s.T, Tempering(temperature, 2)), abs=tolerance * scale)
+
+
+@QUICK
+@pytest.mark.parametrize("metric", ALIGNERS)
+@given(sizes=ragged, seed=seeds, temperature=temperatures)
+def test_any_permutation_of_tokens_and_of_pairs_changes_nothing(
+    metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float
+) -> None:
+    p, draw = problem(sizes, seed, garbage=1e3), np.random.default_rng(seed)
+    order = torch.from_numpy(draw.permutation(len(sizes)))
+    turned = Problem(shuffled(p.x, draw, order), shuffled(p.y, draw, order), [])
+    for mine, other in zip(both(metric, p, Tempering(temperature, 2)), both(metric, turned, Tempering(temperature, 2)), strict=True):
+        torch.testing.assert_close(mine[order], other, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("tempering", [*TEMPERINGS, Tempering(0.1, None)])
+def test_normalised_by_eq_1_a_text_scores_one_with_itself(metric: MetricName, tempering: Tempering) -> None:
+    p = problem(garbage=1e3)
+    sides = align(metric, similarities(p.x, p.x), p.x, p.x, tempering)
+    own = align_self(metric, similarities(p.x, p.x), p.x, tempering)
+    for side in sides:
+        torch.testing.assert_close(normalise(side, own, own), torch.ones(len(SIZES), dtype=torch.float64), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+def test_eq_1_scores_are_the_oracles(metric: MetricName) -> None:
+    p, tempering = problem(garbage=1e3), Tempering(0.1, 2)
+    own = [align_self(metric, similarities(side, side), side, tempering) for side in p[:2]]
+    scores = normalise(both(metric, p, tempering)[0], own[0], own[1])
+    for b, (n, m) in enumerate(SIZES):
+        x, y = p.x.vectors[b, :n].numpy(), p.y.vectors[b, :m].numpy()
+        wanted = oracle.normalised(*(ORACLES[metric](s, tempering) for s in (x @ y.T, x @ x.T, y @ y.T)))
+        assert float(scores[b]) == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize("temperature", [1e-4, 1e-2, 100.0])
+@pytest.mark.parametrize("iterations", [1, 20, None])
+def test_scores_and_gradients_are_finite_from_cold_to_hot(
+    metric: MetricName, objective: Objective, temperature: float, iterations: int | None
+) -> None:
+    p = problem([(1, 1), (3, 3), (5, 4)], dtype=torch.float32, garbage=1e4)
+    s = similarities(p.x, p.y).requires_grad_()
+    tempering = Tempering(temperature, iterations, objective)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        found = ALIGNERS[metric](s, p.x.mask, p.y.mask, tempering)
+    (slope,) = torch.autograd.grad(found.sum(), s)
+    assert bool(torch.isfinite(found).all())
+    assert bool(torch.isfinite(slope).all())
+    if objective is Objective.EXPECTED and metric is not MetricName.WORDSET_CKA:
+        lowest, highest = (torch.tensor([extreme(each) for each in p.similarities], dtype=torch.float32) for extreme in (np.min, np.max))
+        assert bool(((found >= lowest - 1e-5) & (found <= highest + 1e-5)).all())
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize("iterations", [1, 3, None])
+def test_padding_gets_no_gradient_and_tokens_do(metric: MetricName, objective: Objective, iterations: int | None) -> None:
+    p = problem(garbage=1e3)
+    s = similarities(p.x, p.y).requires_grad_()
+    (slope,) = torch.autograd.grad(ALIGNERS[metric](s, p.x.mask, p.y.mask, Tempering(0.1, iterations, objective)).sum(), s)
+    tokens = p.x.mask[:, :, None] & p.y.mask[:, None, :]
+    assert float(slope[~tokens].abs().max()) == 0
+    assert bool((torch.where(tokens, slope, 0.0).abs().amax((1, 2)) > 0).all())
 
 
 def test_cold_trwmd_is_greedy_matching() -> None:
@@ -153,22 +208,10 @@ def test_converged_twmd_is_the_limit_of_many_sweeps_and_symmetric(temperature: f
 
 
 def test_a_pair_converges_the_same_alone() -> None:
-    together = both(MetricName.TWMD, problem(), Tempering(0.02, None))[0]
-    p = problem()
-    for b, (n, m) in enumerate(SIZES):
-        x, y = (Padded(side.vectors[b : b + 1, :k], side.mask[b : b + 1, :k], side.counted[b : b + 1, :k]) for side, k in ((p.x, n), (p.y, m)))
-        alone = align(MetricName.TWMD, similarities(x, y), x, y, Tempering(0.02, None)).hypothesis
-        assert float(alone[0]) == pytest.approx(float(together[b]), abs=1e-12)
-
-
-def test_one_sweep_has_exact_row_sums_but_not_column_sums() -> None:
-    plan = oracle.sinkhorn_plan(problem([(5, 8)]).similarities[0], 0.05, 1)
-    assert plan.sum(1) == pytest.approx(np.full(5, 1 / 5))
-    assert plan.sum(0) != pytest.approx(np.full(8, 1 / 8), abs=1e-3)
-    p = problem([(5, 8)])
-    shifted = similarities(p.x, p.y) + torch.arange(5.0)[None, :, None]
-    sides = align(MetricName.TWMD, shifted, p.x, p.y, Tempering(0.05, 1))
-    assert float(sides.hypothesis[0]) == pytest.approx(oracle.sinkhorn(shifted[0].numpy(), 0.05, 1), abs=1e-10)
+    together = both(MetricName.TWMD, problem(garbage=1e3), Tempering(0.02, None))[0]
+    for b in range(len(SIZES)):
+        found = both(MetricName.TWMD, alone(problem(), b), Tempering(0.02, None))[0]
+        assert float(found) == pytest.approx(float(together[b]), abs=1e-12)
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
@@ -181,6 +224,15 @@ def test_gradients_are_those_of_the_formula(metric: MetricName, temperature: flo
     ref = torch.tensor([[True, True, True, True], [True, True, True, False]])
     tempering = Tempering(temperature, 2, objective)
     assert torch.autograd.gradcheck(lambda x: ALIGNERS[metric](x, hyp, ref, tempering), (s,), eps=1e-7, atol=1e-4)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 1.0])
+@pytest.mark.parametrize("objective", Objective)
+def test_gradients_at_the_fixed_point_are_those_of_the_formula(temperature: float, objective: Objective) -> None:
+    s = torch.tensor(np.random.default_rng(3).normal(size=(2, 3, 4)) * 0.1, requires_grad=True)
+    hyp = torch.tensor([[True, True, True], [True, True, False]])
+    ref = torch.tensor([[True, True, True, True], [True, True, True, False]])
+    assert torch.autograd.gradcheck(lambda x: sinkhorn(x, hyp, ref, Tempering(temperature, None, objective)), (s,), eps=1e-7, atol=1e-4)
 
 
 def test_tokens_that_do_not_count_can_still_be_partners() -> None:

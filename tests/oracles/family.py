@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import linear_sum_assignment, linprog
 from scipy.special import logsumexp
 
 
@@ -61,3 +61,48 @@ def exact(s: np.ndarray) -> float:
 
 def f1(p: float, r: float) -> float:
     return 2 * p * r / (p + r) if p > 0 and r > 0 else min(p, r)
+
+
+def normalised(c: float, of_hypothesis: float, of_reference: float) -> float:
+    """Eq. 1."""
+    return c / math.sqrt(of_hypothesis * of_reference) if of_hypothesis > 0 and of_reference > 0 else 0.0
+
+
+def column_sums(plan: np.ndarray) -> list[float]:
+    return [float(sum(plan[i, j] for i in range(plan.shape[0]))) for j in range(plan.shape[1])]
+
+
+def best_assignment(s: np.ndarray) -> float:
+    """Exact transport of two texts of the same length: a permutation (Birkhoff)."""
+    rows, columns = linear_sum_assignment(s, maximize=True)
+    return float(np.mean([s[i, j] for i, j in zip(rows, columns, strict=True)]))
+
+
+def center_dimensions(text: np.ndarray) -> np.ndarray:
+    return np.array([[x - sum(vector) / len(vector) for x in vector] for vector in text])
+
+
+def center_sentence(text: np.ndarray) -> np.ndarray:
+    mean = [sum(text[:, d]) / len(text) for d in range(text.shape[1])]
+    return np.array([vector - mean for vector in text])
+
+
+def group_means(texts: list[np.ndarray], group: list[int], weight: list[int], groups: int) -> list[np.ndarray]:
+    """The mean token of every group, each text taken as often as it occurs; zero for a group without tokens."""
+    means = []
+    for g in range(groups):
+        tokens = [vector for text, mine, times in zip(texts, group, weight, strict=True) if mine == g for vector in text for _ in range(times)]
+        means.append(sum(tokens[1:], tokens[0]) / len(tokens) if tokens else np.zeros(texts[0].shape[1]))
+    return means
+
+
+def linear_cka(x: np.ndarray, y: np.ndarray) -> float:
+    """Centered kernel alignment of two texts by its definition: HSIC of the linear kernels of the dimensions (D x D)."""
+    dimensions = x.shape[1]
+    h = np.eye(dimensions) - np.ones((dimensions, dimensions)) / dimensions
+
+    def hsic(k: np.ndarray, other: np.ndarray) -> float:
+        return float(np.trace(k @ h @ other @ h))
+
+    kx, ky = x.T @ x, y.T @ y
+    return hsic(kx, ky) / math.sqrt(hsic(kx, kx) * hsic(ky, ky))

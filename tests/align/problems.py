@@ -1,0 +1,113 @@
+"""Alignment problems for tests: ragged sets of unit vectors in one padded block, each pair's similarities beside it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from hypothesis import settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from twmd_registry.align import align, similarities
+from twmd_registry.align.tempering import Tempering
+from twmd_registry.carriers import Padded, TokenVectors, pad
+from twmd_registry.registry.names import MetricName
+
+SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
+QUICK = settings(deadline=None, max_examples=25, derandomize=True)
+"""The same examples in every run, so that a law that fails here fails everywhere."""
+
+
+class Problem(NamedTuple):
+    """Pairs of sets of unit vectors, padded side by side.
+
+    Attributes:
+        x: The hypotheses.
+        y: The references.
+        similarities: S of every pair alone, float64; shapes (n, m).
+    """
+
+    x: Padded
+    y: Padded
+    similarities: list[np.ndarray]
+
+
+class Drawn(NamedTuple):
+    """One pair's S as a block of one, with nothing padded, as an aligner takes it.
+
+    Attributes:
+        s: Shape (1, N, M), float64.
+        hyp: All true; shape (1, N).
+        ref: All true; shape (1, M).
+    """
+
+    s: Tensor
+    hyp: Tensor
+    ref: Tensor
+
+    @property
+    def array(self) -> np.ndarray:
+        """S as the oracles take it."""
+        return np.asarray(self.s[0].numpy())
+
+    def plus(self, change: Tensor) -> Drawn:
+        """The same pair with other similarities; `change` broadcasts to (N, M)."""
+        return self._replace(s=self.s + change)
+
+
+def problem(sizes: list[tuple[int, int]] = SIZES, seed: int = 0, garbage: float = 0.0, dtype: torch.dtype = torch.float64) -> Problem:
+    """Draw sets that lean one way, as token vectors do, so that similarities of both signs occur but most are positive.
+
+    Args:
+        sizes: Tokens of every pair's hypothesis and reference.
+        seed: Of the draw.
+        garbage: What padding holds.
+        dtype: Of the vectors.
+    """
+    draw = np.random.default_rng(seed)
+    sets = []
+    for side in (0, 1):
+        rows = [draw.normal(size=(size[side], 6)) + 0.7 for size in sizes]
+        sets.append([row / np.linalg.norm(row, axis=1, keepdims=True) for row in rows])
+    padded = []
+    for rows in sets:
+        tokens = TokenVectors(torch.tensor(np.concatenate(rows), dtype=dtype), torch.tensor([len(row) for row in rows]))
+        block = pad(tokens, torch.arange(len(rows)))
+        padded.append(block._replace(vectors=torch.where(block.mask[..., None], block.vectors, garbage)))
+    x_block, y_block = padded
+    return Problem(x_block, y_block, [x @ y.T for x, y in zip(*sets, strict=True)])
+
+
+def pair(n: int, m: int, seed: int = 0) -> Drawn:
+    """One pair of n and m tokens."""
+    s = problem([(n, m)], seed).similarities[0]
+    return Drawn(torch.from_numpy(s)[None], torch.ones(1, n, dtype=torch.bool), torch.ones(1, m, dtype=torch.bool))
+
+
+def matrix(rows: list[list[float]]) -> Drawn:
+    """One pair whose similarities are written out."""
+    s = torch.tensor([rows], dtype=torch.float64)
+    return Drawn(s, torch.ones(s.shape[:2], dtype=torch.bool), torch.ones(1, s.shape[2], dtype=torch.bool))
+
+
+def both(metric: MetricName, p: Problem, tempering: Tempering) -> tuple[Tensor, Tensor]:
+    """C of every pair, hypothesis side and reference side; each of shape (B,)."""
+    sides = align(metric, similarities(p.x, p.y), p.x, p.y, tempering)
+    return sides.hypothesis, sides.reference
+
+
+def alone(p: Problem, b: int) -> Problem:
+    """Pair number b of a block, in a block of its own without padding."""
+    n, m = p.similarities[b].shape
+    x, y = (Padded(side.vectors[b : b + 1, :k], side.mask[b : b + 1, :k], side.counted[b : b + 1, :k]) for side, k in ((p.x, n), (p.y, m)))
+    return Problem(x, y, [p.similarities[b]])
+
+
+counts = st.integers(1, 9)
+seeds = st.integers(0, 2**32 - 1)
+ragged = st.lists(st.tuples(counts, counts), min_size=1, max_size=5)
+"""Sizes of the pairs of a block."""
+pairs = st.builds(pair, counts, counts, seeds)
+temperatures = st.sampled_from([0.02, 0.05, 0.1, 0.5, 1.0, 10.0])
