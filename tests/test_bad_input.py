@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -50,9 +51,11 @@ def test_empty_against_text_empty_against_empty(metric: str) -> None:
     assert found.counts.empty == 5
 
 
-@pytest.mark.parametrize("special", ["none", "cls", "all"])
-def test_a_text_of_dropped_characters_only_is_empty_whatever_the_special_tokens(special: str) -> None:
-    found = quiet("twmd", ["\x00", "a cat", "\x00"], ["a cat", "\x00", ""], special=special)
+@pytest.mark.parametrize(
+    ("metric", "keys"), [("twmd", {"special": "none"}), ("twmd", {"special": "cls"}), ("twmd", {"special": "all"}), ("stsscore", {})]
+)
+def test_a_text_of_dropped_characters_only_is_empty(metric: str, keys: dict[str, str]) -> None:
+    found = quiet(metric, ["\x00", "a cat", "\x00"], ["a cat", "\x00", ""], **keys)
     assert found.scores == (0.0, 0.0, 1.0)
     assert found.counts.empty == 4
 
@@ -144,6 +147,27 @@ def test_layers_out_of_range_are_refused() -> None:
 def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         twmd_registry.scorer("twmd").score(predictions, references)
+
+
+def test_rows_may_be_generators() -> None:
+    rows = (iter(row) for row in (["a cat", "the cat"], ["it rains"]))
+    assert check_segments(iter(["a cat", "it rains"]), rows).references == [["a cat", "the cat"], ["it rains"]]
+
+
+def test_members_of_a_text_enum_are_their_text() -> None:
+    class Answer(str, Enum):  # noqa: UP042 (a StrEnum would say its value)
+        YES = "it is so"
+
+    assert check_segments([Answer.YES], [Answer.YES]) == (["it is so"], [["it is so"]])
+
+
+@pytest.mark.parametrize("metric", ["twmd", "trwmd"])
+@pytest.mark.parametrize("temperature", [1e-6, 1e6])
+@pytest.mark.parametrize("objective", ["expected", "entropic"])
+def test_the_ends_of_the_temperature_range_score_finite_numbers(metric: str, temperature: float, objective: str) -> None:
+    found = quiet(metric, ["a cat sat", "a cat"], ["the cat sat down", "a cat"], temperature=temperature, objective=objective)
+    assert math.isfinite(found.scores[0])
+    assert found.scores[1] == pytest.approx(1.0, abs=1e-5)
 
 
 def test_rows_of_a_later_batch_keep_counting() -> None:

@@ -44,15 +44,18 @@ def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> 
     for row, text in enumerate(predicted, first_row):
         _check_text(text, f"predictions[{row}]")
     listed = [not isinstance(entry, str) for entry in referred]
+    checked = []
     for row, (entry, is_list) in enumerate(zip(referred, listed, strict=True), first_row):
         if is_list is not listed[0]:
             kinds = ("a list", "a text") if is_list else ("a text", "a list")
             raise InputError(f"references[{row}] is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as texts or all as lists.")
-        _check_references(entry, row)
-    return Segments(
-        [str(text) for text in predicted],
-        [[str(t) for t in entry] if is_list else [str(entry)] for entry, is_list in zip(referred, listed, strict=True)],
-    )
+        checked.append(_check_references(entry, row))
+    return Segments([_plain(text) for text in predicted], [[_plain(text) for text in texts] for texts in checked])
+
+
+def _plain(text: str) -> str:
+    """The characters themselves: a subclass (an Enum's member, say) may call itself something else by ``str()``."""
+    return str.__str__(text)
 
 
 def _rows(values: Any, what: str) -> list[Any]:
@@ -69,10 +72,11 @@ def _different_lengths(number: int, references: list[Any]) -> str:
     return f"{message}: give one entry per prediction (a text, or a list of texts)."
 
 
-def _check_references(entry: Any, row: int) -> None:
+def _check_references(entry: Any, row: int) -> list[str]:
+    """One row's texts; read once, for it may be a generator."""
     if isinstance(entry, str):
         _check_text(entry, f"references[{row}]")
-        return
+        return [entry]
     if isinstance(entry, bytes) or not isinstance(entry, Iterable):
         raise InputError(f"references[{row}] must be a text or a list of texts; got {_describe(entry)}.")
     texts = list(entry)
@@ -80,6 +84,7 @@ def _check_references(entry: Any, row: int) -> None:
         raise InputError(f"references[{row}] is an empty list: every prediction needs at least one reference.")
     for k, text in enumerate(texts):
         _check_text(text, f"references[{row}][{k}]")
+    return texts
 
 
 def _check_text(text: Any, where: str) -> None:

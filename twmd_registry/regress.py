@@ -19,6 +19,7 @@ from twmd_registry.registry.fingerprint import weight_files
 
 SHORTEST_LIMIT = 5
 """Two texts of one token each, and three special tokens."""
+_TEXTS_AT_ONCE = 4096
 
 
 class Predictions(NamedTuple):
@@ -74,6 +75,14 @@ class Regressor:
             SpecError: More than the model can read, or too little for two tokens.
         """
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
+
+    def empty(self, texts: Sequence[str]) -> np.ndarray:
+        """Which texts have no token: blank ones, and those of which the tokenizer drops every character; shape (texts,)."""
+        found = []
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            part = list(texts[start : start + _TEXTS_AT_ONCE])
+            found += [not ids for ids in self.tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]]
+        return np.array(found, dtype=bool)
 
     def predict(
         self,

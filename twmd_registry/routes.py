@@ -162,7 +162,7 @@ class RegressionRoute(Route):
 
     def score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs; each different pair goes through the model once."""
-        empty = np.array([not text.strip() for text in pairs.texts])
+        empty = self.model.empty(pairs.texts)
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
         values, truncated = np.zeros(len(hyp)), np.zeros(len(pairs.texts), dtype=bool)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from twmd_registry.align.masks import pair_mask
 from twmd_registry.align.tempering import Tempering
 from twmd_registry.errors import TwmdWarning
 
@@ -34,10 +35,10 @@ def exact(s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering) -
     """
     host = s.detach().to("cpu", torch.float64).numpy()
     plans = np.zeros_like(host)
-    rows, columns = hyp_mask.sum(1).tolist(), ref_mask.sum(1).tolist()
-    for b, (n, m) in enumerate(zip(rows, columns, strict=True)):
-        plans[b, :n, :m] = _plan(host[b, :n, :m])
-    return (torch.from_numpy(plans).to(s) * torch.where(hyp_mask[:, :, None] & ref_mask[:, None, :], s, 0.0)).sum((1, 2))
+    for b, (rows, columns) in enumerate(zip(hyp_mask.cpu().numpy(), ref_mask.cpu().numpy(), strict=True)):
+        tokens = np.ix_(rows, columns)
+        plans[b][tokens] = _plan(host[b][tokens])
+    return (torch.from_numpy(plans).to(s) * torch.where(pair_mask(hyp_mask, ref_mask), s, 0.0)).sum((1, 2))
 
 
 def _plan(s: np.ndarray) -> np.ndarray:
