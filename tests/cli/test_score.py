@@ -131,7 +131,7 @@ class TestUsage:
             (("--preset", "large"), "twmd has no preset 'large'"),
             (("--set", "temperature"), "expected KEY=VALUE"),
             (("--set", "temprature=1"), "did you mean 'temperature'"),
-            (("--set", "temperature=0"), "expected a finite number above 0"),
+            (("--set", "temperature=0"), "expected a number from 1e-6 to 1e6"),
             (("--set", "layer=7"), "layer=7 is out of range"),
             (("-m", "moverscore", "--set", "temperature=1"), "moverscore use no key 'temperature'"),
             (("--set", "truncation=cut:9999"), "reads at most 512 tokens"),

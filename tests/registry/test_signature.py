@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import twmd_registry
 from twmd_registry.errors import SignatureError, TwmdError
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.keys import KEYS, LARGEST, SMALLEST
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import Signature, parse_signature
@@ -53,7 +53,7 @@ specs = st.builds(
         **({"layer": layer, "centering_size": size} if "layer" in CATALOGUE[metric].keys else {}),
     ),
     st.sampled_from(MetricName),
-    st.floats(min_value=1e-300, max_value=1e300),
+    st.floats(SMALLEST, LARGEST),
     st.integers(0, 500),
     st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n\r\0"), min_size=1).filter(str.strip),
     st.integers(1, 10**6),

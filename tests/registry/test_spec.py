@@ -12,10 +12,11 @@ from twmd_registry.registry.presets import default_preset, presets_of
 from twmd_registry.registry.spec import make_spec
 
 
-@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, "nan", "warm", "", True])
-def test_a_temperature_must_be_finite_and_positive(value: Any) -> None:
-    with pytest.raises(SpecError, match="temperature=.*expected a finite number above 0"):
-        make_spec("twmd", temperature=value)
+@pytest.mark.parametrize(("metric", "key"), [("twmd", "temperature"), ("stsscore", "scale")])
+@pytest.mark.parametrize("value", [0, -1, 1e-45, 9e-7, 2e6, 1e300, math.nan, math.inf, "nan", "warm", "", True])
+def test_temperatures_and_scales_out_of_range_are_refused(metric: str, key: str, value: Any) -> None:
+    with pytest.raises(SpecError, match=f"{key}=.*expected a number from 1e-6 to 1e6"):
+        make_spec(metric, **{key: value})
 
 
 @pytest.mark.parametrize(

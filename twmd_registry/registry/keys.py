@@ -6,7 +6,6 @@ order of `KEYS` is the order in a signature.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,9 +72,13 @@ def _whole(least: int) -> Callable[[object], Value]:
     return read
 
 
-def _positive(value: object) -> Value:
+SMALLEST, LARGEST = 1e-6, 1e6
+"""Of temperatures and scales. Beyond them float32 would overflow; a plan is as greedy (as even) as it gets long before."""
+
+
+def _scale(value: object) -> Value:
     number = float(str(value))
-    if not (math.isfinite(number) and number > 0):
+    if not SMALLEST <= number <= LARGEST:
         raise ValueError(value)
     return number
 
@@ -136,12 +139,12 @@ KEYS: dict[str, Key] = {
         ),
         _key("centering_size", "cs", "segments per centering batch", "a whole number from 1", _whole(1)),
         _key("centering_side", "cd", "one mean for both sides or one each", Side),
-        _key("temperature", "t", "T of the tempered plan; small is greedy", "a finite number above 0", _positive),
+        _key("temperature", "t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale),
         _key("iterations", "i", "Sinkhorn sweeps", "a whole number from 1, or 'converged'", _iterations),
         _key("objective", "ob", "without (expected) or with (entropic) the entropy term", Objective),
         _key("vectors", "ve", "token vectors of length one, or as they are", Vectors),
         _key("normalize", "n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no),
-        _key("scale", "sc", "what the regression head's output is divided by", "a finite number above 0", _positive),
+        _key("scale", "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale),
         _key("multiref", "mr", "best or mean over several references", Multiref),
         _key("truncation", "tr", "what happens to a text longer than the model can read", "cut (at the model's limit) or cut:N tokens", _truncation),
         _key("dtype", "d", "number format of the encoder", Dtype),
