@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -21,6 +20,7 @@ from torch import Tensor
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.home import home, write_whole
 from twmd_registry.registry.names import Special
 
 SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}
@@ -47,9 +47,8 @@ class Background(NamedTuple):
 
 
 def backgrounds_home() -> Path:
-    """Where fitted mean vectors are kept: ``$TWMD_HOME/backgrounds``, else under ``~/.cache/twmd_registry``."""
-    home = os.environ.get("TWMD_HOME") or Path.home() / ".cache" / "twmd_registry"
-    return Path(home) / "backgrounds"
+    """Where fitted mean vectors are kept: ``backgrounds`` in the user's own `home`."""
+    return home() / "backgrounds"
 
 
 def packaged_backgrounds() -> Path:
@@ -113,10 +112,7 @@ def save_background(content: bytes, folder: Path) -> Path:
     """
     path = folder / f"mean-{_hash(content)}.safetensors"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}.part")
-        partial.write_bytes(content)
-        partial.replace(path)
+        write_whole(path, content)
     except OSError as error:
         raise ModelError(f"cannot write {path}: {error.strerror}.") from error
     return path

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import hashlib
 import json
+import re
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 from twmd_registry.errors import ModelError
+from twmd_registry.registry.home import home, write_whole
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
 LENGTH = 12
@@ -16,23 +21,68 @@ LENGTH = 12
 _SLOW_TOKENIZER = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model")
 
 
-@functools.lru_cache(maxsize=256)
-def _sha256(path: Path, _size: int, _mtime_ns: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+_CACHE = "hashes.json"
+"""Under `home`: path to [size, mtime_ns, sha256]."""
+_WORTH_KEEPING = 1 << 20
+"""Bytes from which a hash is worth a place in the cache."""
+_remembered: dict[str, list[int | str]] = {}
+_rereading: ContextVar[bool] = ContextVar("rereading", default=False)
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file, read again only when its size or time has changed.
+    """The sha256 of a file.
+
+    A large file is read again only when its size or time has changed; a file in the Hub's cache is not read at all
+    when its name there is its sha256. Under `reread` every file is read.
 
     Raises:
         ModelError: The file cannot be read.
     """
     try:
-        status = path.stat()
-        return _sha256(path.resolve(), status.st_size, status.st_mtime_ns)
+        real = path.resolve()
+        status = real.stat()
+        stamp: list[int | str] = [status.st_size, status.st_mtime_ns]
+        if not _rereading.get():
+            if real.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", real.name):
+                return real.name
+            for table in (_remembered, {} if status.st_size < _WORTH_KEEPING else _kept()):
+                known = table.get(str(real))
+                if isinstance(known, list) and known[:2] == stamp and re.fullmatch(r"[0-9a-f]{64}", str(known[2:3] and known[2])):
+                    return str(known[2])
+        with real.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
+    _remembered[str(real)] = [*stamp, found]
+    if status.st_size >= _WORTH_KEEPING:
+        _keep(str(real), [*stamp, found])
+    return found
+
+
+@contextlib.contextmanager
+def reread() -> Iterator[None]:
+    """Trust no remembered hash: for verifying, where a file may have been changed behind its size and time."""
+    token = _rereading.set(True)
+    try:
+        yield
+    finally:
+        _rereading.reset(token)
+
+
+def _kept() -> dict[str, Any]:
+    """The hashes that earlier processes left; whatever is not a table of them counts as none."""
+    try:
+        table = json.loads((home() / _CACHE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
+def _keep(path: str, entry: list[int | str]) -> None:
+    """Leave a hash for later processes; files that are gone are dropped. A home that cannot be written is no error."""
+    table = {known: value for known, value in _kept().items() if Path(known).is_file()} | {path: entry}
+    with contextlib.suppress(OSError):
+        write_whole(home() / _CACHE, json.dumps(table, indent=1).encode())
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -1,0 +1,30 @@
+"""Where what a user makes with this package is kept: fitted mean vectors, presets, remembered hashes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def home() -> Path:
+    """``$TWMD_HOME``; without it ``$XDG_DATA_HOME/twmd_registry``, which is ``~/.local/share/twmd_registry`` if unset."""
+    own = os.environ.get("TWMD_HOME")
+    if own:
+        return Path(own)
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "twmd_registry"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file through a temporary one beside it, so that nobody ever sees half of it.
+
+    Raises:
+        OSError: The folder cannot be made or written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
