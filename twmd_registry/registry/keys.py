@@ -62,7 +62,7 @@ def _one_of(choices: type[StrEnum]) -> Callable[[object], Value]:
 
 def _whole(least: int) -> Callable[[object], Value]:
     def read(value: object) -> Value:
-        if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)):
+        if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value)):
             raise ValueError(value)
         number = int(str(value))
         if number < least:
@@ -77,6 +77,8 @@ SMALLEST, LARGEST = 1e-6, 1e6
 
 
 def _scale(value: object) -> Value:
+    if not re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", str(value), re.IGNORECASE):
+        raise ValueError(value)
     number = float(str(value))
     if not SMALLEST <= number <= LARGEST:
         raise ValueError(value)

@@ -1,16 +1,31 @@
-"""Presets: named, complete settings of every metric, and where their numbers come from."""
+"""Presets: named, complete settings of a metric, and where their numbers come from.
+
+They come with this package, from packages that name a TOML file in the entry-point group `GROUP`, and from
+files that a user has added (``twmd preset add``). All have one form: a table per preset, with ``provenance``, keys
+shared by its metrics, and a table per metric with keys of its own.
+"""
 
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
+from importlib import metadata, resources
 from typing import Any
 
-from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.fingerprint import known_name
+from twmd_registry.errors import SpecError, TwmdWarning, menu
+from twmd_registry.registry.catalogue import CATALOGUE, entry
+from twmd_registry.registry.fingerprint import LENGTH, known_name
+from twmd_registry.registry.home import home
+from twmd_registry.registry.keys import key
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+
+GROUP = "twmd_registry.presets"
+"""Entry-point group; an entry point's value is ``package`` or ``package:file.toml`` (``presets.toml`` if not said)."""
+PACKAGED = "twmd_registry"
 
 
 @dataclass(frozen=True)
@@ -22,12 +37,16 @@ class Preset:
         metric: The metric it sets.
         keys: Key to value, as text or number; a key it leaves out is decided by the model.
         provenance: How the values were chosen: data, procedure, numbers.
+        fingerprint: The model's content, None where it is not known in advance.
+        source: Who brings it: this package, another one, or a user's file.
     """
 
     name: str
     metric: MetricName
     keys: dict[str, Any]
     provenance: str
+    fingerprint: str | None = None
+    source: str = PACKAGED
 
     @property
     def model(self) -> str | None:
@@ -36,17 +55,97 @@ class Preset:
         return model
 
 
+def read_presets(text: str, source: str) -> list[Preset]:
+    """Read a TOML text of presets.
+
+    Args:
+        text: The text.
+        source: Where it comes from, for messages and for `Preset.source`.
+
+    Raises:
+        SpecError: Not TOML, or not presets: names the table, and what was expected.
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{source} is not TOML: {error}.") from error
+    if not tables:
+        raise SpecError(f"{source} holds no preset: expected a table [NAME] with provenance, and a table [NAME.metrics.METRIC].")
+    return [preset for name, table in tables.items() for preset in _read_table(name, table, source)]
+
+
+def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
+    where = f"{source}: [{name}]"
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise SpecError(f"{where}: a preset's name holds letters, digits, '.', '_' and '-' only.")
+    metrics = table.get("metrics") if isinstance(table, dict) else None
+    if not isinstance(metrics, dict) or not metrics:
+        raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
+    if unknown := set(table) - {"provenance", "shared", "metrics"}:
+        raise SpecError(f"{where}: what is {', '.join(sorted(unknown))}? Expected provenance, [{name}.shared] and [{name}.metrics.METRIC].")
+    shared = table.get("shared", {})
+    for metric, own in metrics.items():
+        keys = {**shared, **own}
+        provenance = keys.pop("provenance", table.get("provenance"))
+        if not isinstance(provenance, str) or not provenance.strip():
+            raise SpecError(f"{where}: no provenance: say in a sentence how the values were chosen.")
+        fingerprint = keys.pop("fingerprint", None)
+        if fingerprint is not None and not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", str(fingerprint)):
+            raise SpecError(f"{where}: fingerprint={fingerprint!r} is not {LENGTH} hexadecimal digits.")
+        try:
+            facts = entry(metric)
+            for key_name in own:
+                if key_name not in {"provenance", "fingerprint"}:
+                    key(key_name, facts.keys, metric)
+            used = {key_name: value for key_name, value in keys.items() if key_name in facts.keys}
+            for key_name, value in keys.items():
+                key(key_name).parse(value)
+        except SpecError as error:
+            raise SpecError(f"{where}, metrics.{metric}: {error}") from error
+        yield Preset(name, MetricName(metric), used, provenance, fingerprint, source)
+
+
 @functools.cache
 def presets() -> dict[tuple[MetricName, str], Preset]:
-    """Every preset of every metric, keyed by metric and name."""
-    table = tomllib.loads(resources.files("twmd_registry.registry").joinpath("presets.toml").read_text(encoding="utf-8"))
-    found: dict[tuple[MetricName, str], Preset] = {}
-    for name, group in table.items():
-        shared = group.get("shared", {})
-        for metric, own in group["metrics"].items():
-            keys = shared | {key: value for key, value in own.items() if key != "provenance"}
-            found[MetricName(metric), name] = Preset(name, MetricName(metric), keys, own.get("provenance", group["provenance"]))
-    return found
+    """Every preset of every metric, keyed by metric and name: this package's first, in the catalogue's order.
+
+    Warns:
+        TwmdWarning: A preset of another package or of the user cannot be read, or has a name that is taken.
+    """
+    packaged = read_presets(_text(PACKAGED, "registry/presets.toml"), PACKAGED)
+    found = {(preset.metric, preset.name): preset for preset in packaged}
+    taken = {preset.name for preset in packaged}
+    for source, text in _more_presets():
+        try:
+            more = read_presets(text, source)
+        except SpecError as error:
+            warnings.warn(f"presets left out: {error}", TwmdWarning, stacklevel=2)
+            continue
+        if twice := sorted({preset.name for preset in more} & taken):
+            warnings.warn(f"presets left out: {source}: the name {', '.join(twice)} is taken already.", TwmdWarning, stacklevel=2)
+            continue
+        taken |= {preset.name for preset in more}
+        found |= {(preset.metric, preset.name): preset for preset in more}
+    order = list(CATALOGUE)
+    return dict(sorted(found.items(), key=lambda item: order.index(item[0][0])))
+
+
+def _more_presets() -> Iterator[tuple[str, str]]:
+    """(source, TOML text) of everything that does not come with this package."""
+    for point in metadata.entry_points(group=GROUP):
+        try:
+            yield f"package {point.module}", _text(point.module, point.attr or "presets.toml")
+        except Exception as error:  # noqa: BLE001 (another package's fault must not stop this one)
+            warnings.warn(f"presets left out: entry point {point.name!r} of {GROUP}: {error}", TwmdWarning, stacklevel=3)
+    for path in sorted((home() / "presets").glob("*.toml")):
+        try:
+            yield str(path), path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            warnings.warn(f"presets left out: {path}: {error}", TwmdWarning, stacklevel=3)
+
+
+def _text(package: str, file: str) -> str:
+    return resources.files(package).joinpath(file).read_text(encoding="utf-8")
 
 
 def presets_of(metric: MetricName) -> dict[str, Preset]:
@@ -67,10 +166,13 @@ def preset_named(metric: MetricName, name: str) -> Preset:
 
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
-    """The preset that was tuned for a model: ``embedded`` for none; for a model nobody tuned, the one that names no model."""
+    """The packaged preset that was tuned for a model: ``embedded`` for none; for a model nobody tuned, the one that names none.
+
+    Presets that others bring are never a default: the same call gives the same score on every machine.
+    """
     wanted = known_name(model) if model else EMBEDDED_MODEL
-    own = presets_of(metric)
-    for preset in own.values():
+    own = [preset for preset in presets_of(metric).values() if preset.source == PACKAGED]
+    for preset in own:
         if preset.model == wanted:
             return preset
-    return next(preset for preset in own.values() if preset.model is None)
+    return next(preset for preset in own if preset.model is None)

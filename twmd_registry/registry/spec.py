@@ -17,6 +17,9 @@ CENTERING_SIZE = 32
 CENTERING_SIDE = {Centering.BATCH: Side.SEPARATE, Centering.CORPUS: Side.JOINT}
 """Whose mean is subtracted where nobody says: the authors' code for batches, one mean of everything for a corpus."""
 
+_CENTERING_KEYS = {Centering.BATCH: ("centering_size", "centering_side"), Centering.CORPUS: ("centering_side",)}
+_ALL_CENTERING_KEYS = frozenset(name for names in _CENTERING_KEYS.values() for name in names)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MetricSpec:
@@ -113,36 +116,61 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     >>> make_spec("trwmd", temperature="0.1").temperature
     0.1
     """
-    facts = entry(metric)
     given = read_keys(metric, keys)
     name = MetricName(metric)
     model = str(given["model"]) if "model" in given else None
-    chosen: Preset = preset_named(name, preset) if preset else default_preset(name, model)
-    merged = {k: KEYS[k].parse(v) for k, v in chosen.keys.items() if k in facts.keys} | given
-    spec = MetricSpec(metric=name, **_settle_centering(merged, given))  # type: ignore[arg-type]
-    if spec.special == Special.PARTNERS and name is not MetricName.BERTSCORE_CENTERED:
-        raise SpecError(f"special=partners is bert_score's way of matching; {name} takes cls, none or all.")
-    if spec.vectors == Vectors.RAW and spec.centering_kind is Centering.SENTENCE:
-        raise SpecError("centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering.")
+    return apply_preset(preset_named(name, preset) if preset else default_preset(name, model), given)
+
+
+def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
+    """The specification of a preset with some keys set otherwise.
+
+    Raises:
+        SpecError: Keys that exclude each other, or one that neither sets.
+    """
+    facts = entry(preset.metric)
+    own = {name: KEYS[name].parse(value) for name, value in preset.keys.items() if name in facts.keys}
+    merged = own | given
+    same_model = "revision" not in given and merged.get("model") == own.get("model")
+    spec = MetricSpec(
+        metric=preset.metric,
+        fingerprint=preset.fingerprint if same_model else None,
+        **_settle_centering(merged, given),  # type: ignore[arg-type]
+    )
     if spec.model is None:
-        raise SpecError(f"preset {chosen.name!r} of {metric} names no model: give model=.")
+        raise SpecError(f"preset {preset.name!r} of {preset.metric} names no model: give model=.")
+    if missing := [name for name in required_keys(spec) if name != "layer" and getattr(spec, name) is None]:
+        raise SpecError(f"preset {preset.name!r} of {preset.metric} leaves out {', '.join(missing)}: give a value.")
+    check_keys_together(spec)
     return spec
 
 
+def required_keys(spec: MetricSpec) -> tuple[str, ...]:
+    """The keys that an applied specification must set, in signature order."""
+    used = _CENTERING_KEYS.get(spec.centering_kind, ())
+    optional = {"revision", "adapter", "centering_size", "centering_side"} - set(used)
+    return tuple(name for name in entry(spec.metric).keys if name not in optional)
+
+
+def check_keys_together(spec: MetricSpec) -> None:
+    """Refuse values that exclude each other.
+
+    Raises:
+        SpecError: As said.
+    """
+    if spec.special == Special.PARTNERS and spec.metric is not MetricName.BERTSCORE_CENTERED:
+        raise SpecError(f"special=partners is bert_score's way of matching; {spec.metric} takes cls, none or all.")
+    if spec.vectors == Vectors.RAW and spec.centering_kind is Centering.SENTENCE:
+        raise SpecError("centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering.")
+    for name in sorted(_ALL_CENTERING_KEYS):
+        if getattr(spec, name) is not None and name not in _CENTERING_KEYS.get(spec.centering_kind, ()):
+            raise SpecError(f"{name} has no meaning with centering={spec.centering_kind}: give it with centering=batch or corpus only.")
+
+
 def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:
-    """Keep centering_size and centering_side only where the centering has them, and fill in their defaults."""
+    """Leave out the centering keys of the preset that its new centering does not have, and fill in defaults."""
     kind = Centering(str(merged.get("centering", Centering.NONE)).partition(":")[0])
-    used: dict[str, Value] = {}
-    if kind is Centering.BATCH:
-        used["centering_size"] = CENTERING_SIZE
-    if kind in CENTERING_SIDE:
-        used["centering_side"] = CENTERING_SIDE[kind]
-    settled = dict(merged)
-    for name in ("centering_size", "centering_side"):
-        if name in used:
-            settled.setdefault(name, used[name])
-        elif name in given:
-            raise SpecError(f"{name} has no meaning with centering={kind}: give it with centering=batch or corpus only.")
-        else:
-            settled.pop(name, None)
-    return settled
+    used = _CENTERING_KEYS.get(kind, ())
+    settled = {name: value for name, value in merged.items() if name not in _ALL_CENTERING_KEYS or name in used or name in given}
+    defaults: dict[str, Value] = {"centering_size": CENTERING_SIZE, "centering_side": CENTERING_SIDE.get(kind, Side.JOINT)}
+    return {name: value for name, value in defaults.items() if name in used} | settled

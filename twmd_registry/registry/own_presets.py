@@ -1,0 +1,74 @@
+"""Presets of a user's own: checked when they are added, then used like any other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.registry.home import home, write_whole
+from twmd_registry.registry.presets import Preset, presets, read_presets
+from twmd_registry.registry.spec import apply_preset
+
+
+def add_preset(path: Path) -> list[Preset]:
+    """Check a TOML file with one preset and keep a copy of it.
+
+    Args:
+        path: The file; its form is that of this package's own presets (see `twmd_registry.registry.presets`).
+
+    Returns:
+        The preset, once per metric that it sets.
+
+    Raises:
+        FileError: The file cannot be read, or the copy not be written.
+        SpecError: It is not one preset, its name is taken, or a value is not possible; names the table.
+    """
+    try:
+        content = path.read_bytes()
+        added = read_presets(content.decode("utf-8"), str(path))
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at {error.start}.") from error
+    names = sorted({preset.name for preset in added})
+    if len(names) > 1:
+        raise SpecError(f"{path} holds {len(names)} presets ({', '.join(names)}): add them one by one, each from a file of its own.")
+    if names[0] in {name for _, name in presets()}:
+        raise SpecError(f"there is a preset {names[0]!r} already: choose another name, or take your own away by 'twmd preset remove {names[0]}'.")
+    for preset in added:
+        _check(preset, path)
+    try:
+        write_whole(_kept(names[0]), content)
+    except OSError as error:
+        raise FileError(f"cannot write {_kept(names[0])}: {error.strerror}.") from error
+    presets.cache_clear()
+    return added
+
+
+def remove_preset(name: str) -> None:
+    """Take a preset away that `add_preset` added.
+
+    Raises:
+        SpecError: There is none of that name among the user's own.
+        FileError: It cannot be removed.
+    """
+    own = sorted(path.stem for path in _kept("x").parent.glob("*.toml"))
+    if name not in own:
+        raise SpecError(f"no preset {name!r} was added here; {menu(name, own)}." if own else "no preset was added here.")
+    try:
+        _kept(name).unlink()
+    except OSError as error:
+        raise FileError(f"cannot remove {_kept(name)}: {error.strerror}.") from error
+    presets.cache_clear()
+
+
+def _kept(name: str) -> Path:
+    return home() / "presets" / f"{name}.toml"
+
+
+def _check(preset: Preset, path: Path) -> None:
+    """Make a specification of it, which checks what keys have to do with each other."""
+    model = str(preset.model or "any/model")
+    if model.startswith("."):
+        raise SpecError(f"{path}: model={model!r} depends on where a program is started: give the whole path, or a Hub id.")
+    apply_preset(preset, {"model": model})
