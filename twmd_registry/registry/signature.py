@@ -1,6 +1,6 @@
 """Signatures: the line that is published with a score and that gives the scorer back.
 
-``twmd|output:f1|model:sentence-transformers/all-MiniLM-L6-v2@53aa51172d14|layer:4|...|nrefs:1|version:0.1.0``
+``twmd|output:f1|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:4|...|nrefs:1|version:0.2.0``
 
 The metric first, then every key the metric uses in the order of `twmd_registry.registry.keys.KEYS`, then the
 number of references and the version. The short form has short key names. ``|``, ``:`` and ``%`` inside a value
@@ -10,18 +10,27 @@ splits in one way only.
 
 from __future__ import annotations
 
+import re
+import warnings
 from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
 from urllib.parse import quote, unquote
 
-from twmd_registry.errors import SignatureError, SpecError
-from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.keys import KEYS
+from twmd_registry.errors import SignatureError, SpecError, TwmdWarning
+from twmd_registry.registry import aliases, history
+from twmd_registry.registry.catalogue import Entry, entry
+from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.spec import MetricSpec, check_keys_together, required_keys
 from twmd_registry.version import __version__
 
 _SAFE = "/._-+ ,[]="
 _TRAILER = {"nrefs": "nr", "version": "v"}
+_HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
+BLANK = "?"
+LONGEST = 10_000
+"""Characters of the longest text that is looked at as a signature."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +50,19 @@ class Signature:
     def format(self, *, short: bool = False) -> str:
         """Write the signature.
 
+        A key that the metric needs and that is not settled (the layer and the model of a preset for any model) is
+        shown as ``?``; such a line stands for the preset and is not parsed.
+
         Args:
             short: Use the one- or two-letter key names.
         """
         fields = [str(self.spec.metric)]
-        for name, value in self.spec.values().items():
-            text = quote(KEYS[name].format(value), safe=_SAFE if name == "model" else _SAFE + "@")
+        known = self.spec.values()
+        needed = set(required_keys(self.spec))
+        for name in KEYS:
+            if name not in known and name not in needed:
+                continue
+            text = quote(KEYS[name].format(known[name]), safe=_SAFE if name == "model" else _SAFE + "@") if name in known else BLANK
             if name == "model" and self.spec.fingerprint:
                 text += f"@{self.spec.fingerprint}"
             fields.append(f"{KEYS[name].short if short else name}:{text}")
@@ -60,6 +76,14 @@ class Signature:
         return self.format()
 
 
+class _Field(NamedTuple):
+    """One ``key:value`` of a signature: its canonical key, its text as written, and the column it starts at (from 1)."""
+
+    name: str
+    text: str
+    column: int
+
+
 def parse_signature(text: str) -> Signature:
     """Read a signature, long or short.
 
@@ -70,48 +94,120 @@ def parse_signature(text: str) -> Signature:
         What it says; ``parse_signature(str(signature)) == signature``.
 
     Raises:
-        SignatureError: Not a signature: unknown metric or key, a key twice or out of order, an impossible
-            value, a key the metric needs and that is not there. The message names the column.
+        SignatureError: Not a signature: unknown metric, key or version, a key twice or out of order, an impossible
+            value, values that exclude each other, a key that the metric needs and that is not there. The message
+            names the column.
+
+    Warns:
+        TwmdWarning: It uses other words than ours, or was written by an older version; says which, and what has
+            changed since.
     """
-    head, *fields = text.strip().split("|")
+    line = text.strip()
+    if len(line) > LONGEST:
+        raise SignatureError(f"column {LONGEST}: a signature is shorter than this text of {len(line)} characters.")
+    head, *rest = line.split("|")
+    read_as: list[str] = []
+    facts, metric = _read_metric(head, read_as)
+    fields = _split(rest, len(head) + 2, facts, read_as)
+    values = {name: _read_value(field, read_as) for name, field in fields.items() if name not in _TRAILER}
+    fingerprint = _read_fingerprint(fields.get("model"))
+    spec = MetricSpec(metric=metric, fingerprint=fingerprint, **values)  # type: ignore[arg-type]
+    _check_whole(spec, fields, len(line) + 1)
+    nrefs, version = _read_trailer(fields, len(line) + 1)
+    if read_as:
+        warnings.warn(f"in this signature {', '.join(read_as)}.", TwmdWarning, stacklevel=2)
+    if version != history.VERSIONS[-1]:
+        warnings.warn(f"this signature was written by version {version}; {history.since(metric, version)}", TwmdWarning, stacklevel=2)
+    return Signature(spec, nrefs, version)
+
+
+def _fail(column: int, what: object, cause: BaseException | None = None) -> NoReturn:
+    raise SignatureError(f"column {column}: {what}") from cause
+
+
+def _read_metric(head: str, read_as: list[str]) -> tuple[Entry, MetricName]:
+    name = aliases.METRICS.get(head.lower(), head.lower())
     try:
-        facts = entry(head)
+        facts = entry(name if name in set(MetricName) else head)
     except SpecError as error:
-        raise SignatureError(f"column 1: {error}") from error
-    by_short = {KEYS[name].short: name for name in facts.keys} | {short: name for name, short in _TRAILER.items()}
+        _fail(1, error, error)
+    if name != head:
+        read_as.append(f"{head!r} is read as {name}")
+    return facts, MetricName(name)
+
+
+def _split(rest: list[str], column: int, facts: Entry, read_as: list[str]) -> dict[str, _Field]:
+    """Cut into fields, checking that every one is a key of this metric, once and in order."""
+    short = {KEYS[name].short: name for name in facts.keys} | {short: name for name, short in _TRAILER.items()}
     order = [*facts.keys, *_TRAILER]
-    column, last, found = len(head) + 2, -1, {}
-    for field in fields:
-        label, colon, value = field.partition(":")
-        name = by_short.get(label, label)
-        if not colon or not value or name not in order:
-            raise SignatureError(f"column {column}: {field!r} is not one of this metric's key:value fields ({', '.join(order)}).")
+    found: dict[str, _Field] = {}
+    last = -1
+    for field in rest:
+        label, colon, text = field.partition(":")
+        name = short.get(label, label)
+        if name not in order and aliases.KEYS.get(label) in order:
+            name = aliases.KEYS[label]
+            read_as.append(f"{label!r} is read as {name}")
+        if not colon or not text or name not in order:
+            _fail(column, f"{field!r} is not one of this metric's key:value fields ({', '.join(order)}).")
         if order.index(name) <= last:
-            raise SignatureError(f"column {column}: {name!r} comes twice or out of order.")
-        found[name], last = (value, column), order.index(name)
+            _fail(column, f"{name!r} comes twice or out of order: the order is {', '.join(order)}.")
+        found[name], last = _Field(name, text, column), order.index(name)
         column += len(field) + 1
-    return _build(MetricName(head), found)
+    return found
 
 
-def _build(metric: MetricName, found: dict[str, tuple[str, int]]) -> Signature:
-    values: dict[str, object] = {}
-    for name, (text, column) in found.items():
-        if name in _TRAILER:
-            continue
-        value = text
-        if name == "model":
-            value, _, fingerprint = text.partition("@")
-            values["fingerprint"] = fingerprint or None
-        try:
-            values[name] = KEYS[name].parse(unquote(value))
-        except SpecError as error:
-            raise SignatureError(f"column {column}: {error}") from error
-    for name in ("model", "truncation", "dtype"):
-        if name not in values:
-            raise SignatureError(f"the signature has no {name}: it is cut off or was not written by this package.")
-    nrefs = found.get("nrefs", (None, 0))[0]
-    if nrefs is not None and nrefs != "var" and not nrefs.isdecimal():
-        raise SignatureError(f"column {found['nrefs'][1]}: nrefs is a number or 'var', not {nrefs!r}.")
-    if "version" not in found:
-        raise SignatureError("the signature has no version: it is cut off or was not written by this package.")
-    return Signature(MetricSpec(metric=metric, **values), nrefs, found["version"][0])  # type: ignore[arg-type]
+def _read_value(field: _Field, read_as: list[str]) -> Value:
+    text = field.text.partition("@")[0] if field.name == "model" else field.text
+    if text == BLANK:
+        _fail(field.column, f"{field.name} is a blank: this line stands for a preset; fill in the model that was used, and its layer.")
+    try:
+        value = unquote(text, errors="strict")
+    except UnicodeDecodeError as error:
+        _fail(field.column, f"{field.name}:{text} is not percent-encoded UTF-8.", error)
+    if (field.name, value) in aliases.VALUES:
+        meant = aliases.VALUES[field.name, value]
+        read_as.append(f"{field.name}:{value} is read as {meant}")
+        value = meant
+    try:
+        read = KEYS[field.name].parse(value)
+    except SpecError as error:
+        _fail(field.column, error, error)
+    kind, _, name = str(read).partition(":")
+    if field.name == "centering" and name and not _HASH.fullmatch(name):
+        _fail(field.column, f"{kind}:{name} names a file: a signature names a mean vector by its hash, {LENGTH} hexadecimal digits.")
+    return read
+
+
+def _read_fingerprint(model: _Field | None) -> str | None:
+    if model is None or "@" not in model.text:
+        return None
+    content = model.text.partition("@")[2]
+    if not _HASH.fullmatch(content):
+        _fail(model.column, f"@{content} is not the content of a model: expected {LENGTH} hexadecimal digits after @.")
+    return content
+
+
+def _check_whole(spec: MetricSpec, fields: dict[str, _Field], end: int) -> None:
+    """Refuse a signature that lacks a key, or whose values exclude each other."""
+    order = list(KEYS)
+    for name in required_keys(spec):
+        if name not in fields:
+            later = [field.column for other, field in fields.items() if other in _TRAILER or order.index(other) > order.index(name)]
+            _fail(min(later, default=end), f"{name} is missing here: the signature is cut off, edited, or not from this package.")
+    try:
+        check_keys_together(spec)
+    except SpecError as error:
+        _fail(max((field.column for field in fields.values() if field.name in str(error)), default=end), error, error)
+
+
+def _read_trailer(fields: dict[str, _Field], end: int) -> tuple[str | None, str]:
+    nrefs, version = fields.get("nrefs"), fields.get("version")
+    if nrefs and not re.fullmatch(r"var|[1-9][0-9]{0,8}", nrefs.text):
+        _fail(nrefs.column, f"nrefs is a number from 1 or 'var', not {nrefs.text!r}.")
+    if version is None:
+        _fail(end, "version is missing here: the signature is cut off or not from this package.")
+    if version.text not in history.VERSIONS:
+        hint = f"; if it is newer, pip install 'twmd-registry=={version.text}'" if re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version.text) else ""
+        _fail(version.column, f"version {version.text!r} is not known here (those are {', '.join(history.VERSIONS)}){hint}.")
+    return nrefs.text if nrefs else None, version.text
