@@ -24,6 +24,7 @@ from twmd_registry.pairs import Pairs
 from twmd_registry.pipeline import Job, TextFlags, score_pairs
 from twmd_registry.registry.names import Centering, MetricName, Special
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.regress import Regressor
 from twmd_registry.scores import PairScores
@@ -40,9 +41,15 @@ class Route:
 
     kind: type[Encoder] | type[Regressor]
 
-    def __init__(self, spec: MetricSpec, options: RunOptions) -> None:
-        """Remember what to do; nothing is found or loaded yet."""
-        self.requested, self.options = spec, options
+    def __init__(self, spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> None:
+        """Remember what to do; nothing is found or loaded yet.
+
+        Args:
+            spec: What to compute.
+            options: Where and how fast.
+            parts: Where its parts are, when `spec` is a stranger's; None when the user wrote it, paths and all.
+        """
+        self.requested, self.options, self.parts = spec, options, parts
         self._handle: Handle | None = None
 
     @cached_property
@@ -52,16 +59,32 @@ class Route:
         Raises:
             ModelError: The model is not here, or its content is not what the signature says.
         """
-        files = find_model(str(self.requested.model), self.requested.revision)
-        wanted = self.requested.fingerprint
+        name, wanted = str(self.requested.model), self.requested.fingerprint
+        if self.parts and self.parts.model:
+            files = find_model(self.parts.model)
+        else:
+            files = find_model(name, self.requested.revision, paths=self.parts is None)
         if wanted and wanted != files.fingerprint:
-            raise ModelError(f"model {files.name} has the content @{files.fingerprint} here, not @{wanted} as the signature says.")
-        return files
+            raise ModelError(f"model {files.name} has the content @{files.fingerprint} here, not @{wanted} as asked for.")
+        # Of two names for one content, the one that was published stays.
+        return files._replace(name=name) if wanted and self.parts else files
 
     @cached_property
     def adapter(self) -> AdapterFiles | None:
-        """The adapter's files, None when there is no adapter."""
-        return find_adapter(self.requested.adapter) if self.requested.adapter else None
+        """The adapter's files, None when there is no adapter.
+
+        Raises:
+            ModelError: There is no such adapter here, or not with that content.
+        """
+        asked = self.requested.adapter
+        if asked is None:
+            return None
+        if self.parts is None or self.parts.adapter is None:
+            return find_adapter(asked, paths=self.parts is None)
+        found, (_, _, wanted) = find_adapter(self.parts.adapter), asked.partition("@")
+        if wanted and found.name.rpartition("@")[2] != wanted:
+            raise ModelError(f"adapter {self.parts.adapter} has the content {found.name.rpartition('@')[2]}, not {wanted} as asked for.")
+        return found._replace(name=asked) if wanted else found
 
     @property
     def model_key(self) -> Hashable:
@@ -115,10 +138,18 @@ class AlignmentRoute(Route):
 
     @cached_property
     def background(self) -> Background | None:
-        """The mean vectors that background centering subtracts."""
+        """The mean vectors that background centering subtracts.
+
+        Raises:
+            ModelError: They are not here, damaged, or of another model.
+        """
         if self.requested.centering_kind is not Centering.BACKGROUND:
             return None
-        return find_background(self.requested.background, self.files.fingerprint, self.adapter.name if self.adapter else None)
+        asked, given = self.requested.background, self.parts.background if self.parts else None
+        found = find_background(given or asked, self.files.fingerprint, self.adapter.name if self.adapter else None)
+        if given and asked and found.hash != asked:
+            raise ModelError(f"{given} is the mean vector {found.hash}, not {asked} as asked for.")
+        return found
 
     def _settle(self) -> MetricSpec:
         """Fill in what only the model can say; warns when its layer was chosen by rule."""
@@ -188,6 +219,6 @@ class RegressionRoute(Route):
         return found, TextFlags(empty, truncated)
 
 
-def route_of(spec: MetricSpec, options: RunOptions) -> Route:
+def route_of(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Route:
     """The route of a specification's metric."""
-    return (RegressionRoute if spec.metric is MetricName.STSSCORE else AlignmentRoute)(spec, options)
+    return (RegressionRoute if spec.metric is MetricName.STSSCORE else AlignmentRoute)(spec, options, parts)

@@ -17,7 +17,8 @@ from twmd_registry.pipeline import TextFlags
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import Centering, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
-from twmd_registry.registry.signature import Signature
+from twmd_registry.registry.parts import Parts
+from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.routes import Route, route_of
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
@@ -37,16 +38,18 @@ class Scorer:
     1.0
     """
 
-    def __init__(self, spec: MetricSpec, options: RunOptions | None = None) -> None:
+    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None) -> None:
         """Remember what to do; nothing is loaded yet.
 
         Args:
             spec: What to compute.
             options: Where and how fast.
+            parts: Where its parts are, when `spec` is a stranger's (a signature's); names in it are then no paths.
         """
         self.requested = spec
         self.options = options or RunOptions()
-        self.route: Route = route_of(spec, self.options)
+        self.parts = parts
+        self.route: Route = route_of(spec, self.options, parts)
 
     @property
     def spec(self) -> MetricSpec:
@@ -98,7 +101,7 @@ class Scorer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what to do, not the model."""
-        return Scorer, (self.requested, self.options)
+        return Scorer, (self.requested, self.options, self.parts)
 
     def __repr__(self) -> str:
         """Metric and requested keys."""
@@ -110,13 +113,23 @@ def scorer(metric: str, preset: str | None = None, **keys: Any) -> Scorer:
     """Make a scorer.
 
     Args:
-        metric: A metric of the catalogue.
+        metric: A metric of the catalogue, or a signature, which gives the scorer back that it was written by.
         preset: A preset's name; without one, the preset tuned for the model.
-        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``).
+        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature only
+            run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
+            ``background=FILE``; their content must be what the signature says.
 
     Raises:
-        SpecError: Unknown metric, preset or key, or a value that is not possible.
+        SpecError: Unknown metric, preset or key, or a value that is not possible; of a signature, names the column.
+
+    Warns:
+        TwmdWarning: As for `parse_signature`.
     """
+    if "|" in metric:
+        if preset is not None:
+            raise SpecError(f"a signature says everything: preset={preset!r} cannot be given beside it.")
+        options, parts = split_options(keys, Parts._fields)
+        return Scorer(parse_signature(metric).spec, options, Parts(**parts))
     options, spec_keys = split_options(keys, entry(metric).keys)
     return Scorer(make_spec(metric, preset, **spec_keys), options)
 

