@@ -24,16 +24,16 @@ def harmonic_mean(p: Tensor, r: Tensor) -> Tensor:
 
 
 def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor) -> Tensor:
-    """``C(X, Y) / sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1); 0 where a text has no C(X, X) > 0.
+    """``C(X, Y) / sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1); 0 where a text has C(X, X) <= 0.
 
     Args:
         c: C(X, Y), shape (B,).
         of_hypothesis: C(X, X), shape (B,).
         of_reference: C(Y, Y), shape (B,).
     """
-    defined = (of_hypothesis > 0) & (of_reference > 0)
-    scale = torch.sqrt(torch.where(defined, of_hypothesis * of_reference, 1.0))
-    return torch.where(defined, c / scale, 0.0)
+    undefined = (of_hypothesis <= 0) | (of_reference <= 0)  # and not NaN, which stays NaN
+    scale = torch.sqrt(torch.where(undefined, 1.0, of_hypothesis * of_reference))
+    return torch.where(undefined, 0.0, c / scale)
 
 
 def combine_sides(sides: Sides, selves: tuple[Tensor, Tensor] | None) -> PRF:

@@ -120,7 +120,7 @@ def center(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: 
     """
     centered = CENTERINGS[centering](tokens, means)  # (T, D)
     norms = torch.linalg.vector_norm(centered, dim=1)  # (T,)
-    keep = norms > ABSENT * torch.linalg.vector_norm(tokens.vectors, dim=1)
+    keep = ~(norms <= ABSENT * torch.linalg.vector_norm(tokens.vectors, dim=1))  # (T,); NaN is no absence
     if not bool(keep.all()):
         owners = tokens.owners[keep]
         lengths = torch.zeros_like(tokens.lengths).index_add_(0, owners, torch.ones_like(owners))

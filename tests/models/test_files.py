@@ -9,7 +9,7 @@ import torch
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.errors import MissingExtraError, ModelError
+from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models import files as files_module
 from twmd_registry.models.adapter import find_adapter
 from twmd_registry.models.files import embedded_folder, find_model
@@ -123,9 +123,9 @@ def test_an_adapter_that_would_be_left_out_in_silence_is_refused() -> None:
         twmd_registry.scorer("twmd", adapter="stsb-minilm").score(["a"], ["a"])
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum"])
+@pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum", "meta"])
 def test_a_device_that_is_not_there_is_one_clear_error(device: str) -> None:
-    with pytest.raises(ModelError, match="is not available here"):
+    with pytest.raises(SpecError, match="is not available here"):
         pick_device(device)
 
 

@@ -45,7 +45,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     elif HUB_ID.fullmatch(name) and (packaged_adapters() / name).is_dir():
         folder = packaged_adapters() / name
     else:
-        folder = from_hub(name)
+        folder = from_hub(name, what="adapter")
     for file in _FILES:
         if not (folder / file).is_file():
             raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors are loaded.")

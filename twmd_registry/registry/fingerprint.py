@@ -99,6 +99,12 @@ def weight_files(folder: Path) -> list[Path]:
         raise ModelError(f"{index.name} is not an index of safetensors shards.") from error
 
 
+def tokenizer_files(folder: Path) -> list[Path]:
+    """The files that a folder's tokenizer is loaded from: ``tokenizer.json``, or without one the older vocabulary files."""
+    fast = folder / "tokenizer.json"
+    return [fast] if fast.is_file() else [folder / name for name in _SLOW_TOKENIZER if (folder / name).is_file()]
+
+
 def fingerprint(folder: Path) -> str:
     """Hash weights, configuration and tokenizer of a model folder.
 
@@ -111,9 +117,7 @@ def fingerprint(folder: Path) -> str:
     Raises:
         ModelError: A file cannot be read.
     """
-    fast = folder / "tokenizer.json"
-    tokenizer = [fast] if fast.is_file() else [folder / name for name in _SLOW_TOKENIZER]
-    settings = [folder / "config.json", folder / "tokenizer_config.json", *tokenizer]
+    settings = [folder / "config.json", folder / "tokenizer_config.json", *tokenizer_files(folder)]
     files = [*weight_files(folder), *(path for path in settings if path.is_file())]
     return digest({path.name: sha256_of(path) for path in files})
 

@@ -6,6 +6,7 @@ order of `KEYS` is the order in a signature.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,6 +95,12 @@ def _yes_no(value: object) -> Value:
     return words[str(value).lower()] if str(value).lower() in words else _fail(value)
 
 
+def _place(value: object) -> Value:
+    """A name or a path; a path may be a `Path`, and start with ``~``."""
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return _name(os.path.expanduser(text) if isinstance(text, str) and text.startswith("~") else text)  # noqa: PTH111 (it may be no path at all)
+
+
 def _name(value: object) -> Value:
     if not isinstance(value, str) or not value.strip() or any(c in value for c in "\n\r\0"):
         raise ValueError(value)
@@ -127,9 +134,9 @@ KEYS: dict[str, Key] = {
     key.name: key
     for key in (
         _key("output", "o", "the side of a two-sided metric that is the score", Output),
-        _key("model", "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _name),
+        _key("model", "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place),
         _key("revision", "r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name),
-        _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _name),
+        _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place),
         _key("layer", "l", "the hidden state that is read; 0 is the embedding layer", "a whole number from 0", _whole(0)),
         _key("special", "s", "which special tokens take part", Special),
         _key(

@@ -88,9 +88,9 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> dict[str, f
     except ImportError as error:
         raise MissingExtraError("training needs more packages: pip install 'twmd-registry[train]'") from error
     files = find_model(EMBEDDED_MODEL)
-    tokenizer = load_tokenizer(files.folder, files.name)
+    tokenizer = load_tokenizer(files)
     set_seed(SEED)
-    base = load_network(AutoModelForSequenceClassification, files.folder, files.name, "float32", num_labels=1, problem_type="regression")
+    base = load_network(AutoModelForSequenceClassification, files, "float32", num_labels=1, problem_type="regression")
     lora = LoraConfig(task_type=TaskType.SEQ_CLS, r=RANK, lora_alpha=2 * RANK, lora_dropout=0.05, target_modules="all-linear")
     network = get_peft_model(base, lora)
 

@@ -1,0 +1,141 @@
+"""Models that are broken in ways a library does not mind: refused, never scored with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.errors import ModelError, TwmdError
+
+Change = Callable[[dict[str, torch.Tensor]], None]
+
+
+def score(folder: Path, metric: str = "sbert", **keys: Any) -> float:
+    keys = {"scale": 5} | keys if metric == "stsscore" else {"layer": tiny.DEPTH, "centering": "none"} | keys
+    return twmd_registry.scorer(metric, model=str(folder), **keys).score(["the cat sat"], ["a dog ran"]).score
+
+
+def change(folder: Path, how: Change) -> Path:
+    weights = load_file(folder / "model.safetensors")
+    how(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def spoil(weights: dict[str, torch.Tensor]) -> None:
+    weights[next(name for name in weights if "layer.1.output.dense.weight" in name)][0, 0] = float("nan")
+
+
+def blow_up(weights: dict[str, torch.Tensor]) -> None:
+    for name in weights:
+        if "LayerNorm.weight" in name:
+            weights[name] *= 1e5
+
+
+def drop_a_layer(weights: dict[str, torch.Tensor]) -> None:
+    for name in [name for name in weights if "layer.2." in name]:
+        del weights[name]
+
+
+@pytest.mark.parametrize("metric", ["twmd", "moverscore", "sbert", "stsscore"])
+def test_numbers_that_are_not_finite_are_an_error(tmp_path: Path, metric: str) -> None:
+    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(tmp_path / "m")
+    with pytest.raises(ModelError, match="gives numbers that are not finite; its weights are damaged"):
+        score(change(folder, spoil), metric)
+
+
+def test_a_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> None:
+    folder = change(tiny.save_encoder("bert", tmp_path / "m"), blow_up)
+    assert -1 <= score(folder) <= 1
+    with pytest.raises(ModelError, match="it may not be made for dtype=float16: try float32"):
+        score(folder, dtype="float16")
+
+
+@pytest.mark.parametrize("metric", ["sbert", "stsscore"])
+def test_missing_weights_are_an_error_that_counts_them(tmp_path: Path, metric: str) -> None:
+    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(tmp_path / "m")
+    with pytest.raises(ModelError, match=rf"model '{folder}' lacks 16 of the weights that its config.json asks for"):
+        score(change(folder, drop_a_layer), metric)
+
+
+def test_a_missing_pooler_does_no_harm(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "m")
+    whole = score(folder)
+
+    def drop(weights: dict[str, torch.Tensor]) -> None:
+        del weights["pooler.dense.weight"], weights["pooler.dense.bias"]
+
+    assert score(change(folder, drop)) == pytest.approx(whole, abs=1e-7)
+
+
+def test_more_layers_in_the_configuration_than_in_the_weights_are_an_error(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": tiny.DEPTH + 2}), encoding="utf-8")
+    with pytest.raises(ModelError, match="lacks 32 of the weights"):
+        score(folder)
+
+
+@pytest.mark.parametrize("metric", ["sbert", "stsscore"])
+def test_a_folder_without_a_tokenizer_is_an_error(tmp_path: Path, metric: str) -> None:
+    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(tmp_path / "m")
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ModelError, match="has no tokenizer: expected tokenizer.json"):
+        score(folder, metric)
+
+
+def cut_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:1000])
+
+
+def pointer_for_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n", encoding="utf-8")
+
+
+def wider_configuration(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 99}), encoding="utf-8")
+
+
+def broken_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (cut_weights, "its weights file is damaged or not complete"),
+        (pointer_for_weights, "its weights file is damaged or not complete"),
+        (wider_configuration, "its weights do not have the shapes that its config.json asks for"),
+        (broken_tokenizer, "the tokenizer of"),
+    ],
+)
+def test_damage_is_named_in_one_line_with_the_users_folder(tmp_path: Path, damage: Callable[[Path], None], words: str) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "m")
+    damage(folder)
+    with pytest.raises(ModelError, match=words) as caught:
+        score(folder)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_found_is_called_by_its_kind() -> None:
+    with pytest.raises(TwmdError, match="^adapter 'nope' is not a folder here"):
+        twmd_registry.scorer("twmd", adapter="nope").score(["a"], ["b"])
+
+
+def test_a_folder_can_be_a_path_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tiny.save_encoder("bert", tmp_path / "m")
+    by_text, by_path, by_tilde = (
+        twmd_registry.scorer("sbert", model=model, layer=1, centering="none").score(["the cat"], ["a dog"]) for model in (str(folder), folder, "~/m")
+    )
+    assert by_text == by_path == by_tilde
