@@ -77,10 +77,11 @@ class Items(NamedTuple):
 
 
 class TextFlags(NamedTuple):
-    """Which different texts have no token of their own, and which were cut."""
+    """Which different texts have no token of their own, which were cut, and which have unknown tokens only."""
 
     empty: np.ndarray
     truncated: np.ndarray
+    unknown: np.ndarray
 
 
 def score_pairs(
@@ -138,7 +139,7 @@ def score_pairs(
             items = _items(view, pairs, piece, ids, rows)
             tokens = _centered(view, encoded, items, sums.get(view), jobs[members[0]].background)
             _score_piece(tokens, items, [jobs[j] for j in members], [found[j] for j in members], piece)
-    return found, TextFlags(store.empty, store.truncated)
+    return found, TextFlags(store.empty, store.truncated, store.unknown)
 
 
 def view_of(spec: MetricSpec) -> View:

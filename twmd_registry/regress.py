@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from safetensors import safe_open
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import AdapterFiles, merge
-from twmd_registry.models.batching import default_batch_tokens, run_batches
+from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import check_limit, length_limit, load_network, load_tokenizer
 from twmd_registry.registry.fingerprint import weight_files
@@ -40,6 +41,8 @@ class Regressor:
     Attributes:
         files: Which model it is.
         limit: Most tokens of a pair, special tokens included; None for no limit.
+        dtype: Name of the encoder's number format.
+        lock: To be held while it is used: threads would share its tokenizer's state.
     """
 
     def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
@@ -57,16 +60,18 @@ class Regressor:
         from transformers import AutoModelForSequenceClassification
 
         if adapter:
-            network = merge(load_network(AutoModelForSequenceClassification, files.folder, files.name, dtype, num_labels=1), adapter)
+            network = merge(load_network(AutoModelForSequenceClassification, files, dtype, num_labels=1), adapter)
         else:
-            network = load_network(AutoModelForSequenceClassification, files.folder, files.name, dtype)
+            network = load_network(AutoModelForSequenceClassification, files, dtype)
             _check_head(files, network)
         _keep_head_exact(network)
         self.network = network.to(device)
         self.files = files
-        self.tokenizer = load_tokenizer(files.folder, files.name)
+        self.tokenizer = load_tokenizer(files)
         self.limit = length_limit(getattr(network, network.base_model_prefix, network), self.tokenizer)
         self.device = device
+        self.dtype = dtype
+        self.lock = RLock()
 
     def check_limit(self, limit: int | None) -> int | None:
         """Settle the length limit that applies: the one asked for, or the model's own.
@@ -76,13 +81,16 @@ class Regressor:
         """
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
-    def empty(self, texts: Sequence[str]) -> np.ndarray:
-        """Which texts have no token: blank ones, and those of which the tokenizer drops every character; shape (texts,)."""
-        found = []
+    def look_at(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Which texts have no token (blank, or every character dropped), and which unknown tokens only; each of shape (texts,)."""
+        empty, unknown = np.zeros(len(texts), dtype=bool), np.zeros(len(texts), dtype=bool)
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = list(texts[start : start + _TEXTS_AT_ONCE])
-            found += [not ids for ids in self.tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]]
-        return np.array(found, dtype=bool)
+            rows = self.tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
+            for i, ids in enumerate(rows, start):
+                empty[i] = not ids
+                unknown[i] = bool(ids) and set(ids) == {self.tokenizer.unk_token_id}
+        return empty, unknown
 
     def predict(
         self,
@@ -103,7 +111,7 @@ class Regressor:
             progress: Called after every batch with the number of pairs in it.
 
         Raises:
-            ModelError: Out of memory with a single pair.
+            ModelError: Out of memory with a single pair, or a prediction that is not finite.
         """
         cut = self.check_limit(limit)
         rows = self.tokenizer(list(firsts), list(seconds), verbose=False)
@@ -118,6 +126,7 @@ class Regressor:
         def forward(batch: np.ndarray) -> None:
             inputs = self.tokenizer.pad({name: [column[i] for i in batch] for name, column in rows.items()}, return_tensors="pt")
             logits = self.network(**inputs.to(self.device)).logits[:, 0]
+            check_finite(logits, self.files.label, self.dtype)
             values[batch] = logits.to("cpu", torch.float64).numpy()
             if progress is not None:
                 progress(len(batch))
@@ -141,12 +150,12 @@ def _check_head(files: ModelFiles, network: Any) -> None:
     """
     outputs = network.config.num_labels
     if outputs != 1:
-        raise ModelError(f"model {files.name} has {outputs} outputs: stsscore needs a regression model with one.")
+        raise ModelError(f"model {files.label} has {outputs} outputs: stsscore needs a regression model with one.")
     inside = f"{network.base_model_prefix}."
     head = {name for name in network.state_dict() if not name.startswith(inside)}
     stored = {name for path in weight_files(files.folder) for name in _tensor_names(path)}
     if not head <= stored:
-        raise ModelError(f"model {files.name} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore needs a regression model.")
+        raise ModelError(f"model {files.label} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore needs a regression model.")
 
 
 def _tensor_names(path: Path) -> list[str]:

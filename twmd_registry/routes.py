@@ -65,7 +65,7 @@ class Route:
         else:
             files = find_model(name, self.requested.revision, paths=self.parts is None)
         if wanted and wanted != files.fingerprint:
-            raise ModelError(f"model {files.name} has the content @{files.fingerprint} here, not @{wanted} as asked for.")
+            raise ModelError(f"model {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for.")
         # Of two names for one content, the one that was published stays.
         return files._replace(name=name) if wanted and self.parts else files
 
@@ -175,12 +175,12 @@ class AlignmentRoute(Route):
 
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""
-        with torch.inference_mode(), exact_arithmetic():
+        with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return fit_background(self.model, texts, adapter=self.spec.adapter, limit=self.spec.limit, progress=progress)
 
     def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs by every member, each different text encoded once."""
-        with torch.inference_mode(), exact_arithmetic():
+        with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return score_pairs(
                 self.model, [route.job for route in group], pairs, self.spec.limit, batch_tokens=self.options.batch_tokens, progress=progress
             )
@@ -193,7 +193,11 @@ class RegressionRoute(Route):
 
     def score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs; each different pair goes through the model once."""
-        empty = self.model.empty(pairs.texts)
+        with self.model.lock:
+            return self._score_group(group, pairs, progress)
+
+    def _score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
+        empty, unknown = self.model.look_at(pairs.texts)
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
         values, truncated = np.zeros(len(hyp)), np.zeros(len(pairs.texts), dtype=bool)
@@ -216,7 +220,7 @@ class RegressionRoute(Route):
             scores = values / float(route.spec.scale or 1.0)
             scores[blank] = fixed
             found.append(PairScores(scores[inverse]))
-        return found, TextFlags(empty, truncated)
+        return found, TextFlags(empty, truncated, unknown)
 
 
 def route_of(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Route:

@@ -27,12 +27,14 @@ class Counts(NamedTuple):
         segments: Segments scored.
         truncated: Different texts that were longer than the model can read and lost their end.
         empty: Predictions and references without a token.
+        unknown: Different texts of which the model's vocabulary knows nothing.
         repeated: Predictions and references that had occurred before and were not encoded again.
     """
 
     segments: int
     truncated: int
     empty: int
+    unknown: int
     repeated: int
 
 

@@ -82,8 +82,8 @@ class Scorer:
             ModelError: The model, adapter or mean vector is not to be had, or memory does not suffice.
 
         Warns:
-            TwmdWarning: Once per call for each of: empty texts, truncated texts, a centering batch of one
-                segment, a solver that stopped early.
+            TwmdWarning: Once per call for each of: empty texts, truncated texts, texts of unknown tokens only, a
+                centering batch of one segment, a solver that stopped early.
         """
         return score_all([self], predictions, references)[0]
 
@@ -125,7 +125,7 @@ def scorer(metric: str, preset: str | None = None, **keys: Any) -> Scorer:
     Warns:
         TwmdWarning: As for `parse_signature`.
     """
-    if "|" in metric:
+    if isinstance(metric, str) and "|" in metric:
         if preset is not None:
             raise SpecError(f"a signature says everything: preset={preset!r} cannot be given beside it.")
         options, parts = split_options(keys, Parts._fields)
@@ -153,10 +153,12 @@ def score_all(
         One `ScoreSet` per scorer.
 
     Raises:
-        SpecError: There is no scorer, or as for `Scorer.score`.
+        SpecError: There is no scorer, something that is none, or as for `Scorer.score`.
         InputError: As for `Scorer.score`.
         ModelError: As for `Scorer.score`.
     """
+    if isinstance(scorers, Scorer) or not all(isinstance(one, Scorer) for one in scorers):
+        raise SpecError('expected a list of scorers: score_all([scorer("twmd"), scorer("trwmd")], predictions, references).')
     if not scorers:
         raise SpecError("there is no metric to score by.")
     pairs = make_pairs(check_segments(predictions, references))
@@ -165,15 +167,16 @@ def score_all(
     for i, one in enumerate(scorers):
         routes.setdefault(one.route.share_key, []).append(i)
     results: dict[int, ScoreSet] = {}
-    empty, truncated = np.zeros(len(pairs.texts), dtype=bool), 0
+    empty, truncated, unknown = np.zeros(len(pairs.texts), dtype=bool), 0, 0
     for members in routes.values():
         group = [scorers[i].route for i in members]
         found, flags = group[0].score_group(group, pairs, progress)
         empty |= flags.empty
         truncated = max(truncated, int(flags.truncated.sum()))
+        unknown = max(unknown, int(flags.unknown.sum()))
         for i, scores in zip(members, found, strict=True):
             results[i] = _score_set(scorers[i].spec, pairs, scores, flags)
-    _warn_of_texts(_count_empty(pairs, empty), truncated)
+    _warn_of_texts(_count_empty(pairs, empty), truncated, unknown)
     return [results[i] for i in range(len(scorers))]
 
 
@@ -183,7 +186,13 @@ def _score_set(spec: MetricSpec, pairs: Pairs, found: PairScores, flags: TextFla
     segments = PairScores(*(None if side is None else over_references(side, pairs.counts, rule) for side in found))  # type: ignore[arg-type]
     nrefs = str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var"
     texts = len(pairs.counts) + len(pairs.ref)
-    counts = Counts(len(pairs.counts), int(flags.truncated.sum()), _count_empty(pairs, flags.empty), texts - len(pairs.texts))
+    counts = Counts(
+        segments=len(pairs.counts),
+        truncated=int(flags.truncated.sum()),
+        empty=_count_empty(pairs, flags.empty),
+        unknown=int(flags.unknown.sum()),
+        repeated=texts - len(pairs.texts),
+    )
     return make_score_set(Signature(spec, nrefs), segments, counts)
 
 
@@ -192,19 +201,22 @@ def _count_empty(pairs: Pairs, empty: np.ndarray) -> int:
     return int(empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum())
 
 
-def _warn_of_texts(empty: int, truncated: int) -> None:
+def _warn_of_texts(empty: int, truncated: int, unknown: int) -> None:
     if empty:
-        warnings.warn(f"{empty} texts have no token: they score 0 against text and 1 against another empty text.", TwmdWarning, stacklevel=3)
+        warnings.warn(f"texts without a token: {empty}; each scores 0 against text and 1 against another empty text.", TwmdWarning, stacklevel=3)
     if truncated:
-        warnings.warn(f"{truncated} different texts are longer than the model reads and lost their end.", TwmdWarning, stacklevel=3)
+        warnings.warn(f"different texts longer than the model reads: {truncated}; each lost its end.", TwmdWarning, stacklevel=3)
+    if unknown:
+        warnings.warn(f"different texts of nothing but unknown tokens: {unknown}; to this model they are all alike.", TwmdWarning, stacklevel=3)
 
 
 def _warn_of_lonely_centering(specs: Sequence[MetricSpec], segments: int) -> None:
     for spec in specs:
-        alone = segments == 1 and spec.centering_kind in {Centering.BATCH, Centering.CORPUS}
-        if alone or spec.centering_size == 1:
+        last = segments % spec.centering_size if spec.centering_size else segments
+        if spec.centering_kind in {Centering.BATCH, Centering.CORPUS} and (last == 1 or spec.centering_size == 1):
+            which = "the last segment" if segments > 1 and spec.centering_size != 1 else "a segment"
             warnings.warn(
-                f"centering={spec.centering} over a single segment subtracts the segment's own mean: "
+                f"centering={spec.centering}: {which} is alone in its batch, so that its own mean is subtracted: "
                 "use background centering to score single segments.",
                 TwmdWarning,
                 stacklevel=3,

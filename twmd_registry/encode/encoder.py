@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from threading import RLock
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from twmd_registry.carriers import Encoded
 from twmd_registry.encode.layers import find_blocks, hidden_states
 from twmd_registry.encode.tokenise import TokenIds, tokenise
 from twmd_registry.models.adapter import AdapterFiles, merge
-from twmd_registry.models.batching import default_batch_tokens, run_batches
+from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import check_limit, length_limit, load_network, load_tokenizer
 
@@ -28,6 +29,8 @@ class Encoder:
         depth: Number of its layers; hidden states run from 0 to `depth`.
         width: Dimensions of a token vector.
         limit: Most tokens it can read, special tokens included; None for no limit.
+        dtype: Name of its number format.
+        lock: To be held while it is used: it reads hidden states by hooks, which threads would share.
         sentences_encoded: How many texts have gone through it.
     """
 
@@ -45,17 +48,19 @@ class Encoder:
         """
         from transformers import AutoModel
 
-        network = load_network(AutoModel, files.folder, files.name, dtype)
+        network = load_network(AutoModel, files, dtype)
         if adapter is not None:
             network = merge(network, adapter)
         self.files = files
-        self.tokenizer = load_tokenizer(files.folder, files.name)
+        self.tokenizer = load_tokenizer(files)
         self.limit = length_limit(network, self.tokenizer)
         self.network = network.to(device)
         self.blocks = find_blocks(network)
         self.depth = len(self.blocks)
         self.width = int(network.config.hidden_size)
         self.device = device
+        self.dtype = dtype
+        self.lock = RLock()
         self.sentences_encoded = 0
 
     def check_limit(self, limit: int | None) -> int | None:
@@ -90,7 +95,7 @@ class Encoder:
             The texts in their own order: float32 vectors on the encoder's device.
 
         Raises:
-            ModelError: Out of memory with a single text.
+            ModelError: Out of memory with a single text, or vectors that are not finite.
         """
         lengths = tokens.lengths
         starts = np.cumsum(lengths) - lengths
@@ -104,6 +109,7 @@ class Encoder:
             where = torch.from_numpy(rows).to(self.device)
             for k, state in states.items():
                 flat = state.flatten(0, 1) if mask is None else state[mask]  # (T of the batch, D)
+                check_finite(flat, self.files.label, self.dtype)
                 store[k].index_copy_(0, where, flat.to(torch.float32))
             if progress is not None:
                 progress(len(batch))

@@ -20,6 +20,7 @@ class TextStore:
     Attributes:
         empty: Which texts have no token of their own; filled in as texts are read.
         truncated: Which texts were cut; likewise.
+        unknown: Which texts consist of tokens that the vocabulary does not hold; likewise.
     """
 
     def __init__(self, encoder: Encoder, texts: Sequence[str], layers: Sequence[int], limit: int | None, uses: dict[int, list[int]]) -> None:
@@ -37,6 +38,7 @@ class TextStore:
         self._held = self._nothing()
         self.empty = np.zeros(len(texts), dtype=bool)
         self.truncated = np.zeros(len(texts), dtype=bool)
+        self.unknown = np.zeros(len(texts), dtype=bool)
 
     def _nothing(self) -> Encoded:
         device = self._encoder.device
@@ -88,6 +90,7 @@ class TextStore:
         tokens = self._encoder.tokenise([self._texts[i] for i in ids], self._limit)
         blank = np.array([not self._texts[i].strip() for i in ids])
         self.truncated[ids] = tokens.truncated
+        self.unknown[ids] = tokens.unknown
         self.empty[ids] = blank | (tokens.content == 0)
         full = np.flatnonzero(~self.empty[ids])
         if len(full) == 0:

@@ -19,11 +19,13 @@ class TokenIds(NamedTuple):
         special: One array per text: 0 for a token of the text, 1 for the special token that opens it, 2 for
             any other special token.
         truncated: Whether a text was cut; shape (number of texts,).
+        unknown: Whether a text has tokens, and none that the vocabulary holds; shape (number of texts,).
     """
 
     ids: list[np.ndarray]
     special: list[np.ndarray]
     truncated: np.ndarray
+    unknown: np.ndarray
 
     @property
     def lengths(self) -> np.ndarray:
@@ -37,7 +39,7 @@ class TokenIds(NamedTuple):
 
     def select(self, rows: np.ndarray) -> TokenIds:
         """Some of the texts, in the order given."""
-        return TokenIds([self.ids[i] for i in rows], [self.special[i] for i in rows], self.truncated[rows])
+        return TokenIds([self.ids[i] for i in rows], [self.special[i] for i in rows], self.truncated[rows], self.unknown[rows])
 
 
 def tokenise(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: int | None) -> TokenIds:
@@ -56,7 +58,12 @@ def tokenise(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: in
     backend.no_padding()
     rows = [_cut(encoding, limit) for encoding in backend.encode_batch_fast(list(texts))]
     truncated = np.array([len(encoding) > len(ids) for encoding, (ids, _) in rows], dtype=bool)
-    return TokenIds([ids for _, (ids, _) in rows], [special for _, (_, special) in rows], truncated)
+    unknown = np.array([_is_unknown(ids[special == 0], tokenizer.unk_token_id) for _, (ids, special) in rows], dtype=bool)
+    return TokenIds([ids for _, (ids, _) in rows], [special for _, (_, special) in rows], truncated, unknown)
+
+
+def _is_unknown(content: np.ndarray, unknown_id: int | None) -> bool:
+    return len(content) > 0 and bool((content == unknown_id).all())
 
 
 def _cut(encoding: Any, limit: int | None) -> tuple[Any, tuple[np.ndarray, np.ndarray]]:

@@ -8,7 +8,7 @@ from typing import Any
 from tabulate import tabulate
 
 from twmd_registry.registry.names import Output
-from twmd_registry.scores import ScoreSet
+from twmd_registry.scores import Counts, ScoreSet
 
 Results = Sequence[tuple[str, Sequence[ScoreSet]]]
 """System names, each with one score set per metric; the same system may be there twice."""
@@ -26,7 +26,7 @@ def score_table(results: Results, digits: int) -> str:
 
 def tsv(results: Results, digits: int) -> str:
     """Tab-separated: one line per system and metric, the signature last."""
-    lines = ["\t".join(["system", "metric", "score", *Output, "segments", "truncated", "empty", "repeated", "signature"])]
+    lines = ["\t".join(["system", "metric", "score", *Output, *Counts._fields, "signature"])]
     for system, sets in results:
         lines += ["\t".join(_fields(system, scores, digits)) for scores in sets]
     return "\n".join(lines)
@@ -34,14 +34,19 @@ def tsv(results: Results, digits: int) -> str:
 
 def sentence_lines(results: Results, digits: int, *, header: bool) -> str:
     """One line per segment, one column per system and metric."""
-    columns = [(f"{system}:{scores.metric}", scores.scores) for system, sets in results for scores in sets]
+    columns = [(f"{_cell(system)}:{scores.metric}", scores.scores) for system, sets in results for scores in sets]
     lines = ["\t".join(name for name, _ in columns)] if header else []
     lines += ["\t".join(f"{value:.{digits}f}" for value in row) for row in zip(*(values for _, values in columns), strict=True)]
     return "\n".join(lines)
 
 
 def _fields(system: str, scores: ScoreSet, digits: int) -> list[str]:
-    return [system, str(scores.metric), *_numbers(scores, digits), *map(str, scores.counts), str(scores.signature)]
+    return [_cell(system), str(scores.metric), *_numbers(scores, digits), *map(str, scores.counts), str(scores.signature)]
+
+
+def _cell(text: str) -> str:
+    """A name that cannot break its row."""
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
 def _numbers(scores: ScoreSet, digits: int) -> list[str]:
