@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -111,6 +112,26 @@ class TestOutput:
         first = twmd_registry.scorer("twmd").score(GOOD[:1], REFERENCES[:1]).score
         assert float(out.splitlines()[0]) == pytest.approx(first, abs=1e-5)
 
+    def test_json_lines_are_known_by_their_first_line(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows = [{"prediction": p, "reference": r} for p, r in zip(GOOD, REFERENCES, strict=True)]
+        content = "\n".join(json.dumps(row) for row in rows)
+        (files / "good.json").write_text(content, encoding="utf-8")
+        wanted = run("score", "ref.txt", "-i", "good.txt", "-b", "-w", "9")[1]
+        assert run("score", "-i", "good.json", "-b", "-w", "9")[1] == wanted
+        for arguments in ((), ("-i", "-")):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+            assert run("score", *arguments, "-b", "-w", "9")[1] == wanted
+
+    def test_a_line_that_looks_like_json_is_text(self, files: Path, run: Run) -> None:
+        (files / "code.txt").write_text('{"name": 1}\n[1]\n{\n', encoding="utf-8")
+        assert run("score", "code.txt", "-i", "code.txt", "-b")[1] == "1.0000\n"
+
+    def test_a_name_cannot_break_a_row(self, files: Path, run: Run) -> None:
+        (files / "a\tb.txt").write_text("\n".join(GOOD), encoding="utf-8")
+        _, out, _ = run("score", "ref.txt", "-i", "a\tb.txt", "--format", "tsv")
+        assert len({line.count("\t") for line in out.splitlines()}) == 1
+        assert "a\\tb.txt\t" in out
+
     def test_reference_files_are_streams_side_by_side(self, files: Path, run: Run) -> None:
         status, out, _ = run("score", "ref.txt", "good.txt", "-i", "good.txt", "-b")
         assert status == 0
@@ -133,7 +154,7 @@ class TestUsage:
             (("--set", "temprature=1"), "did you mean 'temperature'"),
             (("--set", "temperature=0"), "expected a number from 1e-6 to 1e6"),
             (("--set", "layer=7"), "layer=7 is out of range"),
-            (("-m", "moverscore", "--set", "temperature=1"), "moverscore use no key 'temperature'"),
+            (("-m", "moverscore", "--set", "temperature=1"), "no key 'temperature' of moverscore"),
             (("--set", "truncation=cut:9999"), "reads at most 512 tokens"),
         ],
     )
@@ -147,7 +168,8 @@ class TestUsage:
     def test_bad_arguments_are_status_two(self, run: Run, arguments: tuple[str, ...]) -> None:
         assert run(*arguments)[0] == 2
 
-    def test_references_twice_or_never_are_refused(self, files: Path, run: Run) -> None:
+    def test_references_twice_or_never_are_refused(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stdin", None)
         (files / "own.jsonl").write_text('{"prediction": "a", "reference": "b"}\n', encoding="utf-8")
         assert "holds references already" in run("score", "ref.txt", "-i", "own.jsonl")[2]
         assert "nothing to score" in run("score")[2]
@@ -165,7 +187,15 @@ class TestBadData:
             ("hyp.jsonl", b'{"prediction": "a"}\nnot json\n', "hyp.jsonl, line 2: not JSON"),
             ("hyp.jsonl", b'{"prediction": "a"}\n{"text": "b"}\n', "hyp.jsonl, line 2: no prediction; it has text"),
             ("hyp.jsonl", b'["a"]\n', "hyp.jsonl, line 1: expected an object"),
-            ("hyp.jsonl", b'{"prediction": "a"}\n{"prediction": 3}\n{"prediction": "c"}\n', "predictions[1] must be a text; got int 3"),
+            ("hyp.jsonl", b"[" * 100_000 + b"\n", "hyp.jsonl, line 1: not JSON"),
+            ("hyp.json", b'{"prediction": "a", "references": [null]}\n', "hyp.json, line 1: a reference must be a text, not null"),
+            ("hyp.json", b'{"prediction": "a", "references": []}\n', "hyp.json, line 1: an empty list of references"),
+            ("hyp.json", b'{"prediction": ["a"]}\n', "hyp.json, line 1: prediction must be a text, not a list"),
+            (
+                "hyp.jsonl",
+                b'{"prediction": "a"}\n{"prediction": 3}\n{"prediction": "c"}\n',
+                "hyp.jsonl, line 2: prediction must be a text, not a number",
+            ),
             ("hyp.jsonl", b'{"prediction": "a"}\n{"prediction": "\\ud800"}\n{"prediction": "c"}\n', "predictions[1] is not valid Unicode"),
         ],
     )
@@ -197,12 +227,39 @@ class TestBadData:
         (files / "gaps.txt").write_text("\n \nthe shop opens at nine\n", encoding="utf-8")
         status, out, err = run("score", "ref.txt", "-i", "gaps.txt", "-sl", "-w", "3")
         assert (status, out.splitlines()) == (0, ["0.000", "0.000", "1.000"])
-        assert err == "twmd: warning: 2 texts have no token: they score 0 against text and 1 against another empty text.\n"
+        assert err == "twmd: warning: texts without a token: 2; each scores 0 against text and 1 against another empty text.\n"
 
     def test_an_unknown_model_is_one_line(self, files: Path, run: Run) -> None:
         status, _, err = run("score", "ref.txt", "-i", "good.txt", "--set", "model=no/such", "--set", "layer=1")
         assert (status, len(err.splitlines())) == (1, 1)
         assert "no/such" in err
+
+
+class TestStreams:
+    COMMAND = f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt"
+
+    @pytest.mark.parametrize(
+        ("redirection", "words"),
+        [
+            (">/dev/full", "twmd: cannot write: No space left on device\n"),
+            (">&-", "twmd: standard output is closed\n"),
+        ],
+    )
+    def test_an_output_that_takes_nothing_is_one_line(self, files: Path, redirection: str, words: str) -> None:
+        done = subprocess.run(f"{self.COMMAND} {redirection}", shell=True, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (1, words)
+
+    def test_a_closed_input_is_one_line(self, files: Path) -> None:
+        command = f"{sys.executable} -m twmd_registry.cli score ref.txt <&-"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (1, "twmd: standard input is closed.\n")
+
+    def test_a_terminal_that_cannot_show_a_name_gets_it_escaped(self, files: Path) -> None:
+        (files / "h\u00e9.txt").write_text("\n".join(GOOD), encoding="utf-8")
+        environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+        done = subprocess.run(f"{self.COMMAND} h\u00e9.txt", shell=True, capture_output=True, text=True, check=False, env=environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "h\\xe9.txt" in done.stdout
 
 
 class TestSignals:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+import errno
+import io
 import os
 import sys
 import warnings
@@ -30,22 +33,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.run is None:
         parser.print_help()
         return BAD_USAGE
+    if sys.stdout is None:
+        return _fail("standard output is closed", BAD_DATA)
+    _escape_what_cannot_be_shown()
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            status: int = arguments.run(arguments)
-            sys.stdout.flush()
-        except SpecError as error:
-            return _fail(error, BAD_USAGE)
-        except TwmdError as error:
-            return _fail(error, BAD_DATA)
+            status = _run(arguments)
         except KeyboardInterrupt:
-            return _fail("interrupted", INTERRUPTED)
-        except BrokenPipeError:
-            # The reader has gone (`| head`): point stdout elsewhere, or Python complains once more at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return PIPE_CLOSED
+            status = _fail("interrupted", INTERRUPTED)
     return status
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    try:
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except SpecError as error:
+        return _fail(error, BAD_USAGE)
+    except TwmdError as error:
+        return _fail(error, BAD_DATA)
+    except BrokenPipeError:  # the reader has gone (`| head`)
+        _drop_output()
+        return PIPE_CLOSED
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _drop_output()
+        return _fail(f"cannot write: {error.strerror}", BAD_DATA)
+    return status
+
+
+def _drop_output() -> None:
+    """Point stdout elsewhere, or Python complains once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _escape_what_cannot_be_shown() -> None:
+    """A terminal that cannot show a character gets it escaped, not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _fail(message: object, status: int) -> int:

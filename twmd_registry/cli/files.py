@@ -1,7 +1,8 @@
-"""Reading texts from files: lines end at line feeds and nowhere else, nothing is guessed, errors name the line."""
+"""Reading texts from files: lines end at line feeds and nowhere else, errors name the line."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -10,79 +11,106 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError
 
-JSONL = (".jsonl", ".ndjson")
+STDIN = Path("-")
+"""The name under which standard input is read."""
+FIELDS = ("prediction", "reference", "references")
+"""What a JSON line may hold. A file whose first line is an object with one of these is read as JSON lines."""
+
+
+class Source(NamedTuple):
+    """A file that was read.
+
+    Attributes:
+        name: Its name as the user gave it, for tables and messages.
+        text: Its content.
+        sha256: Of its bytes.
+    """
+
+    name: str
+    text: str
+    sha256: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines, ended by line feeds only; a last line without one counts, an empty rest does not."""
+        lines = self.text.split("\n")
+        return lines[:-1] if lines[-1] == "" else lines
+
+    @property
+    def is_json_lines(self) -> bool:
+        """Whether it holds JSON lines: its name says so, or its first line does."""
+        if self.name.endswith((".jsonl", ".ndjson")):
+            return True
+        try:
+            first = json.loads(self.lines[0])
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(first, dict) and not set(FIELDS).isdisjoint(first)
 
 
 class System(NamedTuple):
     """What one system wrote.
 
     Attributes:
-        name: The file's name, for tables.
+        source: Where it was read.
         predictions: One text per segment.
         references: One list of texts per segment, when the file holds them.
     """
 
-    name: str
+    source: Source
     predictions: list[str]
     references: list[list[str]] | None = None
 
+    @property
+    def name(self) -> str:
+        """The file's name, for tables."""
+        return self.source.name
 
-def decode(content: bytes, name: str) -> str:
-    """Decode UTF-8, with or without a byte-order mark.
+
+class References(NamedTuple):
+    """References of every segment, and the files they were read from."""
+
+    sources: list[Source]
+    segments: list[list[str]]
+
+
+def read_source(path: Path) -> Source:
+    """Read a text file in UTF-8, with or without a byte-order mark; ``-`` is standard input.
 
     Raises:
-        FileError: It is empty or not UTF-8; names the line.
+        FileError: It cannot be read, is empty or not UTF-8; names the line.
     """
+    name = "standard input" if path == STDIN else str(path)
+    if path == STDIN and sys.stdin is None:
+        raise FileError("standard input is closed.")
+    try:
+        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+    except OSError as error:
+        raise FileError(f"{name}: {error.strerror}.") from error
     if not content:
         raise FileError(f"{name} is empty.")
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise FileError(f"{name} is not UTF-8: byte 0x{content[error.start]:02x} in line {line}. Convert it first.") from error
+    return Source(name, text, hashlib.sha256(content).hexdigest())
 
 
-def read_bytes(path: Path) -> bytes:
-    """Read a file.
-
-    Raises:
-        FileError: It cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}.") from error
-
-
-def split_lines(text: str) -> list[str]:
-    """Lines, ended by line feeds only; a last line without one counts, an empty rest does not."""
-    lines = text.split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file.
+def read_rows(source: Source) -> list[dict[str, Any]]:
+    """The objects of JSON lines.
 
     Raises:
-        FileError: It is missing, empty or not UTF-8.
-    """
-    return split_lines(decode(read_bytes(path), str(path)))
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file.
-
-    Raises:
-        FileError: It is missing, empty or not UTF-8, or a line holds no JSON object; names the line.
+        FileError: A line holds no JSON object; names the line.
     """
     rows = []
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(source.lines, 1):
         try:
             row = json.loads(line)
-        except ValueError as error:
-            raise FileError(f"{path}, line {number}: not JSON ({error}).") from error
+        except (ValueError, RecursionError) as error:
+            raise FileError(f"{source.name}, line {number}: not JSON ({error}).") from error
         if not isinstance(row, dict):
-            raise FileError(f"{path}, line {number}: expected an object with prediction and reference or references.")
+            raise FileError(f"{source.name}, line {number}: expected an object with prediction and reference or references.")
         rows.append(row)
     return rows
 
@@ -91,58 +119,76 @@ def read_system(path: Path) -> System:
     """A system's output: text lines, or JSON lines with ``prediction`` and maybe ``reference(s)``.
 
     Raises:
-        FileError: As for `read_rows`, or a line without ``prediction``, or references in some lines only.
+        FileError: As for `read_source` and `read_rows`, or a line without ``prediction``, or references in some lines only.
     """
-    if path.suffix not in JSONL:
-        return System(str(path), read_lines(path))
-    rows = read_rows(path)
-    predictions = [_field(row, ("prediction",), path, number) for number, row in enumerate(rows, 1)]
+    source = read_source(path)
+    if not source.is_json_lines:
+        return System(source, source.lines)
+    rows = read_rows(source)
+    predictions = [_prediction(row, source, number) for number, row in enumerate(rows, 1)]
     if not any("reference" in row or "references" in row for row in rows):
-        return System(str(path), predictions)
-    return System(str(path), predictions, _references(rows, path))
+        return System(source, predictions)
+    return System(source, predictions, _references(rows, source))
 
 
-def read_stdin() -> System:
-    """A system's output from standard input, one segment per line.
-
-    Raises:
-        FileError: Nothing comes, or it is not UTF-8.
-    """
-    return System("stdin", split_lines(decode(sys.stdin.buffer.read(), "standard input")))
-
-
-def read_references(paths: Sequence[Path]) -> list[list[str]]:
-    """References: text files are streams side by side; a JSON-lines file holds each segment's own list.
+def read_references(paths: Sequence[Path]) -> References:
+    """References: text files are streams side by side; JSON lines hold each segment's own list.
 
     Raises:
-        FileError: As for `read_rows`, or files of different length.
+        FileError: As for `read_source` and `read_rows`, or files of different length.
     """
-    streams = [_references(read_rows(path), path) if path.suffix in JSONL else [[line] for line in read_lines(path)] for path in paths]
-    for path, stream in zip(paths, streams, strict=True):
+    sources = [read_source(path) for path in paths]
+    streams = [_references(read_rows(source), source) if source.is_json_lines else [[line] for line in source.lines] for source in sources]
+    for source, stream in zip(sources, streams, strict=True):
         if len(stream) != len(streams[0]):
-            raise FileError(f"{path} has {len(stream)} lines but {paths[0]} has {len(streams[0])}: reference files must match line by line.")
-    return [[text for texts in segment for text in texts] for segment in zip(*streams, strict=True)]
+            raise FileError(
+                f"{source.name} has {len(stream)} lines but {sources[0].name} has {len(streams[0])}: reference files must match line by line."
+            )
+    return References(sources, [[text for texts in segment for text in texts] for segment in zip(*streams, strict=True)])
 
 
 def read_texts(path: Path) -> list[str]:
     """Every text of a file, in whatever role: lines, or the predictions and references of JSON lines.
 
     Raises:
-        FileError: As for `read_rows`.
+        FileError: As for `read_system`.
     """
-    if path.suffix not in JSONL:
-        return read_lines(path)
     system = read_system(path)
     return system.predictions + [text for texts in system.references or [] for text in texts]
 
 
-def _references(rows: list[dict[str, Any]], path: Path) -> list[list[str]]:
-    found = [_field(row, ("references", "reference"), path, number) for number, row in enumerate(rows, 1)]
-    return [[value] if isinstance(value, str) else value for value in found]
+def _prediction(row: dict[str, Any], source: Source, number: int) -> str:
+    value = _field(row, ("prediction",), source, number)
+    if not isinstance(value, str):
+        raise FileError(f"{source.name}, line {number}: prediction must be a text, not {_kind(value)}.")
+    return value
 
 
-def _field(row: dict[str, Any], names: tuple[str, ...], path: Path, number: int) -> Any:
+def _references(rows: list[dict[str, Any]], source: Source) -> list[list[str]]:
+    found = []
+    for number, row in enumerate(rows, 1):
+        value = _field(row, ("references", "reference"), source, number)
+        texts = value if isinstance(value, list) else [value]
+        if not texts:
+            raise FileError(f"{source.name}, line {number}: an empty list of references: every segment needs at least one.")
+        for text in texts:
+            if not isinstance(text, str):
+                raise FileError(f"{source.name}, line {number}: a reference must be a text, not {_kind(text)}.")
+        found.append(texts)
+    return found
+
+
+def _kind(value: object) -> str:
+    """What a JSON value is, in JSON's words."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return "an object"
+    return "a list" if isinstance(value, list) else "a number"
+
+
+def _field(row: dict[str, Any], names: tuple[str, ...], source: Source, number: int) -> Any:
     for name in names:
         if name in row:
             return row[name]
-    raise FileError(f"{path}, line {number}: no {' or '.join(names)}; it has {', '.join(row) or 'nothing'}.")
+    raise FileError(f"{source.name}, line {number}: no {' or '.join(names)}; it has {', '.join(row) or 'nothing'}.")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from twmd_registry.cli.files import System, read_references, read_stdin, read_system
+from twmd_registry.cli.files import STDIN, System, read_references, read_system
 from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
@@ -57,7 +57,7 @@ def make_specs(metrics: list[str], preset: str | None, assignments: list[str]) -
     used = {key for metric in metrics for key in entry(metric).keys}
     for name in given:
         if name not in used:
-            raise SpecError(f"--set {name}: {' and '.join(metrics)} use no key {name!r}; {menu(name, [key for key in KEYS if key in used])}.")
+            raise SpecError(f"--set {name}: no key {name!r} of {', '.join(metrics)}; {menu(name, [key for key in KEYS if key in used])}.")
     return [make_spec(metric, preset, **{name: value for name, value in given.items() if name in entry(metric).keys}) for metric in metrics]
 
 
@@ -68,10 +68,10 @@ def read_tasks(arguments: argparse.Namespace) -> list[Task]:
         FileError: A file cannot be read, or numbers of lines differ; names the files.
         SpecError: References are given twice or not at all.
     """
-    if not arguments.references and not arguments.input:
+    if not arguments.references and not arguments.input and (sys.stdin is None or sys.stdin.isatty()):
         raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
-    shared = read_references(arguments.references) if arguments.references else None
-    systems = [read_system(path) for path in arguments.input] if arguments.input else [read_stdin()]
+    shared = read_references(arguments.references).segments if arguments.references else None
+    systems = [read_system(path) for path in arguments.input or [STDIN]]
     tasks = []
     for system in systems:
         if shared is not None and system.references is not None:
