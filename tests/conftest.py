@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,10 @@ import twmd_registry
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+_HOME = tempfile.TemporaryDirectory()
+os.environ["TWMD_HOME"] = _HOME.name
+"""Whatever a test makes this package keep is not kept among the user's own."""
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

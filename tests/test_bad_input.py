@@ -7,6 +7,8 @@ import warnings
 from enum import Enum
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import twmd_registry
@@ -15,6 +17,8 @@ from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.scores import ScoreSet
 
+UNTYPED: Any = twmd_registry
+"""For calls that a type checker would not let through."""
 ALIGNED = [metric for metric in MetricName if metric is not MetricName.STSSCORE]
 STRANGE = [
     "\u202eright to left שלום",
@@ -37,7 +41,7 @@ def quiet(metric: str, predictions: Any, references: Any, **keys: Any) -> ScoreS
 
 @pytest.mark.parametrize("metric", MetricName)
 def test_empty_texts_are_counted_in_one_warning(metric: str) -> None:
-    with pytest.warns(TwmdWarning, match="^5 texts have no token") as caught:
+    with pytest.warns(TwmdWarning, match="texts without a token: 5;") as caught:
         found = twmd_registry.scorer(metric).score(["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["a cat", " "]])
     assert len(caught) == 1
     assert found.counts.empty == 5
@@ -85,7 +89,7 @@ def test_partners_without_a_token_that_counts_are_empty() -> None:
 def test_a_very_long_text_is_cut_and_counted_once(metric: str) -> None:
     long = "long words " * 4546
     assert len(long) > 50_000
-    with pytest.warns(TwmdWarning, match="^1 different texts are longer") as caught:
+    with pytest.warns(TwmdWarning, match="different texts longer than the model reads: 1;") as caught:
         found = twmd_registry.scorer(metric).score([long, long, "short"], ["a cat", "a cat", "short"])
     assert len(caught) == 1
     assert found.counts.truncated == 1
@@ -99,13 +103,29 @@ def test_a_cut_text_scores_like_its_beginning() -> None:
     assert "truncation:cut%3A6" in str(cut.signature)
 
 
+@pytest.mark.parametrize("metric", MetricName)
+def test_texts_the_vocabulary_does_not_know_are_counted(metric: str) -> None:
+    with pytest.warns(TwmdWarning, match="different texts of nothing but unknown tokens: 3; to this model they are all alike") as caught:
+        found = twmd_registry.scorer(metric).score(["\U0001f600", "x" * 50_000, "a cat \U0001f600"], ["\U0001f680", "a cat", "a cat"])
+    assert len(caught) == 1
+    assert found.counts.unknown == 3
+
+
 @pytest.mark.parametrize("centering", ["batch", "corpus"])
 def test_a_single_segment_under_a_neighbours_mean_is_announced(centering: str) -> None:
-    with pytest.warns(TwmdWarning, match="over a single segment"):
+    with pytest.warns(TwmdWarning, match="alone in its batch"):
         twmd_registry.scorer("twmd", centering=centering).score(["a cat"], ["the cat"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         twmd_registry.scorer("twmd", centering=centering).score(["a cat", "it rains"], ["the cat", "it pours"])
+
+
+def test_a_last_batch_of_one_segment_is_announced() -> None:
+    texts = [f"line {i}" for i in range(5)]
+    with pytest.warns(TwmdWarning, match="centering=batch: the last segment is alone in its batch"):
+        twmd_registry.scorer("twmd", centering="batch", centering_size=4).score(texts, texts)
+    with pytest.warns(TwmdWarning, match="centering=batch: a segment is alone in its batch"):
+        twmd_registry.scorer("twmd", centering="batch", centering_size=1).score(texts, texts)
 
 
 def test_an_untuned_layer_is_announced_once(tmp_path: Any) -> None:
@@ -137,7 +157,14 @@ def test_layers_out_of_range_are_refused() -> None:
         (["a", b"b"], ["a", "b"], r"predictions\[1\] must be a text; got bytes b'b'"),
         (["a", ["b"]], ["a", "b"], r"predictions\[1\] must be a text; got list"),
         (["a", 2.5], ["a", "b"], r"predictions\[1\] must be a text; got float 2.5"),
-        (["a", "b"], ["a", 3], r"references\[1\] is a list but|references\[1\] must be"),
+        (["a", "b"], ["a", 3], r"references\[1\] must be a text or a list of texts; got int 3"),
+        (["a", "b"], ["a", None], r"references\[1\] must be a text or a list of texts; got NoneType None"),
+        (["a"], [{"de": "ein", "en": "one"}], r"references\[0\] must be a text or a list of texts; got dict"),
+        ({"pred": ["a"]}, ["a"], "predictions must be a list of texts, one per segment; got dict"),
+        ({"a", "b"}, ["a", "b"], "predictions must be a list of texts, one per segment; got set"),
+        (["a", "b"], [{"a"}, {"b"}], r"references\[0\] must be a text or a list of texts; got set"),
+        (np.array("a cat"), ["a"], "predictions must be a list of texts, one per segment; got ndarray"),
+        (pd.DataFrame({"pred": ["a"]}), ["a"], "predictions must be a list of texts, one per segment; got DataFrame"),
         (["a", "b"], [["a"], ["b", None]], r"references\[1\]\[1\] must be a text; got NoneType"),
         (["a", "b"], [["a"], []], r"references\[1\] is an empty list"),
         (["a", "b"], [["a"], "b"], r"references\[1\] is a text but references\[0\] is a list"),
@@ -183,3 +210,19 @@ def test_ragged_references_and_any_kind_of_list_are_fine() -> None:
 def test_no_scorer_is_an_error() -> None:
     with pytest.raises(SpecError, match="no metric to score by"):
         twmd_registry.score_all([], ["a"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: UNTYPED.scorer(["twmd"]), "there is no metric"),
+        (lambda: UNTYPED.scorer("twmd", preset=["embedded"]), "twmd has no preset"),
+        (lambda: UNTYPED.score_all(["twmd"], ["a"], ["a"]), "expected a list of scorers"),
+        (lambda: UNTYPED.score_all(UNTYPED.scorer("twmd"), ["a"], ["a"]), "expected a list of scorers"),
+        (lambda: UNTYPED.score_all([], ["a"], ["a"]), "there is no metric to score by"),
+        (lambda: UNTYPED.parse(None), "a signature is a text, not NoneType"),
+    ],
+)
+def test_something_else_where_a_name_or_a_scorer_belongs_is_one_clear_error(call: Any, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        call()

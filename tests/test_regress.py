@@ -38,7 +38,7 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path:
     folder = tiny.save_regressor(tmp_path / "model")
     scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5)
     long = " ".join(["cat"] * 100)
-    with pytest.warns(TwmdWarning, match="1 different texts are longer"):
+    with pytest.warns(TwmdWarning, match="different texts longer than the model reads: 1;"):
         cut = scorer.score([long, "it"], ["a dog ran", "it"])
     kept = " ".join(["cat"] * (tiny.POSITIONS - 3 - 3))
     assert cut.scores[0] == pytest.approx(scorer.score([kept], ["a dog ran"]).score, abs=1e-6)
@@ -47,7 +47,7 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path:
 
 def test_empty_texts_never_reach_the_model(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
-    with pytest.warns(TwmdWarning, match="4 texts have no token"):
+    with pytest.warns(TwmdWarning, match="texts without a token: 4;"):
         found = twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(["", " ", "it"], ["it", "\n", ""])
     assert found.scores == (0.0, 1.0, 0.0)
 

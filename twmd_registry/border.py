@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError
@@ -46,10 +46,10 @@ def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> 
     listed = [not isinstance(entry, str) for entry in referred]
     checked = []
     for row, (entry, is_list) in enumerate(zip(referred, listed, strict=True), first_row):
+        checked.append(_check_references(entry, row))
         if is_list is not listed[0]:
             kinds = ("a list", "a text") if is_list else ("a text", "a list")
             raise InputError(f"references[{row}] is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as texts or all as lists.")
-        checked.append(_check_references(entry, row))
     return Segments([_plain(text) for text in predicted], [[_plain(text) for text in texts] for texts in checked])
 
 
@@ -59,9 +59,16 @@ def _plain(text: str) -> str:
 
 
 def _rows(values: Any, what: str) -> list[Any]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+    if not _is_list(values):
         raise InputError(f"{what} must be a list of texts, one per segment; got {_describe(values)}.")
     return list(values)
+
+
+def _is_list(values: Any) -> bool:
+    """Whether going through it gives its rows in order: not the letters of a text, the keys of a table, a set."""
+    if isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns"):
+        return False
+    return isinstance(values, Iterable) and getattr(values, "shape", (1,)) != ()
 
 
 def _different_lengths(number: int, references: list[Any]) -> str:
@@ -77,7 +84,7 @@ def _check_references(entry: Any, row: int) -> list[str]:
     if isinstance(entry, str):
         _check_text(entry, f"references[{row}]")
         return [entry]
-    if isinstance(entry, bytes) or not isinstance(entry, Iterable):
+    if not _is_list(entry):
         raise InputError(f"references[{row}] must be a text or a list of texts; got {_describe(entry)}.")
     texts = list(entry)
     if not texts:
@@ -99,5 +106,5 @@ def _check_text(text: Any, where: str) -> None:
 
 
 def _describe(value: Any) -> str:
-    shown = ascii(value)
+    shown = " ".join(ascii(value).split())
     return f"{type(value).__name__} {shown if len(shown) <= 40 else shown[:37] + '...'}"

@@ -188,3 +188,22 @@ def test_arming_twice_wraps_once() -> None:
     before = evaluate.loading.evaluation_module_factory
     arm()
     assert evaluate.loading.evaluation_module_factory is before
+
+
+def test_one_at_a_time_works_by_every_name_that_evaluate_uses() -> None:
+    wanted = evaluate.load("twmd").compute(predictions=["a cat"], references=["the cat"])["twmd"]
+    single, several = evaluate.load("twmd"), evaluate.load("twmd")
+    single.add(prediction="a cat", reference="the cat")
+    several.add(predictions="a cat", references=["the cat"])
+    combined = evaluate.combine([evaluate.load("twmd"), evaluate.load("trwmd")])
+    combined.add(prediction="a cat", reference="the cat")
+    assert single.compute()["twmd"] == several.compute()["twmd"] == combined.compute()["twmd"] == wanted
+
+
+def test_the_preset_can_be_called_by_its_name() -> None:
+    by_position = evaluate.load("bertscore_centered", "embedded")
+    by_name = evaluate.load("bertscore_centered", preset="embedded")
+    texts = {"predictions": ["a cat"], "references": ["the cat"]}
+    assert by_position.compute(**texts) == by_name.compute(**texts)
+    with pytest.raises(SpecError, match="two presets were given"):
+        evaluate.load("twmd", "embedded", preset="roberta-base")

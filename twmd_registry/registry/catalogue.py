@@ -178,6 +178,6 @@ def entry(metric: str) -> Entry:
     Raises:
         SpecError: There is no such metric; the message lists those there are.
     """
-    if metric not in set(MetricName):
+    if not isinstance(metric, str) or metric not in set(MetricName):
         raise SpecError(f"there is no metric {metric!r}; {menu(str(metric), MetricName)}.")
     return CATALOGUE[MetricName(metric)]

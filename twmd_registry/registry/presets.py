@@ -160,7 +160,7 @@ def preset_named(metric: MetricName, name: str) -> Preset:
         SpecError: The metric has no such preset; the message lists those it has.
     """
     own = presets_of(metric)
-    if name not in own:
+    if not isinstance(name, str) or name not in own:
         raise SpecError(f"{metric} has no preset {name!r}; {menu(str(name), own)}.")
     return own[name]
 

@@ -102,6 +102,8 @@ def parse_signature(text: str) -> Signature:
         TwmdWarning: It uses other words than ours, or was written by an older version; says which, and what has
             changed since.
     """
+    if not isinstance(text, str):
+        raise SignatureError(f"a signature is a text, not {type(text).__name__}.")
     line = text.strip()
     if len(line) > LONGEST:
         raise SignatureError(f"column {LONGEST}: a signature is shorter than this text of {len(line)} characters.")

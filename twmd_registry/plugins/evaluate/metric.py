@@ -10,7 +10,7 @@ import datasets
 import evaluate
 
 from twmd_registry.border import check_segments
-from twmd_registry.errors import InputError
+from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import split_options
@@ -35,16 +35,20 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     def metric(self) -> MetricName:
         """Which metric of the registry."""
 
-    def __init__(self, config_name: str | None = None, **settings: Any) -> None:
+    def __init__(self, config_name: str | None = None, preset: str | None = None, **settings: Any) -> None:
         """Check and keep the settings; no model is loaded before `compute`.
 
         Args:
             config_name: A preset.
+            preset: The same, by the name it has elsewhere.
             settings: Keys of the specification, run options, and `evaluate`'s own settings.
 
         Raises:
             SpecError: Unknown preset or key, or a value that is not possible.
         """
+        if config_name and preset and config_name != preset:
+            raise SpecError(f"two presets were given: {config_name!r} and preset={preset!r}.")
+        config_name = config_name or preset
         self._preset = config_name
         self._settings = {name: settings.pop(name) for name in tuple(settings) if name not in EVALUATE_SETTINGS}
         self._scorer = self._make_scorer(self._settings)
@@ -79,13 +83,21 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         segments = check_segments(predictions, references, first_row=len(self))
         super().add_batch(predictions=segments.predictions, references=segments.references, **other)
 
-    def add(self, *, prediction: Any = None, reference: Any = None, **other: Any) -> None:
+    def add(self, *, prediction: Any = None, reference: Any = None, predictions: Any = None, references: Any = None, **other: Any) -> None:
         """Add one prediction and its reference or references.
+
+        Args:
+            prediction: The text.
+            reference: Its reference, or a list of references.
+            predictions: The same as `prediction`; `evaluate.combine` calls it so.
+            references: The same as `reference`.
+            other: More arguments for `evaluate`.
 
         Raises:
             InputError: The texts cannot be scored; names the row.
         """
-        segments = check_segments([prediction], [reference], first_row=len(self))
+        one, against = (several if single is None else single for single, several in ((prediction, predictions), (reference, references)))
+        segments = check_segments([one], [against], first_row=len(self))
         super().add(prediction=segments.predictions[0], reference=segments.references[0], **other)
 
     def compute(self, *, predictions: Any = None, references: Any = None, **keys: Any) -> dict[str, Any] | None:
