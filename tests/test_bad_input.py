@@ -80,6 +80,23 @@ def test_single_tokens_under_every_centering_are_finite(metric: str, centering: 
             assert all(math.isfinite(score) for score in found.scores)
 
 
+@pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka"])
+def test_texts_of_which_centering_leaves_nothing_are_counted_and_alike_to_themselves_only(metric: str) -> None:
+    with pytest.warns(TwmdWarning, match="different texts of which centering leaves nothing: 2; each scores 1 against itself") as caught:
+        found = twmd_registry.scorer(metric, centering="sentence", special="none").score(
+            ["no", "a cat", "no", "no", ""], ["yes", "no", "a dog", "no", "no"]
+        )
+    assert found.scores == (0.0, 0.0, 0.0, 1.0, 0.0)
+    assert len(caught) == 2
+    assert found.counts.empty == 1
+
+
+def test_a_text_whose_mean_vector_is_zero_is_alike_to_itself() -> None:
+    found = quiet("sbert", ["no", "no"], ["no", "yes"], special="cls", centering="sentence", vectors="unit")
+    assert found.scores[0] == 1.0
+    assert found.scores[1] < 1.0
+
+
 def test_partners_without_a_token_that_counts_are_empty() -> None:
     found = quiet("bertscore_centered", ["yes", "it rains"], ["it rains", "it rains"], centering="sentence", special="partners")
     assert all(math.isfinite(score) for score in found.scores)
@@ -89,7 +106,7 @@ def test_partners_without_a_token_that_counts_are_empty() -> None:
 def test_a_very_long_text_is_cut_and_counted_once(metric: str) -> None:
     long = "long words " * 4546
     assert len(long) > 50_000
-    with pytest.warns(TwmdWarning, match="different texts longer than the model reads: 1;") as caught:
+    with pytest.warns(TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;") as caught:
         found = twmd_registry.scorer(metric).score([long, long, "short"], ["a cat", "a cat", "short"])
     assert len(caught) == 1
     assert found.counts.truncated == 1
@@ -226,3 +243,9 @@ def test_no_scorer_is_an_error() -> None:
 def test_something_else_where_a_name_or_a_scorer_belongs_is_one_clear_error(call: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         call()
+
+
+def test_a_warning_points_at_the_users_own_line() -> None:
+    with pytest.warns(TwmdWarning) as caught:
+        twmd_registry.scorer("twmd").score([""], ["a"])
+    assert caught[0].filename == __file__

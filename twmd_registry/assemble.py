@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,20 +24,37 @@ def harmonic_mean(p: Tensor, r: Tensor) -> Tensor:
     return torch.where(positive, 2 * p * r / total, torch.minimum(p, r))
 
 
-def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor) -> Tensor:
-    """``C(X, Y) / sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1); 0 where a text has C(X, X) <= 0.
+class Selves(NamedTuple):
+    """What Eq. 1 divides by; each of shape (B,).
+
+    Attributes:
+        hypothesis: C(X, X).
+        reference: C(Y, Y).
+        same: Whether X and Y are the same vectors; None where no pair is.
+    """
+
+    hypothesis: Tensor
+    reference: Tensor
+    same: Tensor | None = None
+
+
+def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor, same: Tensor | None = None) -> Tensor:
+    """``C(X, Y) / sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1).
+
+    Where a text has C(X, X) <= 0 the quotient means nothing: 1 for a text and itself, 0 for any other pair.
 
     Args:
         c: C(X, Y), shape (B,).
         of_hypothesis: C(X, X), shape (B,).
         of_reference: C(Y, Y), shape (B,).
+        same: Whether X and Y are the same vectors, shape (B,), bool; None where no pair is.
     """
     undefined = (of_hypothesis <= 0) | (of_reference <= 0)  # and not NaN, which stays NaN
     scale = torch.sqrt(torch.where(undefined, 1.0, of_hypothesis * of_reference))
-    return torch.where(undefined, 0.0, c / scale)
+    return torch.where(undefined, torch.zeros_like(c) if same is None else same.to(c.dtype), c / scale)
 
 
-def combine_sides(sides: Sides, selves: tuple[Tensor, Tensor] | None) -> PRF:
+def combine_sides(sides: Sides, selves: Selves | None) -> PRF:
     """Precision, recall and F1 of some pairs.
 
     F1 is the harmonic mean of the two C's first, normalised afterwards; C(X, X) has the same value from both
@@ -44,7 +62,7 @@ def combine_sides(sides: Sides, selves: tuple[Tensor, Tensor] | None) -> PRF:
 
     Args:
         sides: C(X, Y) from both sides.
-        selves: C(X, X) and C(Y, Y), or None to leave the numbers as they are.
+        selves: What Eq. 1 divides by, or None to leave the numbers as they are.
     """
     raw = PRF(sides.hypothesis, sides.reference, harmonic_mean(sides.hypothesis, sides.reference))
     return raw if selves is None else PRF(*(normalise(c, *selves) for c in raw))

@@ -7,7 +7,10 @@ in code that has never heard of this package.
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
+from types import FrameType
 
 
 class TwmdError(Exception):
@@ -42,6 +45,15 @@ class TwmdWarning(UserWarning):
     """Root of every warning: texts that were empty or cut, settings nobody tuned, solvers that stopped early."""
 
 
+def warn(message: str) -> None:
+    """Warn the user, at the line of his own code that led here."""
+    frame: FrameType | None
+    frame, level = sys._getframe(), 1  # noqa: SLF001 (inspect has a slower door to the same)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(__package__):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, TwmdWarning, stacklevel=level)
+
+
 def menu(word: str, choices: Iterable[str]) -> str:
     """Write the choices after a wrong word, closest match first.
 
@@ -56,6 +68,6 @@ def menu(word: str, choices: Iterable[str]) -> str:
     "did you mean 'twmd'? Choices: twmd, sbert"
     """
     listed = [str(choice) for choice in choices]
-    close = difflib.get_close_matches(word, listed, n=1)
+    close = [choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()] or difflib.get_close_matches(word, listed, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}Choices: {', '.join(listed)}"

@@ -12,12 +12,13 @@ from torch import Tensor
 
 from twmd_registry.align import SYMMETRIC, align, align_self, similarities
 from twmd_registry.align.tempering import Tempering
-from twmd_registry.assemble import combine_sides, empty_score
+from twmd_registry.assemble import Selves, combine_sides, empty_score
 from twmd_registry.carriers import Encoded, TokenVectors, pad, span_indices
 from twmd_registry.center import GroupSums, Means, center, sum_groups
 from twmd_registry.encode.background import SPECIAL_LEVEL
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import TextStore
+from twmd_registry.errors import warn
 from twmd_registry.pairs import Pairs, estimate_tokens, plan_pieces, uses_of_texts
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import CONVERGED, Centering, Objective, Side, Special, Vectors
@@ -76,6 +77,22 @@ class Items(NamedTuple):
     ref: np.ndarray
 
 
+class Fetched(NamedTuple):
+    """A piece with its texts encoded.
+
+    Attributes:
+        piece: Which pairs.
+        encoded: What the store holds.
+        ids: The texts of the piece; shape (texts of the piece,).
+        rows: Each one's row in what the store holds; likewise.
+    """
+
+    piece: slice
+    encoded: Encoded
+    ids: np.ndarray
+    rows: np.ndarray
+
+
 class TextFlags(NamedTuple):
     """Which different texts have no token of their own, which were cut, and which have unknown tokens only."""
 
@@ -117,29 +134,39 @@ def score_pairs(
     pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, limit), most_tokens, step)
     store = TextStore(encoder, pairs.texts, layers, limit, uses_of_texts(pairs, pieces))
     found = [_blank(job, len(pairs.hyp)) for job in jobs]
+    vanished: set[int] = set()
 
-    def fetch() -> Iterator[tuple[slice, Encoded, np.ndarray, np.ndarray]]:
+    def fetch() -> Iterator[Fetched]:
         for p, piece in enumerate(pieces):
             ids = np.union1d(pairs.hyp[piece], pairs.ref[piece])
             encoded, rows = store.fetch(ids, batch_tokens=batch_tokens, progress=progress)
-            yield piece, encoded, ids, rows
+            yield Fetched(piece, encoded, ids, rows)
             if len(pieces) > 1:
                 store.forget(p, most_tokens)
 
-    corpora = {view for view in views if view.centering is Centering.CORPUS}
-    sums: dict[View, GroupSums] = {}
-    if corpora:
-        for piece, encoded, ids, rows in fetch():
-            for view in corpora:
-                items = _items(view, pairs, piece, ids, rows)
-                here = _sum_items(_select(view, encoded, items), items)
-                sums[view] = sums[view].plus(here) if view in sums else here
+    sums = _corpus_sums([view for view in views if view.centering is Centering.CORPUS], pairs, fetch)
     for piece, encoded, ids, rows in fetch():
         for view, members in views.items():
             items = _items(view, pairs, piece, ids, rows)
             tokens = _centered(view, encoded, items, sums.get(view), jobs[members[0]].background)
+            bare = (encoded.lengths == 0).cpu().numpy()[items.row]
+            _fill_tokenless(tokens, items, bare, [found[j] for j in members], piece)
             _score_piece(tokens, items, [jobs[j] for j in members], [found[j] for j in members], piece)
+            vanished |= set(_texts_of_rows(ids, rows, items.row[(_tokens_of(tokens) == 0) & ~bare]))
+    if vanished:
+        warn(f"different texts of which centering leaves nothing: {len(vanished)}; each scores 1 against itself and 0 against any other.")
     return found, TextFlags(store.empty, store.truncated, store.unknown)
+
+
+def _corpus_sums(views: Sequence[View], pairs: Pairs, fetch: Callable[[], Iterator[Fetched]]) -> dict[View, GroupSums]:
+    """The sums of every centering over the whole corpus: a pass of their own before anything is scored."""
+    sums: dict[View, GroupSums] = {}
+    for piece, encoded, ids, rows in fetch() if views else ():
+        for view in views:
+            items = _items(view, pairs, piece, ids, rows)
+            here = _sum_items(_select(view, encoded, items), items)
+            sums[view] = sums[view].plus(here) if view in sums else here
+    return sums
 
 
 def view_of(spec: MetricSpec) -> View:
@@ -215,15 +242,37 @@ def _centered(view: View, encoded: Encoded, items: Items, corpus: GroupSums | No
     return center(tokens, view.centering, view.vectors, means)
 
 
-def _score_piece(tokens: TokenVectors, items: Items, jobs: list[Job], found: list[PairScores], piece: slice) -> None:
-    """Align all pairs of a piece by every job of one view and put the scores in their places."""
-    lengths = torch.where(tokens.counted_lengths > 0, tokens.lengths, 0).cpu().numpy()
+def _texts_of_rows(ids: np.ndarray, rows: np.ndarray, wanted: np.ndarray) -> list[int]:
+    """The texts that are held in some rows of the store."""
+    return list(map(int, ids[np.isin(rows, wanted)]))
+
+
+def _tokens_of(tokens: TokenVectors) -> np.ndarray:
+    """Tokens of every item to compare; none where not one of them counts; shape (I,)."""
+    return torch.where(tokens.counted_lengths > 0, tokens.lengths, 0).cpu().numpy()
+
+
+def _fill_tokenless(tokens: TokenVectors, items: Items, bare: np.ndarray, found: list[PairScores], piece: slice) -> None:
+    """Score the pairs of a piece in which a text has no token to compare.
+
+    A text that never had one (`bare`, shape (I,)) scores as an empty one does. A text of which centering leaves nothing
+    scores 1 against itself and 0 against any other: nothing is known of it.
+    """
+    lengths = _tokens_of(tokens)
     n, m = lengths[items.hyp], lengths[items.ref]
     for p in np.flatnonzero((n == 0) | (m == 0)):
+        hyp, ref = items.hyp[p], items.ref[p]
+        score = empty_score(bare[hyp], bare[ref]) if bare[hyp] or bare[ref] else float(items.row[hyp] == items.row[ref])
         for scores in found:
             for side in scores:
                 if side is not None:
-                    side[piece.start + p] = empty_score(n[p] == 0, m[p] == 0)
+                    side[piece.start + p] = score
+
+
+def _score_piece(tokens: TokenVectors, items: Items, jobs: list[Job], found: list[PairScores], piece: slice) -> None:
+    """Align all pairs of a piece by every job of one view and put the scores in their places."""
+    lengths = _tokens_of(tokens)
+    n, m = lengths[items.hyp], lengths[items.ref]
     selves = _self_scores(tokens, lengths, jobs)
     for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, tokens.vectors.shape[1]):
         hyp, ref = (torch.from_numpy(side[block]).to(tokens.lengths.device) for side in (items.hyp, items.ref))
@@ -231,7 +280,7 @@ def _score_piece(tokens: TokenVectors, items: Items, jobs: list[Job], found: lis
         s = similarities(x, y)  # (B, N, M)
         for job, scores, own in zip(jobs, found, selves, strict=True):
             sides = align(job.spec.metric, s, x, y, tempering_of(job.spec))
-            prf = combine_sides(sides, None if own is None else (own[hyp], own[ref]))
+            prf = combine_sides(sides, None if own is None else Selves(own[hyp], own[ref], hyp == ref))
             for side, values in zip(scores, prf, strict=True):
                 if side is not None:
                     side[piece.start + block] = values.to("cpu", torch.float64).numpy()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from twmd_registry.align.masks import pair_mask
 from twmd_registry.align.tempering import Tempering
-from twmd_registry.errors import TwmdWarning
+from twmd_registry.errors import warn
 
 MOST_ITERATIONS = 1_000_000
 
@@ -50,5 +48,5 @@ def _plan(s: np.ndarray) -> np.ndarray:
     cost = np.ascontiguousarray(1.0 - s)
     plan, log = emd(np.full(n, 1 / n), np.full(m, 1 / m), cost, numItermax=MOST_ITERATIONS, log=True)
     if log["warning"]:
-        warnings.warn(f"exact transport of {n} x {m} tokens stopped early: {log['warning']}", TwmdWarning, stacklevel=2)
+        warn(f"exact transport of {n} x {m} tokens stopped early: {log['warning']}")
     return np.asarray(plan)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 from torch import Tensor
 
 from twmd_registry.align.masks import masked_logsumexp, mean_of_present, pair_mask
 from twmd_registry.align.tempering import Tempering
-from twmd_registry.errors import TwmdWarning
+from twmd_registry.errors import warn
 from twmd_registry.registry.names import Objective
 
 TOLERANCE = 1e-5
@@ -81,11 +79,9 @@ def _fixed_point(s: Tensor, present: Tensor, temperature: float) -> Tensor:
         waiting, s, present, columns = waiting[~stop], s[~stop], present[~stop], columns[~stop]
     worst = float(error.max().detach())
     if worst > TOLERANCE:
-        warnings.warn(
+        warn(
             f"twmd did not converge for {len(error)} pairs at T={temperature}: after {MOST_CHECKS * CHECK_EVERY} sweeps the marginals "
-            f"are off by up to {worst:.1e} in total.",
-            TwmdWarning,
-            stacklevel=2,
+            f"are off by up to {worst:.1e} in total."
         )
     order = torch.argsort(torch.cat([index for index, _ in done]))
     return torch.cat([plan for _, plan in done])[order]

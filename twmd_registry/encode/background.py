@@ -79,7 +79,7 @@ def fit_background(
     times = Counter(text for text in texts if text.strip())
     if not times:
         raise InputError("there is nothing to fit a mean on: every text is empty.")
-    distinct, layers = list(times), range(encoder.depth + 1)
+    distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted: the file's hash does not depend on the texts' order
     sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in MEANS}
     counts = dict.fromkeys(MEANS, 0.0)
     for start in range(0, len(distinct), _FIT_TEXTS):
@@ -163,9 +163,7 @@ def _locate(wanted: str) -> Path:
             if _hash(path.read_bytes()) != wanted:
                 raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
             return path
-    raise ModelError(
-        f"mean vector {wanted} is not here: put mean-{wanted}.safetensors into {backgrounds_home()}, or fit it again with 'twmd fit-mean'."
-    )
+    raise ModelError(f"mean vector {wanted} is not here: put mean-{wanted}.safetensors into {backgrounds_home()}, or say where it is.")
 
 
 def read_background(path: Path) -> Background:

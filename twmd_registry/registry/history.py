@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.version import __version__
 
 VERSIONS = ("0.1.0", "0.2.0")
@@ -18,12 +18,16 @@ class Change(NamedTuple):
         version: The first version with it.
         metrics: The metrics it concerns.
         what: What is different, as CHANGELOG.md has it.
+        centerings: The kinds of centering it concerns; empty for any.
     """
 
     version: str
     metrics: tuple[MetricName, ...]
     what: str
+    centerings: tuple[Centering, ...] = ()
 
+
+_ALIGNED = tuple(metric for metric in MetricName if metric is not MetricName.STSSCORE)
 
 CHANGES = (
     Change(
@@ -31,19 +35,35 @@ CHANGES = (
         (MetricName.STSSCORE,),
         "A text of which the tokenizer drops every character (NUL characters, say) counts as empty; it used to be given to the model.",
     ),
+    Change(
+        "0.2.0",
+        _ALIGNED,
+        "Two different texts of which centering leaves nothing (one-word texts under sentence centering) score 0; they used to score 1.",
+        (Centering.DIMENSION, Centering.SENTENCE, Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND),
+    ),
+    Change(
+        "0.2.0",
+        (MetricName.SBERT,),
+        "A text whose mean vector is zero scores 1 against itself; it used to score 0.",
+        (Centering.SENTENCE, Centering.BATCH, Centering.CORPUS),
+    ),
 )
 """Oldest first. Every line is in CHANGELOG.md, word for word."""
 
 
-def changes_between(metric: MetricName, one: str, other: str) -> list[Change]:
+def changes_between(metric: MetricName, centering: Centering, one: str, other: str) -> list[Change]:
     """What moved a metric's scores between two known versions, in whatever order they are given."""
     old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
-    return [change for change in CHANGES if metric in change.metrics and old < VERSIONS.index(change.version) <= new]
+    return [
+        change
+        for change in CHANGES
+        if metric in change.metrics and centering in (change.centerings or Centering) and old < VERSIONS.index(change.version) <= new
+    ]
 
 
-def since(metric: MetricName, version: str) -> str:
+def since(metric: MetricName, centering: Centering, version: str) -> str:
     """What has moved a metric's scores since a known version, in words."""
-    changes = changes_between(metric, version, __version__)
+    changes = changes_between(metric, centering, version, __version__)
     if not changes:
-        return f"nothing that moves a score of {metric} has changed since {version}"
+        return f"nothing that moves these scores of {metric} has changed since {version}"
     return " ".join(f"{change.version}: {change.what}" for change in changes)
