@@ -38,7 +38,7 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path:
     folder = tiny.save_regressor(tmp_path / "model")
     scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5)
     long = " ".join(["cat"] * 100)
-    with pytest.warns(TwmdWarning, match="different texts longer than the model reads: 1;"):
+    with pytest.warns(TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;"):
         cut = scorer.score([long, "it"], ["a dog ran", "it"])
     kept = " ".join(["cat"] * (tiny.POSITIONS - 3 - 3))
     assert cut.scores[0] == pytest.approx(scorer.score([kept], ["a dog ran"]).score, abs=1e-6)

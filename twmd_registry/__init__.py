@@ -17,8 +17,16 @@ from twmd_registry.plugins.evaluate.hook import arm
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
+    from twmd_registry.record.content import Record as Record
+    from twmd_registry.record.content import make_record as make_record
+    from twmd_registry.record.file import read_record as read_record
+    from twmd_registry.record.file import write_record as write_record
+    from twmd_registry.record.verify import verify_record as verify_record
+    from twmd_registry.registry.diff import compare as compare
     from twmd_registry.registry.names import MetricName as MetricName
     from twmd_registry.registry.options import RunOptions as RunOptions
+    from twmd_registry.registry.parts import Parts as Parts
+    from twmd_registry.registry.signature import Signature as Signature
     from twmd_registry.registry.signature import parse_signature as parse_signature
     from twmd_registry.registry.spec import MetricSpec as MetricSpec
     from twmd_registry.scores import ScoreSet as ScoreSet
@@ -28,30 +36,46 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "MetricName": "registry.names",
+    "Parts": "registry.parts",
+    "Record": "record.content",
     "MetricSpec": "registry.spec",
     "RunOptions": "registry.options",
     "ScoreSet": "scores",
     "Scorer": "scoring",
+    "Signature": "registry.signature",
+    "compare": "registry.diff",
+    "make_record": "record.content",
     "parse_signature": "registry.signature",
     "path": "plugins.evaluate.hook",
+    "read_record": "record.file",
     "score_all": "scoring",
     "scorer": "scoring",
+    "verify_record": "record.verify",
+    "write_record": "record.file",
 }
 """Public names and the modules they are loaded from when first used."""
 
 __all__ = [
     "MetricName",
     "MetricSpec",
+    "Parts",
+    "Record",
     "RunOptions",
     "ScoreSet",
     "Scorer",
+    "Signature",
     "__version__",
+    "compare",
     "list_metrics",
+    "make_record",
     "parse",
     "parse_signature",
     "path",
+    "read_record",
     "score_all",
     "scorer",
+    "verify_record",
+    "write_record",
 ]
 
 
@@ -70,7 +94,7 @@ def list_metrics() -> list[str]:
     return [str(name) for name in MetricName]
 
 
-def parse(signature: str) -> MetricSpec:
+def parse(signature: str | Signature) -> MetricSpec:
     """The specification that a signature, long or short, stands for.
 
     Raises:

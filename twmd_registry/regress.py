@@ -148,14 +148,14 @@ def _check_head(files: ModelFiles, network: Any) -> None:
     Raises:
         ModelError: As said.
     """
-    outputs = network.config.num_labels
-    if outputs != 1:
-        raise ModelError(f"model {files.label} has {outputs} outputs: stsscore needs a regression model with one.")
     inside = f"{network.base_model_prefix}."
     head = {name for name in network.state_dict() if not name.startswith(inside)}
     stored = {name for path in weight_files(files.folder) for name in _tensor_names(path)}
     if not head <= stored:
         raise ModelError(f"model {files.label} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore needs a regression model.")
+    outputs = network.config.num_labels
+    if outputs != 1:
+        raise ModelError(f"model {files.label} has {outputs} outputs: stsscore needs a regression model with one.")
 
 
 def _tensor_names(path: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -14,7 +13,7 @@ from twmd_registry.assemble import empty_score
 from twmd_registry.encode.background import Background, find_background, fit_background
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.layers import check_layer, rule_layer
-from twmd_registry.errors import ModelError, TwmdWarning
+from twmd_registry.errors import ModelError, warn
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.batching import exact_arithmetic
 from twmd_registry.models.files import ModelFiles, find_model
@@ -158,10 +157,9 @@ class AlignmentRoute(Route):
         layer = self.requested.layer
         if layer is None:
             layer = rule_layer(encoder.depth)
-            warnings.warn(
-                f"untuned: nobody has measured which layer of {self.files.name} agrees best with people; layer={layer} (5/6 of its depth) by rule.",
-                TwmdWarning,
-                stacklevel=4,
+            warn(
+                f"untuned: nobody has measured which settings of {self.files.name} agree best with people: layer={layer} (5/6 of its depth) by "
+                f"rule, centering={self.requested.centering} and the rest as in the signature."
             )
         centering = f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering
         return super()._settle().replace(layer=check_layer(layer, encoder.depth, self.files.name), centering=centering)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from twmd_registry.assemble import over_references
-from twmd_registry.border import check_segments
-from twmd_registry.errors import SpecError, TwmdWarning
+from twmd_registry.border import check_segments, digest_of_texts
+from twmd_registry.errors import SpecError, warn
 from twmd_registry.pairs import Pairs, make_pairs
 from twmd_registry.pipeline import TextFlags
 from twmd_registry.registry.catalogue import entry
@@ -109,7 +108,7 @@ class Scorer:
         return f"Scorer({self.requested.metric}: {keys})"
 
 
-def scorer(metric: str, preset: str | None = None, **keys: Any) -> Scorer:
+def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> Scorer:
     """Make a scorer.
 
     Args:
@@ -125,13 +124,20 @@ def scorer(metric: str, preset: str | None = None, **keys: Any) -> Scorer:
     Warns:
         TwmdWarning: As for `parse_signature`.
     """
-    if isinstance(metric, str) and "|" in metric:
-        if preset is not None:
-            raise SpecError(f"a signature says everything: preset={preset!r} cannot be given beside it.")
-        options, parts = split_options(keys, Parts._fields)
-        return Scorer(parse_signature(metric).spec, options, Parts(**parts))
+    if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
+        return _scorer_of_signature(metric, preset, keys)
     options, spec_keys = split_options(keys, entry(metric).keys)
     return Scorer(make_spec(metric, preset, **spec_keys), options)
+
+
+def _scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
+    if preset is not None:
+        raise SpecError(f"a signature says everything: preset={preset!r} cannot be given beside it.")
+    options, parts = split_options(keys, Parts._fields)
+    for name in parts:
+        if name not in Parts._fields:
+            raise SpecError(f"the signature fixes {name}: beside it, say only where its parts are ({', '.join(Parts._fields)}) and how to run.")
+    return Scorer(parse_signature(signature).spec, options, Parts(**{name: str(path) for name, path in parts.items() if path is not None}))
 
 
 def score_all(
@@ -161,7 +167,8 @@ def score_all(
         raise SpecError('expected a list of scorers: score_all([scorer("twmd"), scorer("trwmd")], predictions, references).')
     if not scorers:
         raise SpecError("there is no metric to score by.")
-    pairs = make_pairs(check_segments(predictions, references))
+    segments = check_segments(predictions, references)
+    pairs, digest = make_pairs(segments), digest_of_texts(segments)
     _warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
     routes: dict[Any, list[int]] = {}
     for i, one in enumerate(scorers):
@@ -175,12 +182,12 @@ def score_all(
         truncated = max(truncated, int(flags.truncated.sum()))
         unknown = max(unknown, int(flags.unknown.sum()))
         for i, scores in zip(members, found, strict=True):
-            results[i] = _score_set(scorers[i].spec, pairs, scores, flags)
+            results[i] = _score_set(scorers[i].spec, pairs, scores, flags, digest)
     _warn_of_texts(_count_empty(pairs, empty), truncated, unknown)
     return [results[i] for i in range(len(scorers))]
 
 
-def _score_set(spec: MetricSpec, pairs: Pairs, found: PairScores, flags: TextFlags) -> ScoreSet:
+def _score_set(spec: MetricSpec, pairs: Pairs, found: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
     """Reduce references to segments and attach signature and counts."""
     rule = Multiref(spec.multiref or Multiref.MAX)
     segments = PairScores(*(None if side is None else over_references(side, pairs.counts, rule) for side in found))  # type: ignore[arg-type]
@@ -193,7 +200,7 @@ def _score_set(spec: MetricSpec, pairs: Pairs, found: PairScores, flags: TextFla
         unknown=int(flags.unknown.sum()),
         repeated=texts - len(pairs.texts),
     )
-    return make_score_set(Signature(spec, nrefs), segments, counts)
+    return make_score_set(Signature(spec, nrefs), segments, counts, digest)
 
 
 def _count_empty(pairs: Pairs, empty: np.ndarray) -> int:
@@ -203,11 +210,11 @@ def _count_empty(pairs: Pairs, empty: np.ndarray) -> int:
 
 def _warn_of_texts(empty: int, truncated: int, unknown: int) -> None:
     if empty:
-        warnings.warn(f"texts without a token: {empty}; each scores 0 against text and 1 against another empty text.", TwmdWarning, stacklevel=3)
+        warn(f"texts without a token: {empty}; each scores 0 against text and 1 against another empty text.")
     if truncated:
-        warnings.warn(f"different texts longer than the model reads: {truncated}; each lost its end.", TwmdWarning, stacklevel=3)
+        warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown:
-        warnings.warn(f"different texts of nothing but unknown tokens: {unknown}; to this model they are all alike.", TwmdWarning, stacklevel=3)
+        warn(f"different texts of nothing but unknown tokens: {unknown}; to this model they are all alike.")
 
 
 def _warn_of_lonely_centering(specs: Sequence[MetricSpec], segments: int) -> None:
@@ -215,10 +222,8 @@ def _warn_of_lonely_centering(specs: Sequence[MetricSpec], segments: int) -> Non
         last = segments % spec.centering_size if spec.centering_size else segments
         if spec.centering_kind in {Centering.BATCH, Centering.CORPUS} and (last == 1 or spec.centering_size == 1):
             which = "the last segment" if segments > 1 and spec.centering_size != 1 else "a segment"
-            warnings.warn(
+            warn(
                 f"centering={spec.centering}: {which} is alone in its batch, so that its own mean is subtracted: "
-                "use background centering to score single segments.",
-                TwmdWarning,
-                stacklevel=3,
+                "use background centering to score single segments."
             )
             return

@@ -73,7 +73,7 @@ def test_unknown_settings_are_refused_with_the_menu() -> None:
     metric = evaluate.load("twmd")
     with pytest.raises(SpecError, match="unknown key 'tau'"):
         metric.compute(predictions=P, references=R, tau=1)
-    with pytest.raises(SpecError, match="unknown key 'temperature'"):
+    with pytest.raises(SpecError, match="does not use the key 'temperature'"):
         evaluate.load("moverscore", temperature=1)
     assert metric.compute(predictions=P, references=R)["scores"]
 
@@ -207,3 +207,13 @@ def test_the_preset_can_be_called_by_its_name() -> None:
     assert by_position.compute(**texts) == by_name.compute(**texts)
     with pytest.raises(SpecError, match="two presets were given"):
         evaluate.load("twmd", "embedded", preset="roberta-base")
+
+
+def test_a_revision_that_evaluate_would_keep_for_itself_is_refused() -> None:
+    with pytest.raises(SpecError, match="give a model's revision as model='org/name@revision'"):
+        evaluate.load("twmd", revision="main")
+
+
+def test_a_preset_in_compute_is_said_to_belong_to_load() -> None:
+    with pytest.raises(SpecError, match="a preset is no key: name it in .*evaluate.load"):
+        evaluate.load("twmd").compute(predictions=["a"], references=["b"], preset="embedded")

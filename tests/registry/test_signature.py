@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import random
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,13 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twmd_registry
-from twmd_registry.errors import SignatureError, TwmdError
+from twmd_registry.errors import SignatureError, TwmdError, TwmdWarning
+from twmd_registry.registry import aliases
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.keys import KEYS, LARGEST, SMALLEST
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.names import Centering, Dtype, MetricName, Multiref, Objective, Output, Side, Special, Vectors
 from twmd_registry.registry.presets import presets
-from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.registry.signature import Signature, canonical, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.version import __version__
 
 OTHER: dict[str, Any] = {
     "output": "recall",
@@ -46,21 +51,92 @@ def whole(metric: MetricName) -> MetricSpec:
     return spec.replace(layer=5) if "layer" in CATALOGUE[metric].keys else spec
 
 
-specs = st.builds(
-    lambda metric, temperature, layer, model, size: whole(metric).replace(
-        model=model,
-        **({"temperature": temperature} if "temperature" in CATALOGUE[metric].keys else {}),
-        **({"layer": layer, "centering_size": size} if "layer" in CATALOGUE[metric].keys else {}),
-    ),
-    st.sampled_from(MetricName),
-    st.floats(SMALLEST, LARGEST),
-    st.integers(0, 500),
-    st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n\r\0"), min_size=1).filter(str.strip),
-    st.integers(1, 10**6),
-)
+CHOICES: dict[str, Callable[[random.Random], Any]] = {
+    "output": lambda r: r.choice(list(Output)),
+    "model": lambda r: "".join(r.choice("ab/|:@%?#\u00e9 .-_~\u4e2d") for _ in range(r.randint(1, 12))).strip("~ ?") or "m",
+    "revision": lambda r: r.choice([None, "main", "v1|2:3%", "refs/pr/1"]),
+    "adapter": lambda r: r.choice([None, "a@0123456789ab", "./dir|x@ba9876543210"]),
+    "layer": lambda r: r.randint(0, 48),
+    "special": lambda r: r.choice([one for one in Special if one is not Special.PARTNERS]),
+    "centering": lambda r: r.choice([*(one for one in Centering if one is not Centering.SENTENCE), "background:0123456789ab"]),
+    "temperature": lambda r: 10 ** r.uniform(-5.9, 5.9),
+    "iterations": lambda r: r.choice([1, 2, 20, 10**6, "converged"]),
+    "objective": lambda r: r.choice(list(Objective)),
+    "vectors": lambda r: r.choice(list(Vectors)),
+    "normalize": lambda r: r.random() < 0.5,
+    "scale": lambda r: r.uniform(1e-6, 100),
+    "multiref": lambda r: r.choice(list(Multiref)),
+    "truncation": lambda r: r.choice(["cut", f"cut:{r.randint(1, 10**8)}"]),
+    "dtype": lambda r: r.choice(list(Dtype)),
+}
 
 
-@given(spec=specs, short=st.booleans(), nrefs=st.sampled_from([None, "1", "12", "var"]))
+def random_spec(r: random.Random) -> MetricSpec:
+    """Any specification that the rules allow, most of them nobody would ask for."""
+    metric = r.choice(list(MetricName))
+    spec = MetricSpec(metric=metric, fingerprint=r.choice([None, f"{r.getrandbits(48):012x}"]))
+    keys = [name for name in CATALOGUE[metric].keys if name in CHOICES]
+    spec = spec.replace(**{name: CHOICES[name](r) for name in keys})
+    if spec.centering_kind in {Centering.BATCH, Centering.CORPUS}:
+        spec = spec.replace(centering_side=r.choice(list(Side)))
+    if spec.centering_kind is Centering.BATCH:
+        spec = spec.replace(centering_size=r.randint(1, 10**6))
+    return spec
+
+
+def random_signature(r: random.Random) -> Signature:
+    extra: dict[str, Any] = {name: r.choice([None, "1", "1000"]) for name in ("bs", "ar", "seed")}
+    return Signature(random_spec(r), r.choice([None, "1", "12", "var"]), **extra)
+
+
+def test_ten_thousand_signatures_give_their_specifications_back_and_no_two_share_one() -> None:
+    r = random.Random(20260101)
+    seen: dict[str, Signature] = {}
+    for _ in range(10_000):
+        signature = random_signature(r)
+        for short in (False, True):
+            text = signature.format(short=short)
+            assert parse_signature(text) == signature
+            assert seen.setdefault(text, signature) == signature
+    assert len(set(seen.values())) > 9_900
+
+
+def mutated(r: random.Random, text: str) -> str:
+    """A signature after a few accidents."""
+    fields = text.split("|")
+    accidents: list[Callable[[], str]] = [
+        lambda: text[: r.randint(0, len(text))],
+        lambda: "|".join(r.sample(fields, len(fields))),
+        lambda: "|".join([*fields, r.choice(fields)]),
+        lambda: "".join(c if r.random() > 0.03 else chr(r.randint(1, 0x2FF)) for c in text),
+        lambda: text.replace(
+            r.choice(fields).partition(":")[2] or "x", r.choice(["", "nan", "-1", "1e999", "%", "%zz", "%ff", "a|b", "\u0663", "9" * 5000])
+        ),
+        lambda: text[:20] + text[r.randint(0, 19) :],
+        lambda: text * r.randint(2, 40),
+        lambda: text.replace(":", r.choice(["", "::", "=", ":\x00"]), r.randint(1, 3)),
+    ]
+    return r.choice(accidents)()
+
+
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+def test_ten_thousand_mutated_signatures_raise_nothing_but_the_packages_own_error() -> None:
+    r = random.Random(7)
+    refused: list[str] = []
+    for _ in range(10_000):
+        text = mutated(r, random_signature(r).format(short=r.random() < 0.5))
+        try:
+            found = parse_signature(text)
+        except SignatureError as error:
+            refused.append(str(error))
+        else:
+            # What is accepted is understood: it reads the same once more.
+            assert parse_signature(str(found)) == found
+    assert 5_000 < len(refused) < 10_000
+    assert all(re.match(r"column \d+: ", message) for message in refused)
+
+
+@given(spec=st.randoms(use_true_random=False).map(random_spec), short=st.booleans(), nrefs=st.sampled_from([None, "1", "12", "var"]))
 def test_a_signature_gives_its_specification_back(spec: MetricSpec, short: bool, nrefs: str | None) -> None:
     signature = Signature(spec, nrefs)
     assert parse_signature(signature.format(short=short)) == signature
@@ -95,27 +171,99 @@ def test_keys_of_every_metric_are_in_signature_order() -> None:
         assert list(entry.keys) == sorted(entry.keys, key=order.index), metric
 
 
+WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
+
+
 @pytest.mark.parametrize(
-    ("text", "column"),
+    ("before", "after", "at", "words"),
     [
-        ("nothing|x:1", 1),
-        ("twmd|output:f9", 6),
-        ("twmd|output:f1|colour:red", 16),
-        ("twmd|output:f1|output:f1", 16),
-        ("twmd|layer:3|output:f1", 14),
-        ("twmd|output", 6),
-        ("twmd|output:f1|layer:-1", 16),
+        ("twmd|", "nothing|", "nothing", "there is no metric 'nothing'"),
+        ("output:f1", "output:f9", "output", "output='f9' is not possible: expected one of precision, recall, f1"),
+        ("output:f1|", "output:f1|colour:red|", "colour", "'colour:red' is not one of this metric's key:value fields"),
+        ("output:f1|", "output:f1|output:f1|", "output:f1|model", "'output' comes twice or out of order"),
+        ("layer:4|special:all", "special:all|layer:4", "layer:4", "'layer' comes twice or out of order: the order is output, model"),
+        ("output:f1", "output", "output", "'output' is not one of this metric's key:value fields"),
+        ("output:f1", "output:", "output", "'output:' is not one of"),
+        ("layer:4", "layer:-4", "layer", "layer='-4' is not possible"),
+        ("layer:4", "layer:\u0664", "layer", "is not possible: expected a whole number"),
+        ("layer:4", "layer:?", "layer", "layer is a blank: this line stands for a preset"),
+        ("temperature:0.15", "temperature:nan", "temperature", "expected a number from 1e-6 to 1e6"),
+        ("temperature:0.15", "temperature:1_0", "temperature", "expected a number from 1e-6 to 1e6"),
+        ("temperature:0.15|", "", "iterations", "temperature is missing here"),
+        ("layer:4|", "", "special", "layer is missing here"),
+        ("@0336012e2308", "@0336012e230", "model", "@0336012e230 is not the content of a model: expected 12"),
+        ("@0336012e2308", "@0336012e2308@", "model", "is not the content of a model"),
+        ("centering:none", "centering:background%3A..%2Fx", "centering", "names a file: a signature names a mean vector by its hash"),
+        ("centering:none", "centering:batch", "temperature", "centering_size is missing here"),
+        ("centering:none", "centering:none|centering_size:3", "centering_size", "centering_size has no meaning with centering=none"),
+        ("special:all", "special:partners", "special", "special=partners is bert_score's way"),
+        ("cut%3A512", "cut%ff", "truncation", "is not percent-encoded UTF-8"),
+        ("version:0.2.0", "version:9.9.9", "version", "version '9.9.9' is not known here"),
+        ("version:0.2.0", "version:new", "version", "version 'new' is not known here"),
+        ("|version", "|nrefs:0|version", "nrefs", "nrefs is a number from 1 or 'var', not '0'"),
+        ("|version", "|bs:many|version", "bs", "bs is a number from 1, not 'many'"),
+        ("|version:0.2.0", "", "END", "version is missing here"),
+        ("|dtype:float32|version:0.2.0", "", "END", "dtype is missing here"),
     ],
 )
-def test_a_broken_signature_is_refused_at_its_column(text: str, column: int) -> None:
-    with pytest.raises(SignatureError, match=rf"^column {column}: "):
+def test_a_broken_signature_is_refused_at_its_column(before: str, after: str, at: str, words: str) -> None:
+    assert before in WHOLE
+    text = WHOLE.replace(before, after, 1)
+    column = len(text) + 1 if at == "END" else text.index(at) + 1
+    with pytest.raises(SignatureError, match=rf"^column {column}: ") as caught:
         parse_signature(text)
+    assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "twmd", "twmd|output:f1|version:0.1.0", "twmd|model:a@b|truncation:cut|dtype:float32|nrefs:1"])
+def test_something_much_too_long_is_refused_at_once() -> None:
+    with pytest.raises(SignatureError, match="a signature is shorter than this text of 10000000 characters"):
+        parse_signature("twmd|" * 2_000_000)
+
+
+@pytest.mark.parametrize("text", ["", "twmd", "|", "twmd|", "twmd|version:0.2.0"])
 def test_a_signature_that_lacks_something_is_refused(text: str) -> None:
-    with pytest.raises(SignatureError):
+    with pytest.raises(SignatureError, match=r"^column \d+: "):
         parse_signature(text)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "read_as"),
+    [
+        ("twmd|", "TWMD|", "'TWMD' is read as twmd"),
+        ("temperature:", "T:", "'T' is read as temperature"),
+        ("iterations:", "sweeps:", "'sweeps' is read as iterations"),
+        ("dtype:float32", "dtype:fp32", "dtype:fp32 is read as float32"),
+        ("output:f1", "output:F", "output:F is read as f1"),
+        ("model:sentence-transformers/all-MiniLM-L6-v2", "model:embedded", "model:embedded is read as sentence-transformers/all-MiniLM-L6-v2"),
+        ("|version", "|#:1|version", "'#' is read as nrefs"),
+    ],
+)
+def test_other_words_are_read_with_a_warning_that_names_them(before: str, after: str, read_as: str) -> None:
+    assert before in WHOLE
+    with pytest.warns(TwmdWarning, match=re.escape(read_as)):
+        found = parse_signature(WHOLE.replace(before, after, 1))
+    assert found.spec == parse_signature(WHOLE).spec
+
+
+def test_aliases_stand_for_things_that_exist_and_hide_none() -> None:
+    assert set(aliases.METRICS.values()) <= set(MetricName)
+    assert not set(aliases.METRICS) & set(MetricName)
+    assert set(aliases.KEYS.values()) <= set(KEYS) | {"nrefs"}
+    assert not set(aliases.KEYS) & (set(KEYS) | {key.short for key in KEYS.values()})
+    for (name, word), meant in aliases.VALUES.items():
+        assert KEYS[name].parse(meant) == meant
+        assert name == "model" or word not in KEYS[name].accepts.split(", ")
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_an_old_version_is_read_with_a_warning_that_says_what_changed(metric: MetricName) -> None:
+    now = str(canonical(presets()[metric, "embedded"]))
+    with pytest.warns(TwmdWarning, match="written by version 0.1.0") as caught:
+        old = parse_signature(now.replace(f"version:{__version__}", "version:0.1.0"))
+    assert old.spec == parse_signature(now).spec
+    message = str(caught[0].message)
+    assert ("drops every character" in message) is (metric is MetricName.STSSCORE)
+    assert ("nothing that moves these scores" in message) is (old.spec.centering_kind is Centering.NONE and metric is not MetricName.STSSCORE)
 
 
 @given(st.text())

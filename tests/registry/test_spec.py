@@ -23,7 +23,7 @@ def test_temperatures_and_scales_out_of_range_are_refused(metric: str, key: str,
     ("key", "value", "menu"),
     [
         ("output", "F1", "precision, recall, f1"),
-        ("special", "both", "cls, none, all, partners"),
+        ("special", "both", "one of cls (the first only), none, all, or partners"),
         ("centering", "mean", "dimension, sentence, batch, corpus, background"),
         ("centering", "batch:3", "background:HASH"),
         ("centering", "background:", "background:HASH"),
@@ -120,3 +120,15 @@ def test_options_and_keys_are_told_apart() -> None:
     for wrong in (0, -5, 1.5, True):
         with pytest.raises(SpecError, match="batch_tokens"):
             RunOptions(batch_tokens=wrong)  # type: ignore[arg-type]
+
+
+def test_what_is_no_key_is_said_to_be_none() -> None:
+    with pytest.raises(SpecError, match="a preset is no key: name it in scorer"):
+        split_options({"preset": "embedded"}, ("layer",))
+    assert split_options({"output": "f1"}, ("layer",))[1] == {"output": "f1"}
+
+
+@pytest.mark.parametrize(("word", "meant"), [("bertscore", "bertscore_centered"), ("cka", "wordset_cka"), ("twdm", "twmd")])
+def test_a_word_that_is_part_of_a_name_means_that_name(word: str, meant: str) -> None:
+    with pytest.raises(SpecError, match=f"did you mean '{meant}'"):
+        make_spec(word)

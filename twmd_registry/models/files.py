@@ -65,6 +65,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         ModelError: No such folder or Hub model, no network, or no safetensors weights.
         MissingExtraError: The embedded model is wanted and neither installed nor to be had from the Hub.
     """
+    model = EMBEDDED_MODEL if model == "embedded" else model
     packaged = embedded_folder() if model == EMBEDDED_MODEL and revision is None else None
     if packaged is not None:
         return ModelFiles(model, packaged, fingerprint(packaged), repr(model))

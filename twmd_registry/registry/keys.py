@@ -130,6 +130,10 @@ def _key(name: str, short: str, about: str, accepts: str | type[StrEnum], read: 
     return Key(name, short, about, "one of " + ", ".join(accepts), _one_of(accepts))
 
 
+_SPECIAL = "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's way, bertscore_centered only)"
+
+_SWEEPS = "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)"
+
 KEYS: dict[str, Key] = {
     key.name: key
     for key in (
@@ -138,7 +142,7 @@ KEYS: dict[str, Key] = {
         _key("revision", "r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name),
         _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place),
         _key("layer", "l", "the hidden state that is read; 0 is the embedding layer", "a whole number from 0", _whole(0)),
-        _key("special", "s", "which special tokens take part", Special),
+        _key("special", "s", "which special tokens take part", _SPECIAL, _one_of(Special)),
         _key(
             "centering",
             "c",
@@ -149,7 +153,13 @@ KEYS: dict[str, Key] = {
         _key("centering_size", "cs", "segments per centering batch", "a whole number from 1", _whole(1)),
         _key("centering_side", "cd", "one mean for both sides or one each", Side),
         _key("temperature", "t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale),
-        _key("iterations", "i", "Sinkhorn sweeps", "a whole number from 1, or 'converged'", _iterations),
+        _key(
+            "iterations",
+            "i",
+            "Sinkhorn sweeps",
+            _SWEEPS,
+            _iterations,
+        ),
         _key("objective", "ob", "without (expected) or with (entropic) the entropy term", Objective),
         _key("vectors", "ve", "token vectors of length one, or as they are", Vectors),
         _key("normalize", "n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no),

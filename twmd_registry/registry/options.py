@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from twmd_registry.errors import SpecError, menu
+from twmd_registry.registry.keys import KEYS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple
         menu_of_keys: The keys the metric uses, for the message.
 
     Returns:
-        The options, and what is left (the keys, all of them in `menu_of_keys`).
+        The options, and what is left (keys, which are checked where the metric is known).
 
     Raises:
         SpecError: A name that is neither; the message lists both kinds.
@@ -53,6 +54,8 @@ def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple
     options = {name: value for name, value in given.items() if name in OPTION_NAMES and value is not None}
     keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}
     for name in keys:
-        if name not in menu_of_keys:
+        if name == "preset":
+            raise SpecError("a preset is no key: name it in scorer(metric, preset), evaluate.load(metric, preset) or by --preset.")
+        if name not in (*menu_of_keys, *KEYS):
             raise SpecError(f"unknown key {name!r}; {menu(name, (*menu_of_keys, *OPTION_NAMES))}.")
     return RunOptions(**options), keys

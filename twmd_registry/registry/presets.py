@@ -10,13 +10,12 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata, resources
 from typing import Any
 
-from twmd_registry.errors import SpecError, TwmdWarning, menu
+from twmd_registry.errors import SpecError, menu, warn
 from twmd_registry.registry.catalogue import CATALOGUE, entry
 from twmd_registry.registry.fingerprint import LENGTH, known_name
 from twmd_registry.registry.home import home
@@ -119,10 +118,10 @@ def presets() -> dict[tuple[MetricName, str], Preset]:
         try:
             more = read_presets(text, source)
         except SpecError as error:
-            warnings.warn(f"presets left out: {error}", TwmdWarning, stacklevel=2)
+            warn(f"presets left out: {error}")
             continue
         if twice := sorted({preset.name for preset in more} & taken):
-            warnings.warn(f"presets left out: {source}: the name {', '.join(twice)} is taken already.", TwmdWarning, stacklevel=2)
+            warn(f"presets left out: {source}: the name {', '.join(twice)} is taken already.")
             continue
         taken |= {preset.name for preset in more}
         found |= {(preset.metric, preset.name): preset for preset in more}
@@ -136,12 +135,12 @@ def _more_presets() -> Iterator[tuple[str, str]]:
         try:
             yield f"package {point.module}", _text(point.module, point.attr or "presets.toml")
         except Exception as error:  # noqa: BLE001 (another package's fault must not stop this one)
-            warnings.warn(f"presets left out: entry point {point.name!r} of {GROUP}: {error}", TwmdWarning, stacklevel=3)
+            warn(f"presets left out: entry point {point.name!r} of {GROUP}: {error}")
     for path in sorted((home() / "presets").glob("*.toml")):
         try:
             yield str(path), path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            warnings.warn(f"presets left out: {path}: {error}", TwmdWarning, stacklevel=3)
+            warn(f"presets left out: {path}: {error}")
 
 
 def _text(package: str, file: str) -> str:

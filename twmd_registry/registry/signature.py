@@ -11,22 +11,22 @@ splits in one way only.
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 from urllib.parse import quote, unquote
 
-from twmd_registry.errors import SignatureError, SpecError, TwmdWarning
+from twmd_registry.errors import SignatureError, SpecError, warn
 from twmd_registry.registry import aliases, history
 from twmd_registry.registry.catalogue import Entry, entry
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.spec import MetricSpec, check_keys_together, required_keys
+from twmd_registry.registry.presets import Preset
+from twmd_registry.registry.spec import MetricSpec, apply_preset, check_keys_together, required_keys
 from twmd_registry.version import __version__
 
 _SAFE = "/._-+ ,[]="
-_TRAILER = {"nrefs": "nr", "version": "v"}
+_TRAILER = {"nrefs": "nr", "bs": "bs", "ar": "ar", "seed": "rs", "version": "v"}
 _HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 BLANK = "?"
 LONGEST = 10_000
@@ -40,11 +40,17 @@ class Signature:
     Attributes:
         spec: The applied specification.
         nrefs: Number of references of every segment, ``var`` when it varies, None before scoring.
+        bs: Bootstrap resamples behind a confidence interval or a paired test; None without them, as SacreBLEU has it.
+        ar: Trials of an approximate randomisation test, likewise.
+        seed: Of either.
         version: The version of this package.
     """
 
     spec: MetricSpec
     nrefs: str | None = None
+    bs: str | None = None
+    ar: str | None = None
+    seed: str | None = None
     version: str = __version__
 
     def format(self, *, short: bool = False) -> str:
@@ -66,14 +72,25 @@ class Signature:
             if name == "model" and self.spec.fingerprint:
                 text += f"@{self.spec.fingerprint}"
             fields.append(f"{KEYS[name].short if short else name}:{text}")
-        for name, trailing in (("nrefs", self.nrefs), ("version", self.version)):
+        for name, short_name in _TRAILER.items():
+            trailing = getattr(self, name)
             if trailing is not None:
-                fields.append(f"{_TRAILER[name] if short else name}:{trailing}")
+                fields.append(f"{short_name if short else name}:{trailing}")
         return "|".join(fields)
 
     def __str__(self) -> str:
         """The long form."""
         return self.format()
+
+
+def canonical(preset: Preset) -> Signature:
+    """The signature of a preset, before anything is scored: complete when its model's content is known in advance.
+
+    A model that the preset leaves open, or a layer, is shown as ``?``; a Hub model has no fingerprint before it is read.
+    """
+    if preset.model is not None:
+        return Signature(apply_preset(preset, {}))
+    return Signature(apply_preset(preset, {"model": "any"}).replace(model=None))
 
 
 class _Field(NamedTuple):
@@ -84,11 +101,11 @@ class _Field(NamedTuple):
     column: int
 
 
-def parse_signature(text: str) -> Signature:
+def parse_signature(text: str | Signature) -> Signature:
     """Read a signature, long or short.
 
     Args:
-        text: The signature.
+        text: The signature; one that is parsed already is given back.
 
     Returns:
         What it says; ``parse_signature(str(signature)) == signature``.
@@ -102,6 +119,8 @@ def parse_signature(text: str) -> Signature:
         TwmdWarning: It uses other words than ours, or was written by an older version; says which, and what has
             changed since.
     """
+    if isinstance(text, Signature):
+        return text
     if not isinstance(text, str):
         raise SignatureError(f"a signature is a text, not {type(text).__name__}.")
     line = text.strip()
@@ -115,12 +134,12 @@ def parse_signature(text: str) -> Signature:
     fingerprint = _read_fingerprint(fields.get("model"))
     spec = MetricSpec(metric=metric, fingerprint=fingerprint, **values)  # type: ignore[arg-type]
     _check_whole(spec, fields, len(line) + 1)
-    nrefs, version = _read_trailer(fields, len(line) + 1)
+    version = _read_version(fields, len(line) + 1)
     if read_as:
-        warnings.warn(f"in this signature {', '.join(read_as)}.", TwmdWarning, stacklevel=2)
+        warn(f"in this signature {', '.join(read_as)}.")
     if version != history.VERSIONS[-1]:
-        warnings.warn(f"this signature was written by version {version}; {history.since(metric, version)}", TwmdWarning, stacklevel=2)
-    return Signature(spec, nrefs, version)
+        warn(f"this signature was written by version {version}; {history.since(metric, spec.centering_kind, version)}")
+    return Signature(spec, **{name: _read_trailing(fields[name]) for name in _TRAILER if name in fields})
 
 
 def _fail(column: int, what: object, cause: BaseException | None = None) -> NoReturn:
@@ -203,13 +222,22 @@ def _check_whole(spec: MetricSpec, fields: dict[str, _Field], end: int) -> None:
         _fail(max((field.column for field in fields.values() if field.name in str(error)), default=end), error, error)
 
 
-def _read_trailer(fields: dict[str, _Field], end: int) -> tuple[str | None, str]:
-    nrefs, version = fields.get("nrefs"), fields.get("version")
-    if nrefs and not re.fullmatch(r"var|[1-9][0-9]{0,8}", nrefs.text):
-        _fail(nrefs.column, f"nrefs is a number from 1 or 'var', not {nrefs.text!r}.")
+_TRAILING = {"nrefs": (r"var|[1-9][0-9]{0,8}", "a number from 1 or 'var'"), "seed": (r"none|[0-9]{1,20}", "a number or 'none'")}
+_COUNT = (r"[1-9][0-9]{0,8}", "a number from 1")
+
+
+def _read_trailing(field: _Field) -> str:
+    form, expected = _TRAILING.get(field.name, _COUNT)
+    if field.name != "version" and not re.fullmatch(form, field.text):
+        _fail(field.column, f"{field.name} is {expected}, not {field.text!r}.")
+    return field.text
+
+
+def _read_version(fields: dict[str, _Field], end: int) -> str:
+    version = fields.get("version")
     if version is None:
         _fail(end, "version is missing here: the signature is cut off or not from this package.")
     if version.text not in history.VERSIONS:
         hint = f"; if it is newer, pip install 'twmd-registry=={version.text}'" if re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version.text) else ""
         _fail(version.column, f"version {version.text!r} is not known here (those are {', '.join(history.VERSIONS)}){hint}.")
-    return nrefs.text if nrefs else None, version.text
+    return version.text

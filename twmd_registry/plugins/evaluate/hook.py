@@ -76,6 +76,10 @@ def wrap_factory(loading: ModuleType) -> None:
         module = module_name(str(path)) if module_type in (None, "metric") else None
         if module is None:
             return original(path, module_type, *args, **kwargs)
+        if kwargs.get("revision") is not None:
+            from twmd_registry.errors import SpecError
+
+            raise SpecError("evaluate keeps the keyword revision for its modules: give a model's revision as model='org/name@revision'.")
         return loading.ImportableModule(module, "0" * 64)
 
     setattr(factory, MARK, True)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from tests.registry.test_signature import OTHER, whole
+from twmd_registry.cli import main
+from twmd_registry.errors import TwmdWarning
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.diff import compare
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.presets import presets
+from twmd_registry.registry.signature import Signature, canonical, parse_signature
+
+TWMD = canonical(presets()[MetricName.TWMD, "embedded"])
+STSSCORE = canonical(presets()[MetricName.STSSCORE, "embedded"])
+
+
+def changed(signature: Signature, **keys: Any) -> Signature:
+    return Signature(signature.spec.replace(**keys), signature.nrefs, version=signature.version)
+
+
+def test_the_same_signature_has_no_differences() -> None:
+    found = compare(TWMD, parse_signature(TWMD.format(short=True)))
+    assert (found.differences, found.comparable) == ((), True)
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricName) -> None:
+    signature = Signature(whole(metric))
+    for key in CATALOGUE[metric].keys:
+        if key == "revision":
+            continue
+        changes = {key: OTHER[key]} | ({"fingerprint": "ffffffffffff"} if key == "model" else {})
+        found = compare(signature, changed(signature, **changes))
+        assert [difference.what.partition(":")[0] for difference in found.differences] == [key]
+        assert not found.comparable
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words", "comparable"),
+    [
+        (TWMD, STSSCORE, "metric: twmd and stsscore are different metrics", False),
+        (TWMD, changed(TWMD, fingerprint="ffffffffffff"), "is a different model: its content is @0336012e2308 and @ffffffffffff", False),
+        (TWMD, changed(TWMD, model="./my-copy"), "are two names of the same content (@0336012e2308)", True),
+        (TWMD, changed(TWMD, model="org/other", fingerprint="ffffffffffff"), "with the contents @0336012e2308 and @ffffffffffff", False),
+        (TWMD, changed(TWMD, fingerprint=None), "only one of them says which content", False),
+        (TWMD, changed(TWMD, dtype="bfloat16"), "dtype: float32 and bfloat16: equal only up to the encoder's rounding", False),
+        (TWMD, Signature(TWMD.spec, "2"), "nrefs: only one of them was written after scoring (nrefs:2)", True),
+        (Signature(TWMD.spec, "1"), Signature(TWMD.spec, "2"), "nrefs: 1 and 2: more references make scores higher", False),
+        (TWMD, Signature(TWMD.spec, version="0.1.0"), "nothing that moves these scores of twmd changed between them", True),
+        (STSSCORE, Signature(STSSCORE.spec, version="0.1.0"), "0.2.0: A text of which the tokenizer drops every character", False),
+        (Signature(TWMD.spec, bs="1000", seed="1"), TWMD, None, True),
+    ],
+)
+def test_what_is_different_and_whether_it_matters(one: Signature, other: Signature, words: str | None, comparable: bool) -> None:
+    for pair in ((one, other), (other, one)):
+        found = compare(*pair)
+        assert found.comparable is comparable
+        assert len(found.differences) == (words is not None)
+    if words:
+        assert words in compare(one, other).differences[0].what
+
+
+def test_the_command_says_it_in_words_and_by_its_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", str(TWMD), TWMD.format(short=True)]) == 0
+    assert capsys.readouterr().out == "They say the same.\n\nTheir numbers may be compared (on the same texts).\n"
+    assert main(["diff", str(TWMD), str(changed(TWMD, temperature=0.2, output="recall"))]) == 1
+    out = capsys.readouterr().out
+    assert "- output: f1 and recall (the side of a two-sided metric that is the score)" in out
+    assert "- temperature: 0.15 and 0.2 (T of the tempered plan; small is greedy)" in out
+    assert out.endswith("Their numbers may NOT be compared.\n")
+    assert main(["diff", str(TWMD), "twmd|nothing"]) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        assert main(["diff", str(STSSCORE), str(STSSCORE).replace("0.2.0", "0.1.0")]) == 1
+    assert "used to be given to the model" in capsys.readouterr().out

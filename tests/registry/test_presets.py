@@ -1,0 +1,172 @@
+"""Presets of a user's own and of other packages."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import evaluate
+import pytest
+
+import twmd_registry
+from twmd_registry.cli import main
+from twmd_registry.errors import FileError, SpecError, TwmdWarning
+from twmd_registry.registry import presets as module
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.own_presets import add_preset, remove_preset
+from twmd_registry.registry.presets import GROUP, default_preset, presets
+
+HOUSE = """
+[house]
+provenance = "Tuned on our own release notes, 2026: Pearson 0.7 on 500 rated segments."
+[house.shared]
+model = "sentence-transformers/all-MiniLM-L6-v2"
+fingerprint = "0336012e2308"
+layer = 5
+special = "none"
+centering = "batch"
+iterations = 3
+objective = "expected"
+output = "recall"
+normalize = true
+multiref = "mean"
+truncation = "cut:128"
+dtype = "float32"
+[house.metrics.twmd]
+temperature = 0.07
+[house.metrics.trwmd]
+temperature = 0.03
+centering = "none"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    presets.cache_clear()
+    yield
+    presets.cache_clear()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    path = tmp_path / "house.toml"
+    path.write_text(HOUSE, encoding="utf-8")
+    return path
+
+
+def test_an_added_preset_is_in_the_list_in_evaluate_in_python_and_on_the_command_line(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["preset", "add", str(house)]) == 0
+    assert "added house for twmd: twmd|output:recall|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:5" in capsys.readouterr().out
+    house.unlink()
+    presets.cache_clear()
+    assert main(["list"]) == 0
+    assert "house" in capsys.readouterr().out
+    assert main(["list", "--signatures"]) == 0
+    assert "\ntrwmd\thouse\ttrwmd|output:recall|" in capsys.readouterr().out
+    by_python = twmd_registry.scorer("twmd", "house").score(["a cat", "it rains"], ["the cat", "it pours"])
+    by_evaluate = evaluate.load("twmd", "house").compute(predictions=["a cat", "it rains"], references=["the cat", "it pours"])
+    assert by_evaluate["signature"] == str(by_python.signature)
+    assert "|centering:batch|centering_size:32|centering_side:separate|temperature:0.07|iterations:3|" in by_evaluate["signature"]
+    monkeypatch.chdir(tmp_path)
+    Path("hyp.txt").write_text("a cat\nit rains\n", encoding="utf-8")
+    Path("ref.txt").write_text("the cat\nit pours\n", encoding="utf-8")
+    assert main(["score", "ref.txt", "-i", "hyp.txt", "-m", "twmd", "--preset", "house", "-b", "-w", "9"]) == 0
+    assert float(capsys.readouterr().out) == pytest.approx(by_python.score, abs=1e-8)
+    assert main(["preset", "remove", "house"]) == 0
+    with pytest.raises(SpecError, match="twmd has no preset 'house'"):
+        twmd_registry.scorer("twmd", "house")
+
+
+def test_a_preset_of_ones_own_is_never_a_default(house: Path) -> None:
+    add_preset(house)
+    assert default_preset(MetricName.TWMD, None).name == "embedded"
+    assert default_preset(MetricName.TWMD, "sentence-transformers/all-MiniLM-L6-v2").name == "embedded"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (HOUSE, "", "holds no preset"),
+        (HOUSE, "not toml", "is not TOML"),
+        (HOUSE, "house = 3", r"\[house\]: no \[house.metrics.METRIC\] table"),
+        ("[house]\n", "[house]\ncolour = 1\n", r"\[house\]: what is colour\? Expected provenance"),
+        ('provenance = "', 'provenance = " " #', r"\[house\]: no provenance"),
+        ("metrics.twmd", "metrics.twdm", "metrics.twdm: there is no metric 'twdm'; did you mean 'twmd'"),
+        ("temperature = 0.07", "temperature = 0", "metrics.twmd: temperature=0 is not possible"),
+        ("temperature = 0.07", "", "leaves out temperature"),
+        ("temperature = 0.07", "temprature = 0.07", "metrics.twmd: there is no key 'temprature'; did you mean 'temperature'"),
+        ("temperature = 0.07", "temperature = 0.07\nscale = 2", "metrics.twmd: twmd does not use the key 'scale'"),
+        ('special = "none"', 'special = "partners"', "special=partners is bert_score's way"),
+        ("0336012e2308", "xyz", "fingerprint='xyz' is not 12 hexadecimal digits"),
+        ('model = "sentence-transformers/all-MiniLM-L6-v2"', 'model = "./mine"', "depends on where a program is started"),
+        ("[house", "[../house", "is not TOML"),
+        ("house", '"../house"', r"a preset's name holds letters"),
+        ("house", "embedded", "there is a preset 'embedded' already"),
+        ("[house]", '[other]\nprovenance = "x"\n[other.metrics.sbert]\nlayer = 1\n[house]', "holds 2 presets"),
+    ],
+)
+def test_a_bad_preset_is_refused_with_its_place_and_nothing_is_kept(house: Path, tmp_path: Path, before: str, after: str, words: str) -> None:
+    assert before in HOUSE
+    house.write_text(HOUSE.replace(before, after), encoding="utf-8")
+    with pytest.raises(SpecError, match=words):
+        add_preset(house)
+    assert not list((tmp_path / "home").rglob("*.toml"))
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"none.toml: No such file"):
+        add_preset(tmp_path / "none.toml")
+    (tmp_path / "latin.toml").write_bytes("# é".encode("latin-1"))
+    with pytest.raises(FileError, match="is not UTF-8: byte 0xe9 at 2"):
+        add_preset(tmp_path / "latin.toml")
+
+
+def test_only_what_was_added_can_be_removed(house: Path) -> None:
+    with pytest.raises(SpecError, match="no preset was added here"):
+        remove_preset("embedded")
+    add_preset(house)
+    with pytest.raises(SpecError, match="no preset '../house' was added here; did you mean 'house'"):
+        remove_preset("../house")
+    with pytest.raises(SpecError, match="there is a preset 'house' already"):
+        add_preset(house)
+
+
+def test_a_kept_preset_that_was_spoiled_is_left_out_with_a_warning(house: Path, tmp_path: Path) -> None:
+    add_preset(house)
+    (tmp_path / "home" / "presets" / "house.toml").write_text("spoiled", encoding="utf-8")
+    presets.cache_clear()
+    with pytest.warns(TwmdWarning, match="presets left out: .*house.toml is not TOML"):
+        assert ("twmd", "house") not in presets()
+    assert twmd_registry.scorer("twmd").requested.temperature == 0.15
+
+
+@pytest.mark.parametrize(
+    ("content", "warning"),
+    [
+        (HOUSE, None),
+        (HOUSE.replace("house", "embedded"), "package brings_presets: the name embedded is taken already"),
+        ("[", "package brings_presets is not TOML"),
+        (None, "entry point 'any' of twmd_registry.presets"),
+    ],
+)
+def test_a_package_can_bring_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, warning: str | None) -> None:
+    package = tmp_path / "brings_presets"
+    package.mkdir()
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    if content is not None:
+        (package / "ours.toml").write_text(content, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    point = metadata.EntryPoint("any", "brings_presets:ours.toml", GROUP)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == GROUP else [])
+    if warning is None:
+        assert presets()[MetricName.TWMD, "house"].source == "package brings_presets"
+    else:
+        with pytest.warns(TwmdWarning, match=warning):
+            assert (MetricName.TWMD, "house") not in presets()
+        assert presets()[MetricName.TWMD, "embedded"].source == module.PACKAGED
+    sys.modules.pop("brings_presets", None)
