@@ -1,56 +1,131 @@
-"""Scores as tables of text."""
+"""Scores as tables of text: one system with all its numbers, several side by side, LaTeX, TSV, JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
 from typing import Any
 
 from tabulate import tabulate
 
+from twmd_registry.comparison import Cell, Column, Comparison
 from twmd_registry.registry.names import Output
-from twmd_registry.scores import Counts, ScoreSet
+from twmd_registry.scores import Counts
 
-Results = Sequence[tuple[str, Sequence[ScoreSet]]]
-"""System names, each with one score set per metric; the same system may be there twice."""
-
-
-def score_table(results: Results, digits: int) -> str:
-    """A table of all metrics and systems, and the signatures below it."""
-    rows: list[list[Any]] = []
-    for column in zip(*(sets for _, sets in results), strict=True):
-        rows += [[str(scores.metric), system, *_numbers(scores, digits)] for (system, _), scores in zip(results, column, strict=True)]
-    table = tabulate(rows, headers=["metric", "system", "score", *Output], disable_numparse=True, colalign=("left", "left", *("right",) * 4))
-    signatures = dict.fromkeys(str(scores.signature) for _, sets in results for scores in sets)
-    return "\n".join([table, "", "signatures:", *(f"  {signature}" for signature in signatures)])
+SIGNIFICANT = 0.05
+TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate randomisation"}
 
 
-def tsv(results: Results, digits: int) -> str:
+def number(column: Column, value: float, digits: int) -> str:
+    """A score to so many digits; two fewer on a scale to 100, where they mean the same."""
+    return f"{value:.{max(digits - 2, 0) if column.hundred else digits}f}"
+
+
+def text_table(comparison: Comparison, digits: int) -> str:
+    """One system: a row per metric with its sides. Several: a row per system, the baseline first, as SacreBLEU has it."""
+    body = _one_system(comparison, digits) if len(comparison.systems) == 1 else _side_by_side(comparison, digits, "simple")
+    return "\n".join([body, *_explanation(comparison), "", "signatures:", *(f"  {line}" for line in _signatures(comparison))])
+
+
+def latex_table(comparison: Comparison, digits: int) -> str:
+    """A booktabs table, signatures as comments."""
+    return "\n".join([_side_by_side(comparison, digits, "latex_booktabs"), *(f"% {line}" for line in _signatures(comparison))])
+
+
+def _one_system(comparison: Comparison, digits: int) -> str:
+    rows = []
+    for column in comparison.columns:
+        cell = column.cells[0]
+        sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in Output]
+        rows.append([column.name, comparison.systems[0], _score(column, cell, digits), *sides])
+    return tabulate(rows, headers=["metric", "system", "score", *Output], disable_numparse=True, colalign=("left", "left", *("right",) * 4))
+
+
+def _side_by_side(comparison: Comparison, digits: int, style: str) -> str:
+    names = list(comparison.systems)
+    if len(names) > 1:
+        names[0] = f"Baseline: {names[0]}"
+    rows = [[name, *(_score(column, column.cells[i], digits) for column in comparison.columns)] for i, name in enumerate(names)]
+    headers = ["system", *(f"{column.name} (μ ± 95% CI)" if column.cells[0].ci is not None else column.name for column in comparison.columns)]
+    return tabulate(rows, headers=headers, tablefmt=style, disable_numparse=True, colalign=("left", *("right",) * len(comparison.columns)))
+
+
+def _score(column: Column, cell: Cell, digits: int) -> str:
+    shown = number(column, cell.score, digits)
+    if cell.ci is not None and cell.mean is not None:
+        shown += f" ({number(column, cell.mean, digits)} ± {number(column, cell.ci, digits)})"
+    if cell.p_value is not None:
+        shown += f" (p = {cell.p_value:.4f}){'*' if cell.p_value < SIGNIFICANT else ' '}"
+    return shown
+
+
+def _explanation(comparison: Comparison) -> list[str]:
+    test = comparison.test
+    if test is None:
+        return []
+    return [
+        "",
+        f"{TEST_NAMES[test.kind]}, {test.samples} samples, seed {test.seed}: every system against {comparison.systems[0]}. p is the probability of a",
+        "difference at least this large if both came from the same process; * marks p < 0.05. It says that systems differ, not which is better.",
+    ]
+
+
+def _signatures(comparison: Comparison) -> list[str]:
+    return [f"{column.name}: {column.signature}" if column.name != _head(column) else column.signature for column in comparison.columns]
+
+
+def _head(column: Column) -> str:
+    return column.signature.partition("|")[0]
+
+
+def tsv_table(comparison: Comparison, digits: int) -> str:
     """Tab-separated: one line per system and metric, the signature last."""
-    lines = ["\t".join(["system", "metric", "score", *Output, *Counts._fields, "signature"])]
-    for system, sets in results:
-        lines += ["\t".join(_fields(system, scores, digits)) for scores in sets]
+    lines = ["\t".join(["system", "metric", "score", *Output, "mean", "ci", "p_value", *Counts._fields, "signature"])]
+    for i, system in enumerate(comparison.systems):
+        lines += ["\t".join(_fields(escaped(system), column, column.cells[i], digits)) for column in comparison.columns]
     return "\n".join(lines)
 
 
-def sentence_lines(results: Results, digits: int, *, header: bool) -> str:
+def _fields(system: str, column: Column, cell: Cell, digits: int) -> list[str]:
+    numbers = [cell.score, *(cell.sides.get(output) for output in Output), cell.mean, cell.ci]
+    shown = ["-" if value is None else number(column, value, digits) for value in numbers]
+    p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
+    counts = map(str, cell.counts) if cell.counts else ["-"] * len(Counts._fields)
+    return [system, column.name, *shown, p_value, *counts, column.signature]
+
+
+def json_table(comparison: Comparison, *, segments: bool) -> str:
+    """One object per system and metric; full precision.
+
+    Args:
+        comparison: The scores.
+        segments: Whether every segment's score is in it.
+    """
+    rows = [
+        _object(system, column, column.cells[i], segments=segments) for i, system in enumerate(comparison.systems) for column in comparison.columns
+    ]
+    return json.dumps(rows, indent=2, allow_nan=False)
+
+
+def _object(system: str, column: Column, cell: Cell, *, segments: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"system": system, "metric": column.name, "score": cell.score} | {
+        str(output): value for output, value in cell.sides.items()
+    }
+    found |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
+    if segments:
+        found["scores"] = list(cell.segments)
+    return found | {"signature": column.signature} | (cell.counts._asdict() if cell.counts else {})
+
+
+def sentence_lines(comparison: Comparison, digits: int, *, header: bool) -> str:
     """One line per segment, one column per system and metric."""
-    columns = [(f"{_cell(system)}:{scores.metric}", scores.scores) for system, sets in results for scores in sets]
-    lines = ["\t".join(name for name, _ in columns)] if header else []
-    lines += ["\t".join(f"{value:.{digits}f}" for value in row) for row in zip(*(values for _, values in columns), strict=True)]
-    return "\n".join(lines)
+    chosen = [
+        (f"{escaped(system)}:{column.name}", column, column.cells[i]) for i, system in enumerate(comparison.systems) for column in comparison.columns
+    ]
+    lines = ["\t".join(name for name, _, _ in chosen)] if header else []
+    columns = [[number(column, value, digits) for value in cell.segments] for _, column, cell in chosen]
+    return "\n".join([*lines, *("\t".join(row) for row in zip(*columns, strict=True))])
 
 
-def _fields(system: str, scores: ScoreSet, digits: int) -> list[str]:
-    return [_cell(system), str(scores.metric), *_numbers(scores, digits), *map(str, scores.counts), str(scores.signature)]
-
-
-def _cell(text: str) -> str:
+def escaped(text: str) -> str:
     """A name that cannot break its row."""
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
-
-
-def _numbers(scores: ScoreSet, digits: int) -> list[str]:
-    """The score and its sides; a dash where a metric has none."""
-    values = scores.as_dict()
-    sides = (values.get(str(output)) for output in Output)
-    return [f"{scores.score:.{digits}f}", *("-" if side is None else f"{side:.{digits}f}" for side in sides)]

@@ -1,0 +1,74 @@
+"""`Comparison`: several systems by several metrics, ours and others', with what the tests say."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from twmd_registry.registry.names import Output
+from twmd_registry.scores import Counts, ScoreSet
+
+
+class Cell(NamedTuple):
+    """One system by one metric.
+
+    Attributes:
+        score: The corpus score, on the metric's own scale.
+        sides: Corpus precision, recall and f1 of a two-sided metric.
+        segments: One score per segment.
+        counts: What is known of the texts; None for a metric that is not ours.
+        mean: Mean of the bootstrap resamples, None without them.
+        ci: Half the width of their central 95%, None without them.
+        p_value: Of the difference to the first system; None for that system, and without a test.
+    """
+
+    score: float
+    sides: dict[Output, float]
+    segments: tuple[float, ...]
+    counts: Counts | None = None
+    mean: float | None = None
+    ci: float | None = None
+    p_value: float | None = None
+
+
+class Column(NamedTuple):
+    """One metric over all systems.
+
+    Attributes:
+        name: Unlike any other column's.
+        signature: What was computed.
+        hundred: Whether it runs to 100 (SacreBLEU's own metrics) and not to 1.
+        cells: One per system.
+    """
+
+    name: str
+    signature: str
+    hundred: bool
+    cells: tuple[Cell, ...]
+
+
+class SignificanceTest(NamedTuple):
+    """Which test compares every system with the first: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation)."""
+
+    kind: str
+    samples: int
+    seed: int | None
+
+
+class Comparison(NamedTuple):
+    """A table of scores.
+
+    Attributes:
+        systems: The systems' names, the baseline first.
+        columns: The metrics.
+        test: The test, if there was one.
+    """
+
+    systems: tuple[str, ...]
+    columns: tuple[Column, ...]
+    test: SignificanceTest | None = None
+
+
+def cell_of(scores: ScoreSet) -> Cell:
+    """One of our own scores as a cell."""
+    whole = scores.as_dict()
+    return Cell(scores.score, {output: whole[output] for output in Output if output in whole}, scores.scores, scores.counts)

@@ -1,0 +1,200 @@
+"""Systems side by side, by our metrics and SacreBLEU's own, with SacreBLEU's tests and intervals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sacrebleu.metrics import METRICS as LEXICAL
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest
+
+from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric
+from twmd_registry.scores import ScoreSet
+from twmd_registry.scoring import Scorer
+
+LEXICAL_NAMES = ("bleu", "chrf", "ter")
+"""SacreBLEU's own metrics, as its command line calls them."""
+Streams = list[list[str | None]]
+
+
+class Request(NamedTuple):
+    """What to find out beside the scores.
+
+    Attributes:
+        test: Compare every system with the first.
+        resamples: Bootstrap resamples for confidence intervals, 0 for none.
+        seed: Of the resampling.
+        short: Write signatures in their short form.
+    """
+
+    test: SignificanceTest | None = None
+    resamples: int = 0
+    seed: int = 12345
+    short: bool = False
+
+
+class _Seed(int):
+    """A seed that counts as one even when it is 0, which SacreBLEU takes for none."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class Scored(NamedTuple):
+    """One of our metrics with the scores of every system."""
+
+    scorer: Scorer
+    scores: tuple[ScoreSet, ...]
+
+
+class _Contest(NamedTuple):
+    """What the tests run on: systems and, for every metric, its cells."""
+
+    names: Sequence[str]
+    predictions: Sequence[Sequence[str]]
+    metrics: list[Metric]
+    cells: list[tuple[Cell, ...]]
+
+
+def compare_systems(
+    systems: Sequence[tuple[str, Sequence[str]]],
+    references: Sequence[Sequence[str]],
+    scored: Sequence[Scored],
+    *,
+    lexical: Sequence[str] = (),
+    request: Request | None = None,
+) -> Comparison:
+    """Compare systems that were scored against the same references.
+
+    Args:
+        systems: Names and predictions, the baseline first.
+        references: Per segment its references.
+        scored: Our metrics, with their scores of these systems.
+        lexical: SacreBLEU metrics to add, of `LEXICAL_NAMES`.
+        request: Tests and intervals.
+
+    Returns:
+        The scores, ours on their own scale (to 1), SacreBLEU's on its (to 100).
+
+    Raises:
+        SpecError: A test of a single system.
+        InputError: SacreBLEU cannot score the texts.
+    """
+    request = request or Request()
+    if request.test and len(systems) < 2:
+        raise SpecError("a paired test compares systems: give two or more after -i.")
+    names, predictions = zip(*systems, strict=True)
+    streams = _streams(references)
+    contest = _Contest(names, predictions, [], [])
+    for scorer, scores in scored:
+        own = METRICS[scorer.requested.metric](references=streams, scorer_used=scorer)
+        for found in scores:
+            own.remember(found)
+        contest.metrics.append(own)
+        contest.cells.append(tuple(map(cell_of, scores)))
+    for name in lexical:
+        contest.metrics.append(_lexical(name, streams))
+        contest.cells.append(tuple(_lexical_cell(name, streams, system, references) for system in predictions))
+    with _seeded(request.seed):
+        columns = [_column(contest, k, name, request) for k, name in enumerate(_names(contest.metrics))]
+    return Comparison(names, tuple(columns), request.test)
+
+
+def _streams(references: Sequence[Sequence[str]]) -> Streams:
+    """SacreBLEU's orientation: a stream per reference number, None where a segment has fewer."""
+    most = max(len(own) for own in references)
+    return [[own[k] if k < len(own) else None for own in references] for k in range(most)]
+
+
+def _lexical(name: str, streams: Streams) -> Metric:
+    settings = {"effective_order": True} if name == "bleu" else {}
+    try:
+        metric: Metric = LEXICAL[name.upper()](references=streams, **settings)
+    except (ValueError, RuntimeError, TypeError, IndexError) as error:
+        raise InputError(f"SacreBLEU's {name} cannot read the references: {error}") from error
+    return metric
+
+
+def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]]) -> Cell:
+    """A system by one of SacreBLEU's metrics; made anew, for scoring a sentence changes the number of references in a signature."""
+    metric = _lexical(name, streams)
+    corpus = float(metric.corpus_score(system, None).score)
+    segments = tuple(float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True))
+    return Cell(corpus, {}, segments)
+
+
+def _names(metrics: Sequence[Metric]) -> list[str]:
+    """Names that differ; a metric that comes twice under one name is numbered."""
+    found: list[str] = []
+    for metric in metrics:
+        name = metric.name if isinstance(metric, EmbeddingMetric) else type(metric).__name__
+        found.append(name if name not in found else f"{name}#{sum(one.split('#')[0] == name for one in found) + 1}")
+    return found
+
+
+def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:
+    """One metric with what tests and resampling say."""
+    metric = contest.metrics[k]
+    if request.test:
+        signature, cells = _tested(contest, k, request.test, request)
+    elif request.resamples:
+        cells = tuple(_with_interval(metric, *pair, request.resamples) for pair in zip(contest.predictions, contest.cells[k], strict=True))
+        signature = metric.get_signature()
+    else:
+        signature, cells = metric.get_signature(), contest.cells[k]
+    head = str(metric.scorer.requested.metric) if isinstance(metric, EmbeddingMetric) else type(metric).__name__
+    return Column(name, f"{head}|{signature.format(short=request.short)}", hundred=not isinstance(metric, EmbeddingMetric), cells=cells)
+
+
+def _scale(metric: Metric) -> float:
+    return SCALE if isinstance(metric, EmbeddingMetric) else 1.0
+
+
+def _with_interval(metric: Metric, system: Sequence[str], cell: Cell, resamples: int) -> Cell:
+    score = metric.corpus_score(system, None, n_bootstrap=resamples)
+    return cell._replace(mean=score._mean / _scale(metric), ci=score._ci / _scale(metric))  # noqa: SLF001 (SacreBLEU has no other way)
+
+
+def _tested(contest: _Contest, k: int, test: SignificanceTest, request: Request) -> tuple[Any, tuple[Cell, ...]]:
+    """Run SacreBLEU's `PairedTest`, one metric at a time: it keeps results by the score's name, which two variants may share."""
+    metric = contest.metrics[k]
+    paired = PairedTest(
+        list(zip(contest.names, contest.predictions, strict=True)),
+        {"metric": metric},
+        None,
+        test_type=test.kind,
+        n_samples=test.samples,
+        n_ar_confidence=request.resamples or -1,
+    )
+    paired._seed = _Seed(request.seed)  # noqa: SLF001
+    signatures, results = paired()
+    (name,) = signatures
+    cells = contest.cells[k]
+    return signatures[name], tuple(_tested_cell(cell, result, cells[0], _scale(metric)) for cell, result in zip(cells, results[name], strict=True))
+
+
+def _tested_cell(cell: Cell, result: Any, baseline: Cell, scale: float) -> Cell:
+    p_value = result.p_value
+    if p_value is not None and cell.score == baseline.score:  # SacreBLEU gives a system against itself the smallest p of all
+        p_value = 1.0
+    mean, ci = (None if value is None else float(value) / scale for value in (result.mean, result.ci))
+    return cell._replace(mean=mean, ci=ci, p_value=p_value)
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """SacreBLEU reads its seed from the environment."""
+    before = os.environ.get("SACREBLEU_SEED")
+    os.environ["SACREBLEU_SEED"] = str(seed)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SACREBLEU_SEED"]
+        else:
+            os.environ["SACREBLEU_SEED"] = before

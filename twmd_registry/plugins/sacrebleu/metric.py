@@ -1,0 +1,213 @@
+"""Our metrics as SacreBLEU's: `Metric`, `Score`, `Signature`, on SacreBLEU's scale of 0 to 100."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sacrebleu.metrics.base import Metric, Score
+from sacrebleu.metrics.base import Signature as BaseSignature
+
+from twmd_registry.border import check_segments, digest_of_texts
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.signature import Signature
+from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.scores import ScoreSet
+from twmd_registry.scoring import Scorer, scorer
+
+SCALE = 100.0
+
+
+class EmbeddingScore(Score):
+    """A corpus score times 100, with a confidence interval whatever its sign."""
+
+    def format(self, width: int = 2, score_only: bool = False, signature: str = "", is_json: bool = False) -> str:  # noqa: FBT002 (SacreBLEU's)
+        """The score as SacreBLEU writes it: one line, the number alone, or JSON.
+
+        Args:
+            width: Digits after the point.
+            score_only: Leave name and signature out.
+            signature: What is written between name and number.
+            is_json: Write JSON.
+        """
+        number = f"{self.score:.{width}f}"
+        fields = {"name": self.name, "score": float(number), "signature": signature}
+        if self._ci >= 0:
+            mean, half = f"{self._mean:.{width}f}", f"{self._ci:.{width}f}"
+            number = f"{number} (μ = {mean} ± {half})"
+            fields |= {"confidence_mean": float(mean), "confidence_var": float(half), "confidence": f"μ = {mean} ± {half}"}
+        if score_only:
+            return number
+        if is_json:
+            fields |= dict(field.split(":", 1) for field in signature.split("|") if ":" in field)
+            return json.dumps(fields, indent=1, ensure_ascii=False)
+        return f"{self.name}{'|' if signature else ''}{signature} = {number}"
+
+
+class EmbeddingSignature(BaseSignature):
+    """Our signature, without the metric's name, which SacreBLEU writes before it."""
+
+    def __init__(self, args: dict[str, Any]) -> None:
+        """Read the scorer's applied specification.
+
+        Args:
+            args: The metric's attributes.
+
+        Raises:
+            ValueError: Nothing has been scored yet, so that the number of references is not known.
+        """
+        super().__init__(args)
+        self._spec: MetricSpec = args["scorer"].spec
+
+    def format(self, short: bool = False) -> str:  # noqa: FBT002 (SacreBLEU's)
+        """The signature, long or short."""
+        known: dict[str, Any] = {name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None}
+        return Signature(self._spec, **known).format(short=short).partition("|")[2]
+
+
+class EmbeddingMetric(Metric):
+    """One metric of the registry as a SacreBLEU metric.
+
+    Segments are scored in one batch, and once: texts that were scored before (by SacreBLEU's tests, say, which ask
+    again) are remembered.
+
+    >>> TWMD().corpus_score(["it rains", "a cat"], [["it is raining", "a cat"]]).name
+    'twmd'
+    """
+
+    _SIGNATURE_TYPE = EmbeddingSignature
+    METRIC: MetricName
+
+    def __init__(
+        self,
+        preset: str | None = None,
+        *,
+        references: Sequence[Sequence[str | None]] | None = None,
+        scorer_used: Scorer | None = None,
+        name: str | None = None,
+        **keys: Any,
+    ) -> None:
+        """Make the metric; no model is loaded yet.
+
+        Args:
+            preset: A preset's name.
+            references: Streams of references, to be used when none are given later.
+            scorer_used: A scorer to use, instead of `preset` and `keys`.
+            name: The name of its scores; without one, the metric's, with every key that differs from its default preset.
+            keys: Keys of the specification and run options.
+
+        Raises:
+            SpecError: As for `twmd_registry.scorer`.
+            InputError: Streams of different length.
+        """
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.scorer = scorer_used or scorer(self.METRIC, preset, **keys)
+        self._name = name
+        self._known: dict[str, ScoreSet] = {}
+        if references is not None:
+            self._ref_cache = self._cache_references(references)
+
+    @property
+    def name(self) -> str:
+        """The name of its scores. Loads the model, for it says what is applied."""
+        return self._name or short_name(self.scorer.spec)
+
+    def remember(self, scores: ScoreSet) -> None:
+        """Take scores over that were computed elsewhere by the same scorer."""
+        self._known[scores.texts] = scores
+
+    def _cache_references(self, references: Sequence[Sequence[str | None]]) -> list[Any]:
+        lengths = [len(stream) for stream in references]
+        if len(set(lengths)) > 1:
+            raise InputError(
+                f"reference streams of different length ({', '.join(map(str, lengths))}): SacreBLEU wants [[ref1 of all], [ref2 of all]]."
+            )
+        found: list[Any] = super()._cache_references(references)  # type: ignore[arg-type]
+        return found
+
+    def _extract_corpus_statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None) -> list[list[float]]:
+        cache = self._cache_references(references) if references is not None else self._ref_cache
+        if cache is None:
+            raise SpecError("no references: give them here, or to the metric when it is made.")
+        segments = check_segments(hypotheses, [entry["refs"] for entry in cache])
+        digest = digest_of_texts(segments)
+        if digest not in self._known:
+            self.remember(self.scorer.score(*segments))
+        return [[SCALE * score, 1.0] for score in self._known[digest].scores]
+
+    def _aggregate_and_compute(self, stats: Any) -> EmbeddingScore:
+        return self._compute_score_from_stats(np.asarray(stats, dtype=np.float64).sum(axis=0))
+
+    def _compute_score_from_stats(self, stats: Any) -> EmbeddingScore:
+        return EmbeddingScore(self.name, float(stats[0]) / float(stats[1]))
+
+    def _preprocess_segment(self, sent: str) -> str:
+        return sent
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        return {"refs": list(refs)}
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        return [SCALE * self.scorer.score([hypothesis], [ref_kwargs["refs"]]).score, 1.0]
+
+
+def short_name(spec: MetricSpec) -> str:
+    """A metric's name, with the model if it is not the embedded one, and every key that differs from the model's own preset.
+
+    >>> short_name(make_spec("twmd", temperature=0.2, layer=3))
+    'twmd[layer=3,temperature=0.2]'
+    """
+    usual = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
+    own = {name: value for name, value in spec.values().items() if value != usual.get(name) and not (name == "truncation" and usual[name] == "cut")}
+    return f"{spec.metric}[{','.join(f'{name}={KEYS[name].format(value)}' for name, value in own.items())}]" if own else str(spec.metric)
+
+
+class TWMD(EmbeddingMetric):
+    """Tempered Word Mover Distance."""
+
+    METRIC = MetricName.TWMD
+
+
+class TRWMD(EmbeddingMetric):
+    """Tempered Relaxed Word Mover Distance."""
+
+    METRIC = MetricName.TRWMD
+
+
+class MoverScore(EmbeddingMetric):
+    """Exact word mover similarity."""
+
+    METRIC = MetricName.MOVERSCORE
+
+
+class BERTScoreCentered(EmbeddingMetric):
+    """BERTScore on centered vectors."""
+
+    METRIC = MetricName.BERTSCORE_CENTERED
+
+
+class WordsetCKA(EmbeddingMetric):
+    """Word-set CKA."""
+
+    METRIC = MetricName.WORDSET_CKA
+
+
+class STSScore(EmbeddingMetric):
+    """STSScore."""
+
+    METRIC = MetricName.STSSCORE
+
+
+class SBERT(EmbeddingMetric):
+    """Mean-pooled cosine."""
+
+    METRIC = MetricName.SBERT
+
+
+METRICS: dict[MetricName, type[EmbeddingMetric]] = {
+    kind.METRIC: kind for kind in (TWMD, TRWMD, MoverScore, BERTScoreCentered, WordsetCKA, STSScore, SBERT)
+}
