@@ -23,11 +23,13 @@ FLOORS = (
     {"errors", "version"},
     {"registry"},
     {"carriers", "border", "models", "scores"},
+    {"comparison"},
     {"pairs"},
     {"encode", "center", "align", "assemble", "regress"},
     {"pipeline"},
     {"routes"},
     {"scoring"},
+    {"record"},
     {"selfcheck", "plugins", "metaeval", "train", "report", "scale"},
     {"cli"},
 )

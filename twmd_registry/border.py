@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
@@ -56,6 +58,11 @@ def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> 
 def _plain(text: str) -> str:
     """The characters themselves: a subclass (an Enum's member, say) may call itself something else by ``str()``."""
     return str.__str__(text)
+
+
+def digest_of_texts(segments: Segments) -> str:
+    """sha256 of some segments: of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists."""
+    return hashlib.sha256(json.dumps(list(segments), ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
 def _rows(values: Any, what: str) -> list[Any]:

@@ -48,7 +48,8 @@ class ScoreSet:
         precision: Hypothesis side of every segment, None for a one-sided metric.
         recall: Reference side of every segment, None for a one-sided metric.
         f1: F1 of every segment, None for a one-sided metric.
-        counts: Truncated, empty and repeated texts.
+        counts: Truncated, empty, unknown and repeated texts.
+        texts: sha256 of the texts as they were scored: of ``[predictions, references]`` as compact JSON in UTF-8.
     """
 
     signature: Signature
@@ -57,6 +58,11 @@ class ScoreSet:
     recall: tuple[float, ...] | None
     f1: tuple[float, ...] | None
     counts: Counts
+    texts: str
+
+    def __str__(self) -> str:
+        """One line: signature and corpus score."""
+        return f"{self.signature} = {self.score:.4f}"
 
     @property
     def metric(self) -> MetricName:
@@ -83,7 +89,7 @@ class ScoreSet:
         return result | {"scores": list(self.scores), "signature": str(self.signature)}
 
 
-def make_score_set(signature: Signature, found: PairScores, counts: Counts) -> ScoreSet:
+def make_score_set(signature: Signature, found: PairScores, counts: Counts, texts: str) -> ScoreSet:
     """Bundle the segments' scores, the chosen output first."""
     if found.recall is None or found.f1 is None or signature.spec.output is None:
         sides, chosen = dict[Output, np.ndarray](), found.precision
@@ -97,6 +103,7 @@ def make_score_set(signature: Signature, found: PairScores, counts: Counts) -> S
         recall=_optional(sides.get(Output.RECALL)),
         f1=_optional(sides.get(Output.F1)),
         counts=counts,
+        texts=texts,
     )
 
 

@@ -52,17 +52,76 @@ class TestOutput:
         assert status == 0
         assert [float(line) for line in out.splitlines()] == pytest.approx(expected, abs=1e-6)
 
-    def test_the_table_holds_every_system_metric_side_and_signature(self, files: Path, run: Run) -> None:
-        status, out, err = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "moverscore")
+    def test_the_table_of_one_system_holds_every_metric_side_and_signature(self, files: Path, run: Run) -> None:
+        status, out, err = run("score", "ref.txt", "-i", "good.txt", "-m", "twmd", "moverscore", "bleu")
         rows = [line.split() for line in out.splitlines()]
         assert (status, err) == (0, "")
         assert rows[0] == ["metric", "system", "score", "precision", "recall", "f1"]
-        assert [row[:2] for row in rows[2:6]] == [[m, s] for m in ("twmd", "moverscore") for s in ("good.txt", "poor.txt")]
-        assert rows[4][3:] == ["-", "-", "-"]
-        assert float(rows[2][2]) > float(rows[3][2])
+        assert [row[:2] for row in rows[2:5]] == [["twmd", "good.txt"], ["moverscore", "good.txt"], ["BLEU", "good.txt"]]
+        assert rows[3][3:] == rows[4][3:] == ["-", "-", "-"]
         for metric in ("twmd", "moverscore"):
             signature = next(line.strip() for line in out.splitlines() if line.strip().startswith(f"{metric}|"))
             assert str(twmd_registry.scorer(metric).score(GOOD, REFERENCES).signature) == signature
+
+    def test_the_table_of_several_has_the_baseline_first(self, files: Path, run: Run) -> None:
+        status, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "chrf", "ter", "--short")
+        rows = [line.split() for line in out.splitlines()]
+        assert status == 0
+        assert rows[0] == ["system", "twmd", "CHRF", "TER"]
+        assert [row[:-3] for row in rows[2:4]] == [["Baseline:", "good.txt"], ["poor.txt"]]
+        assert float(rows[2][-3]) > float(rows[3][-3])
+        assert "  twmd|o:f1|m:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|l:4|" in out
+        assert "  CHRF|#:1|c:mixed|" in out
+
+    @pytest.mark.parametrize(("option", "key"), [("--paired-bs", "bs:200"), ("--paired-ar", "ar:200")])
+    def test_paired_tests_mark_what_is_significant(self, files: Path, run: Run, option: str, key: str) -> None:
+        many = [f"{text} {i}" for i in range(20) for text in GOOD]
+        for name, lines in (("ref", [f"{text} {i}" for i in range(20) for text in REFERENCES]), ("good", many), ("poor", many[::-1])):
+            (files / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        arguments = ("score", "ref.txt", "-i", "good.txt", "good.txt", "poor.txt", "-m", "twmd", "bleu", option, f"{option}-n", "200", "--seed", "0")
+        status, out, _ = run(*arguments)
+        assert status == 0
+        assert out.count("(p = 1.0000)") == 2
+        assert out.count("(p = 0.0050)*") == 2
+        assert out.count(f"|{key}|seed:0|") == 2
+        assert "every system against good.txt" in out
+        rows = json.loads(run(*arguments, "--format", "json")[1])
+        assert [row["p_value"] for row in rows if "p_value" in row] == [1.0, 1.0, pytest.approx(1 / 201), pytest.approx(1 / 201)]
+        assert run(*arguments)[1] == out
+
+    def test_confidence_adds_an_interval(self, files: Path, run: Run) -> None:
+        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "-m", "twmd", "bleu", "--confidence", "--confidence-n", "50")
+        assert out.count("±") == 2
+        assert out.count("|bs:50|seed:12345|") == 2
+        row = json.loads(run("score", "ref.txt", "-i", "good.txt", "--confidence", "--format", "json")[1])[0]
+        assert row["ci"] > 0
+        assert row["mean"] == pytest.approx(row["score"], abs=0.05)
+
+    def test_latex_is_a_booktabs_table(self, files: Path, run: Run) -> None:
+        (files / "a_b.txt").write_text("\n".join(POOR) + "\n", encoding="utf-8")
+        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "a_b.txt", "-m", "twmd", "--format", "latex")
+        assert out.startswith("\\begin{tabular}")
+        assert "\\toprule" in out
+        assert "a\\_b.txt" in out
+        assert "\n% twmd|output:f1|" in out
+
+    def test_a_signature_is_a_metric(self, files: Path, run: Run) -> None:
+        signature = twmd_registry.scorer("twmd", temperature=0.5).signature
+        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", signature, "twmd", "twmd", "--set", "layer=2")
+        assert out.splitlines()[0].split() == ["system", "twmd[temperature=0.5]", "twmd[layer=2]"]
+
+    def test_systems_with_one_file_name_are_told_apart_by_their_folders(self, files: Path, run: Run) -> None:
+        for folder in ("one", "two"):
+            (files / folder).mkdir()
+            (files / folder / "out.txt").write_text("\n".join(GOOD), encoding="utf-8")
+        _, out, _ = run("score", "ref.txt", "-i", "one/out.txt", "two/out.txt")
+        assert [line.split()[-2] for line in out.splitlines()[2:4]] == ["one/out.txt", "two/out.txt"]
+
+    def test_systems_with_different_references_are_not_put_side_by_side(self, files: Path, run: Run) -> None:
+        for name, reference in (("a", "x"), ("b", "y")):
+            (files / f"{name}.jsonl").write_text(json.dumps({"prediction": "p", "reference": reference}), encoding="utf-8")
+        status, _, err = run("score", "-i", "a.jsonl", "b.jsonl")
+        assert (status, "b.jsonl and a.jsonl hold different references: score them one by one" in err) == (1, True)
 
     def test_json_and_tsv_hold_the_same(self, files: Path, run: Run) -> None:
         arguments = ("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "--format")
@@ -154,6 +213,11 @@ class TestUsage:
             (("--set", "temprature=1"), "did you mean 'temperature'"),
             (("--set", "temperature=0"), "expected a number from 1e-6 to 1e6"),
             (("--set", "layer=7"), "layer=7 is out of range"),
+            (("--set", "layer=3", "special=nun"), "special='nun' is not possible"),
+            (("--paired-bs",), "a paired test compares systems: give two or more after -i"),
+            (("-m", "bleu", "--record", "x.json"), "--record keeps the scores of this package's metrics"),
+            (("-m", "blue"), "there is no metric 'blue'; did you mean 'bleu'"),
+            (("-m", "twmd|output:f1"), "column 15: model is missing here"),
             (("-m", "moverscore", "--set", "temperature=1"), "no key 'temperature' of moverscore"),
             (("--set", "truncation=cut:9999"), "reads at most 512 tokens"),
         ],

@@ -31,6 +31,11 @@ class Source(NamedTuple):
     sha256: str
 
     @property
+    def short_name(self) -> str:
+        """Its name without its folder: what is published says nothing of anybody's disk."""
+        return Path(self.name).name
+
+    @property
     def lines(self) -> list[str]:
         """Its lines, ended by line feeds only; a last line without one counts, an empty rest does not."""
         lines = self.text.split("\n")
@@ -61,11 +66,6 @@ class System(NamedTuple):
     predictions: list[str]
     references: list[list[str]] | None = None
 
-    @property
-    def name(self) -> str:
-        """The file's name, for tables."""
-        return self.source.name
-
 
 class References(NamedTuple):
     """References of every segment, and the files they were read from."""
@@ -88,7 +88,8 @@ def read_source(path: Path) -> Source:
     except OSError as error:
         raise FileError(f"{name}: {error.strerror}.") from error
     if not content:
-        raise FileError(f"{name} is empty.")
+        hint = " Give predictions there, or by -i (twmd score -i FILE.jsonl, if one file holds all)." if path == STDIN else ""
+        raise FileError(f"{name} is empty.{hint}")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import textwrap
+from pathlib import Path
 
 from tabulate import tabulate
 
@@ -14,13 +15,18 @@ from twmd_registry.registry.catalogue import CATALOGUE, entry
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.presets import Preset, presets_of
+from twmd_registry.registry.own_presets import add_preset, remove_preset
+from twmd_registry.registry.presets import Preset, presets, presets_of
+from twmd_registry.registry.signature import canonical
 
 INDENT = "    "
 
 
-def run_list(_arguments: argparse.Namespace) -> int:
-    """Metrics, presets, what is here, and whether the start-up file is."""
+def run_list(arguments: argparse.Namespace) -> int:
+    """Metrics, presets, what is here, and whether the start-up file is; or all canonical signatures."""
+    if arguments.signatures:
+        print("\n".join(f"{metric}\t{name}\t{canonical(preset)}" for (metric, name), preset in presets().items()))
+        return 0
     rows = []
     for metric, facts in CATALOGUE.items():
         for i, preset in enumerate(presets_of(metric).values()):
@@ -40,6 +46,17 @@ def _availability(preset: Preset) -> str:
     from huggingface_hub import try_to_load_from_cache
 
     return "yes (Hub cache)" if isinstance(try_to_load_from_cache(preset.model, "config.json"), str) else "no"
+
+
+def run_preset(arguments: argparse.Namespace) -> int:
+    """Add or remove a preset."""
+    if arguments.action == "remove":
+        remove_preset(arguments.what)
+        print(f"removed {arguments.what}")
+        return 0
+    for preset in add_preset(Path(arguments.what)):
+        print(f"added {preset.name} for {preset.metric}: {canonical(preset)}")
+    return 0
 
 
 def run_explain(arguments: argparse.Namespace) -> int:

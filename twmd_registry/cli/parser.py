@@ -29,7 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"twmd {__version__}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for add in (_score, _list, _explain, _selfcheck, _fit_mean, _tune, _train, _install):
+    for add in (_score, _verify, _diff, _cite, _list, _explain, _preset, _selfcheck, _fit_mean, _tune, _train, _install):
         add(commands)
     return parser
 
@@ -66,21 +66,111 @@ def _score(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files, one per reference stream")
     sub.add_argument("-i", "--input", nargs="+", type=Path, metavar="HYP", help="one file per system (default: standard input)")
     sub.add_argument(
-        "-m", "--metrics", nargs="+", default=[str(MetricName.TWMD)], metavar="METRIC", help=f"default: twmd; of {', '.join(MetricName)}"
+        "-m",
+        "--metrics",
+        nargs="+",
+        default=[str(MetricName.TWMD)],
+        metavar="METRIC",
+        help=f"default: twmd; of {', '.join(MetricName)}, a signature, or SacreBLEU's bleu, chrf, ter",
     )
     sub.add_argument("--preset", help="a named setting, see 'twmd list'")
-    sub.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key of the specification; see 'twmd explain METRIC'")
-    sub.add_argument("--format", choices=("table", "json", "tsv"), default="table", help="default: table")
+    sub.add_argument(
+        "--set", action="extend", nargs="+", default=[], metavar="KEY=VALUE", help="set a key of the specification; see 'twmd explain METRIC'"
+    )
+    sub.add_argument(
+        "--format", choices=("text", "table", "json", "latex", "tsv"), default="text", help="default: text; table is another word for it"
+    )
     sub.add_argument("-b", "--score-only", action="store_true", help="print the numbers alone")
+    sub.add_argument("-sh", "--short", action="store_true", help="short signatures")
     sub.add_argument("-sl", "--sentence-level", action="store_true", help="print one line per segment")
     sub.add_argument(
         "-w", "--width", type=int, choices=range(1, 17), default=4, metavar="DIGITS", help="digits after the point, 1 to 16 (default: 4)"
     )
+    sub.add_argument("--record", type=Path, metavar="FILE", help="write scores, signatures, hashes and environment to a JSON file")
+    _test_options(sub)
     _where(sub)
 
 
+def _test_options(sub: argparse.ArgumentParser) -> None:
+    """SacreBLEU's tests and intervals."""
+    tests = sub.add_mutually_exclusive_group()
+    tests.add_argument("--paired-bs", action="store_true", help="paired bootstrap test of every system against the first")
+    tests.add_argument("--paired-ar", action="store_true", help="paired approximate randomisation test of every system against the first")
+    sub.add_argument("--paired-bs-n", type=_whole, default=1000, metavar="N", help="bootstrap resamples (default: 1000)")
+    sub.add_argument("--paired-ar-n", type=_whole, default=10_000, metavar="N", help="randomisation trials (default: 10000)")
+    sub.add_argument("--confidence", action="store_true", help="95%% confidence intervals by bootstrap")
+    sub.add_argument("--confidence-n", type=_whole, default=1000, metavar="N", help="bootstrap resamples of the intervals (default: 1000)")
+    sub.add_argument("--seed", type=int, default=12345, metavar="SEED", help="of the resampling (default: 12345, SacreBLEU's)")
+
+
+def _parts(sub: argparse.ArgumentParser) -> None:
+    """Where the parts of a stranger's signature are here."""
+    for name, what in (("model", "model"), ("adapter", "adapter")):
+        sub.add_argument(f"--{name}", metavar="DIR", help=f"your copy of the {what}; its content must be the one that was signed")
+    sub.add_argument("--background", metavar="FILE", help="your copy of the mean vector; likewise")
+
+
+def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "verify",
+        _later("verify", "run_verify"),
+        "Score again, and say whether a record, or a number out of a paper, holds (0 it does, 1 it does not).",
+        "twmd verify scores.json --refs ref.txt --hyps system_a.txt system_b.txt\n"
+        "  twmd verify 'twmd|output:f1|...|version:0.2.0' 0.8614 ref.txt -i system_a.txt",
+    )
+    sub.add_argument("what", metavar="RECORD|SIGNATURE", help="a file that 'twmd score --record' wrote, or a signature")
+    sub.add_argument("value", nargs="?", metavar="VALUE", help="beside a signature: the number as printed")
+    sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files")
+    sub.add_argument("--refs", nargs="+", type=Path, default=[], metavar="REF", help="reference files, as well")
+    sub.add_argument("-i", "--input", "--hyps", nargs="+", type=Path, metavar="HYP", help="one file per system, in the record's order")
+    sub.add_argument("--tolerance", type=float, metavar="X", help="largest difference of a segment's score (default: 1e-5 in float32)")
+    _parts(sub)
+    _where(sub)
+
+
+def _diff(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "diff",
+        _later("verify", "run_diff"),
+        "Say in words what two signatures do not share, and whether their numbers may be compared (0 they may, 1 not).",
+        "twmd diff 'twmd|output:f1|...' 'twmd|output:recall|...'",
+    )
+    sub.add_argument("one", metavar="SIGNATURE")
+    sub.add_argument("other", metavar="SIGNATURE")
+
+
+def _cite(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "cite",
+        _later("cite", "run"),
+        "What a paper or a model card needs to publish a record's scores.",
+        "twmd cite scores.json --as latex",
+    )
+    sub.add_argument("record", type=Path, metavar="RECORD", help="a file that 'twmd score --record' wrote")
+    sub.add_argument(
+        "--as", dest="form", choices=("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results"), default="paper",
+        help="default: paper (sentence, LaTeX footnote and BibTeX)",
+    )  # fmt: skip
+    sub.add_argument("-w", "--width", type=int, choices=range(1, 17), default=4, metavar="DIGITS", help="digits after the point (default: 4)")
+    for name, about, default in (
+        ("task", "for eval_results: the Hub's task", "text-generation"),
+        ("dataset", "for eval_results: the data set's Hub id", None),
+    ):
+        sub.add_argument(f"--{name}", metavar="NAME", default=default, help=about)
+
+
+def _preset(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(commands, "preset", _later("inform", "run_preset"), "Add a preset of your own, or take it away.", "twmd preset add house.toml")
+    sub.add_argument("action", choices=("add", "remove"))
+    sub.add_argument("what", metavar="FILE.toml|NAME", help="add: a TOML file with one preset; remove: a preset's name")
+
+
 def _list(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    _command(commands, "list", _later("inform", "run_list"), "List metrics, presets and what works offline.", "twmd list")
+    sub = _command(commands, "list", _later("inform", "run_list"), "List metrics, presets and what works offline.", "twmd list --signatures")
+    sub.add_argument("--signatures", action="store_true", help="print the canonical signature of every preset of every metric, and nothing else")
 
 
 def _explain(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

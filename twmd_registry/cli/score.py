@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
+import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
-from twmd_registry.cli.files import STDIN, System, read_references, read_system
-from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.cli.tasks import Task, read_tasks
+from twmd_registry.comparison import Comparison, SignificanceTest
+from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, Request, Scored, compare_systems
+from twmd_registry.record.content import make_record
+from twmd_registry.record.file import check_writable, write_record
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec, make_spec
-from twmd_registry.report.table import Results, score_table, sentence_lines, tsv
+from twmd_registry.registry.parts import Parts
+from twmd_registry.registry.signature import parse_signature
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.report.table import json_table, latex_table, number, sentence_lines, text_table, tsv_table
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, score_all
 
@@ -23,67 +29,82 @@ PATIENCE_S = 2.0
 """Seconds after which work counts as long and a progress bar appears."""
 
 
-class Task(NamedTuple):
-    """One system with its references."""
-
-    system: System
-    references: list[list[str]]
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Score every system by every metric and print."""
-    specs = make_specs(arguments.metrics, arguments.preset, arguments.set)
+    lexical = [name for name in dict.fromkeys(arguments.metrics) if name in LEXICAL_NAMES]
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    scorers = make_scorers([name for name in arguments.metrics if name not in LEXICAL_NAMES], arguments, options)
+    if arguments.record:
+        if not scorers:
+            raise SpecError("--record keeps the scores of this package's metrics: name one of them in -m.")
+        check_writable(arguments.record)
     tasks = read_tasks(arguments)
-    scorers = [Scorer(spec, options) for spec in specs]
+    _check_shared(tasks)
+    started = time.perf_counter()
     with progress_bar() as progress:
-        results = [(task.system.name, score_all(scorers, task.system.predictions, task.references, progress=progress)) for task in tasks]
-    print(render(results, arguments))
+        scores = [score_all(scorers, task.system.predictions, task.references, progress=progress) if scorers else [] for task in tasks]
+    seconds = time.perf_counter() - started
+    print(render(compare(tasks, scorers, scores, lexical, arguments), arguments))
+    if arguments.record:
+        files = [file for task in tasks for file in task.files]
+        systems = [(task.name, sets) for task, sets in zip(tasks, scores, strict=True)]
+        write_record(make_record(systems, inputs=tuple(dict.fromkeys(files)), seconds=seconds, device=options.device), arguments.record)
     return 0
 
 
-def make_specs(metrics: list[str], preset: str | None, assignments: list[str]) -> list[MetricSpec]:
-    """Specifications of several metrics; a ``--set`` key goes to every metric that uses it.
+def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: RunOptions) -> list[Scorer]:
+    """Scorers of metrics and signatures, each once; a ``--set`` key goes to every named metric that uses it.
 
     Raises:
         SpecError: Unknown metric, preset or key, an impossible value, or a key that none of the metrics uses.
     """
     given: dict[str, str] = {}
-    for assignment in assignments:
+    for assignment in arguments.set:
         name, equals, value = assignment.partition("=")
         if not equals:
             raise SpecError(f"--set {assignment!r}: expected KEY=VALUE.")
         given[name] = value
-    used = {key for metric in metrics for key in entry(metric).keys}
+    named = [metric for metric in metrics if "|" not in metric]
+    for metric in named:
+        if metric not in set(MetricName):
+            raise SpecError(f"there is no metric {metric!r}; {menu(metric, [*MetricName, *LEXICAL_NAMES])}.")
+    used = {key for metric in named for key in entry(metric).keys}
     for name in given:
         if name not in used:
-            raise SpecError(f"--set {name}: no key {name!r} of {', '.join(metrics)}; {menu(name, [key for key in KEYS if key in used])}.")
-    return [make_spec(metric, preset, **{name: value for name, value in given.items() if name in entry(metric).keys}) for metric in metrics]
+            raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {menu(name, [key for key in KEYS if key in used])}.")
+    scorers: dict[object, Scorer] = {}
+    for metric in metrics:
+        if "|" in metric:
+            spec, parts = parse_signature(metric).spec, Parts()
+            scorers.setdefault(spec, Scorer(spec, options, parts))
+        else:
+            own = {name: value for name, value in given.items() if name in entry(metric).keys}
+            spec = make_spec(metric, arguments.preset, **own)
+            scorers.setdefault(spec, Scorer(spec, options))
+    return list(scorers.values())
 
 
-def read_tasks(arguments: argparse.Namespace) -> list[Task]:
-    """Read all systems and their references.
+def _request(arguments: argparse.Namespace) -> Request:
+    test = None
+    if arguments.paired_bs:
+        test = SignificanceTest("bs", arguments.paired_bs_n, arguments.seed)
+    elif arguments.paired_ar:
+        test = SignificanceTest("ar", arguments.paired_ar_n, arguments.seed)
+    return Request(test, arguments.confidence_n if arguments.confidence else 0, arguments.seed, arguments.short)
 
-    Raises:
-        FileError: A file cannot be read, or numbers of lines differ; names the files.
-        SpecError: References are given twice or not at all.
-    """
-    if not arguments.references and not arguments.input and (sys.stdin is None or sys.stdin.isatty()):
-        raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
-    shared = read_references(arguments.references).segments if arguments.references else None
-    systems = [read_system(path) for path in arguments.input or [STDIN]]
-    tasks = []
-    for system in systems:
-        if shared is not None and system.references is not None:
-            raise SpecError(f"{system.name} holds references already: leave {arguments.references[0]} out, or take them out of it.")
-        references = shared if shared is not None else system.references
-        if references is None:
-            raise SpecError(f"no references for {system.name}: name a reference file, or give JSON lines with reference or references.")
-        if len(references) != len(system.predictions):
-            source = arguments.references[0] if arguments.references else system.name
-            raise FileError(f"{system.name} has {len(system.predictions)} segments but {source} has {len(references)}: they must match line by line.")
-        tasks.append(Task(system, references))
-    return tasks
+
+def _check_shared(tasks: list[Task]) -> None:
+    """Refuse systems that bring different references: their scores do not belong side by side."""
+    for task in tasks:
+        if task.references != tasks[0].references:
+            raise InputError(f"{task.name} and {tasks[0].name} hold different references: score them one by one.")
+
+
+def compare(tasks: list[Task], scorers: list[Scorer], scores: list[list[ScoreSet]], lexical: list[str], arguments: argparse.Namespace) -> Comparison:
+    """Lay all scores out as a table, with tests and intervals."""
+    scored = [Scored(scorer, tuple(sets)) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)] if scorers else []
+    systems = [(task.name, task.system.predictions) for task in tasks]
+    return compare_systems(systems, tasks[0].references, scored, lexical=lexical, request=_request(arguments))
 
 
 @contextlib.contextmanager
@@ -102,20 +123,14 @@ def progress_bar() -> Iterator[Callable[[int], None] | None]:
         yield advance
 
 
-def render(results: Results, arguments: argparse.Namespace) -> str:
+def render(comparison: Comparison, arguments: argparse.Namespace) -> str:
     """The output in the form that was asked for."""
     digits = arguments.width
     if arguments.format == "json":
-        return json.dumps([_as_json(name, scores, whole=arguments.sentence_level) for name, sets in results for scores in sets], indent=2)
+        return json_table(comparison, segments=arguments.sentence_level)
     if arguments.sentence_level:
-        return sentence_lines(results, digits, header=arguments.format == "tsv")
+        return sentence_lines(comparison, digits, header=arguments.format == "tsv")
     if arguments.score_only:
-        return "\n".join(f"{scores.score:.{digits}f}" for _, sets in results for scores in sets)
-    return tsv(results, digits) if arguments.format == "tsv" else score_table(results, digits)
-
-
-def _as_json(name: str, scores: ScoreSet, *, whole: bool) -> dict[str, object]:
-    fields = {"system": name, "metric": str(scores.metric), "score": scores.score} | scores.as_dict() | scores.counts._asdict()
-    if not whole:
-        del fields["scores"]
-    return fields
+        cells = [(column, column.cells[i]) for i in range(len(comparison.systems)) for column in comparison.columns]
+        return "\n".join(number(column, cell.score, digits) for column, cell in cells)
+    return {"tsv": tsv_table, "latex": latex_table}.get(arguments.format, text_table)(comparison, digits)

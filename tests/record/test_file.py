@@ -1,0 +1,142 @@
+"""Records as files: whole or not at all, and a stranger's file is data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import twmd_registry
+from twmd_registry.errors import FileError
+from twmd_registry.record import file as module
+from twmd_registry.record.content import InputFile, Record, make_record
+from twmd_registry.record.file import check_writable, parse_record, read_record, record_text, write_record
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    scores = twmd_registry.score_all(
+        [twmd_registry.scorer("twmd"), twmd_registry.scorer("moverscore")], ["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]]
+    )
+    return make_record([("système |a|", scores)], inputs=[InputFile("references", "ref.txt", "0" * 64)], seconds=1.25, device="cpu")
+
+
+def test_a_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> None:
+    write_record(record, tmp_path / "out.json")
+    assert read_record(tmp_path / "out.json") == record
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_it_holds_what_it_takes_to_score_again(record: Record) -> None:
+    table = json.loads(record_text(record))
+    (system,) = table["systems"]
+    assert system["name"] == "système |a|"
+    assert len(system["texts"]) == 64
+    twmd, moverscore = system["results"]
+    assert twmd["signature"].endswith("|nrefs:var|version:" + twmd_registry.__version__)
+    assert twmd["keys"]["temperature"] == "0.15"
+    assert set(twmd["sides"]) == {"precision", "recall", "f1"}
+    assert moverscore["sides"] == {}
+    assert len(moverscore["scores"]) == moverscore["counts"]["segments"] == 2
+    assert table["environment"]["device"] == "cpu"
+    assert {"torch", "transformers", "tokenizers", "numpy", "python", "platform", "threads", "twmd-registry"} <= set(table["environment"])
+    assert (table["seconds"], table["inputs"][0]["name"]) == (1.25, "ref.txt")
+    assert table["created"].endswith("+00:00")
+
+
+Edit = Callable[[dict[str, Any]], Any]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda t: t.pop("systems"), "record has no systems: it was cut off or edited"),
+        (lambda t: t.update(systems=[]), "record.systems is empty"),
+        (lambda t: t.update(systems=3), "record.systems must be a list, not 3"),
+        (lambda t: t.update(format="other"), 'expected "format": "twmd-record", not'),
+        (lambda t: t.update(format_version=2), "its format_version is 2; this version of the package reads 1"),
+        (lambda t: t["systems"][0].pop("texts"), r"systems\[0\] has no texts"),
+        (
+            lambda t: t["systems"][0]["results"][1].update(scores=[0.5, "1"]),
+            r"systems\[0\].results\[1\].scores\[1\] must be a finite number, not '1'",
+        ),
+        (lambda t: t["systems"][0]["results"][1].update(scores=[True]), r"scores\[0\] must be a finite number, not True"),
+        (lambda t: t["systems"][0]["results"][1].update(score=10**400), r"results\[1\].score must be a finite number"),
+        (lambda t: t["systems"][0]["results"][1].update(scores=[]), r"results\[1\].scores is empty"),
+        (lambda t: t["systems"][0]["results"][0].update(counts={"segments": 1.5}), "counts.segments must be a whole number, not 1.5"),
+        (lambda t: t["systems"][0]["results"][0].update(keys={"layer": 4}), "keys.layer must be a text, not 4"),
+        (lambda t: t["systems"].append(None), r"systems\[1\] must be an object, not None"),
+        (lambda t: t["inputs"].append("x"), r"inputs\[1\] must be an object, not 'x'"),
+        (lambda t: t.update(environment=[]), r"record.environment must be an object, not \[\]"),
+    ],
+)
+def test_an_edited_record_is_refused_at_its_place(record: Record, edit: Edit, words: str) -> None:
+    table = json.loads(record_text(record))
+    edit(table)
+    with pytest.raises(FileError, match=words):
+        parse_record(json.dumps(table))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not JSON"),
+        ("not json", "not JSON"),
+        ("3", "record must be an object, not 3"),
+        ("[" * 200_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ('{"format": NaN}', "NaN is no number"),
+        ('{"format": "twmd-record", "format": "twmd-record"}', "'format' comes twice"),
+        ('{"format": ' + "9" * 10_000 + "}", "not JSON"),
+    ],
+)
+def test_what_is_no_record_is_one_clear_error(text: str, words: str) -> None:
+    with pytest.raises(FileError, match=words):
+        parse_record(text)
+
+
+def test_a_record_cut_off_anywhere_is_refused(record: Record) -> None:
+    text = record_text(record).rstrip()
+    for end in range(0, len(text), 37):
+        with pytest.raises(FileError, match="not JSON"):
+            parse_record(text[:end])
+
+
+def test_files_that_are_no_records_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileError, match=r"none.json: No such file"):
+        read_record(tmp_path / "none.json")
+    (tmp_path / "latin.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(FileError, match=r"latin.json is not a record of this package: .*utf-8"):
+        read_record(tmp_path / "latin.json")
+    monkeypatch.setattr(module, "LARGEST", 10)
+    (tmp_path / "huge.json").write_text("{}" + " " * 100, encoding="utf-8")
+    with pytest.raises(FileError, match=r"huge.json has 102 bytes: a record has at most 10"):
+        read_record(tmp_path / "huge.json")
+
+
+def test_nothing_half_written_is_left_behind(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out.json"
+    path.write_text("before", encoding="utf-8")
+
+    def full(_self: Path, content: bytes) -> int:
+        raise OSError(28, f"No space left on device for {len(content)} bytes")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(FileError, match=r"cannot write .*out.json: No space left"):
+        write_record(record, path)
+    monkeypatch.undo()
+    assert [one.name for one in tmp_path.iterdir()] == ["out.json"]
+    assert path.read_text(encoding="utf-8") == "before"
+
+
+def test_a_place_that_cannot_be_written_is_found_out_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(FileError, match="cannot write .*out.json: .*file is a file, not a folder"):
+        check_writable(tmp_path / "file" / "out.json")
+    with pytest.raises(FileError, match="it is a folder"):
+        check_writable(tmp_path)
+    check_writable(tmp_path / "new" / "out.json")
+    assert not list((tmp_path / "new").iterdir())

@@ -1,0 +1,345 @@
+"""Verifying: what holds is said to hold, and whatever was tampered with is named."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import twmd_registry
+from tests import tiny
+from tests.conftest import Texts as Pairs
+from twmd_registry.cli import main
+from twmd_registry.errors import InputError, ModelError, SpecError
+from twmd_registry.record.content import Record, RecordedScores, make_record
+from twmd_registry.record.verify import TOLERANCES, Texts, verify_number, verify_record
+from twmd_registry.registry.names import Dtype, MetricName
+from twmd_registry.registry.parts import Parts
+
+Edit = Callable[[RecordedScores], RecordedScores]
+PREDICTIONS = ["the cat sat on the mat", "it rains again", "we saw a dog"]
+REFERENCES = [["a cat sat on a mat"], ["it is raining", "rain"], ["we saw the dog today"]]
+TEXTS = Texts(PREDICTIONS, REFERENCES)
+
+
+def record_of(*scorers: twmd_registry.Scorer, texts: Texts = TEXTS) -> Record:
+    return make_record([("sys", twmd_registry.score_all(scorers, *texts))], seconds=1.0)
+
+
+def edited(record: Record, edit: Edit) -> Record:
+    (system,) = record.systems
+    return dataclasses.replace(record, systems=(dataclasses.replace(system, results=tuple(map(edit, system.results))),))
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    return record_of(*(twmd_registry.scorer(metric) for metric in MetricName))
+
+
+def test_what_was_recorded_holds(record: Record) -> None:
+    found = verify_record(record, [TEXTS])
+    assert found.agrees
+    assert len(found.checks) == len(MetricName)
+    assert all(check.tolerance == 1e-5 and not check.problems for check in found.checks)
+    assert found.differences == ()
+
+
+def test_half_precision_has_a_tolerance_of_its_own() -> None:
+    found = verify_record(record_of(twmd_registry.scorer("twmd", dtype="bfloat16")), [TEXTS])
+    assert found.agrees
+    assert found.checks[0].tolerance == TOLERANCES[Dtype.BFLOAT16]
+
+
+def problems(record: Record, texts: Texts = TEXTS, parts: Parts | None = None) -> list[str]:
+    """What is said against the first entry that does not hold, each once."""
+    found = verify_record(record, [texts], parts=parts)
+    assert not found.agrees
+    return list(dict.fromkeys(problem for check in found.checks for problem in check.problems))
+
+
+class TestTampering:
+    def test_a_changed_segment_score_is_named_with_its_segment(self, record: Record) -> None:
+        def edit(result: RecordedScores) -> RecordedScores:
+            return dataclasses.replace(result, scores=(*result.scores[:1], result.scores[1] + 0.01, *result.scores[2:]))
+
+        (check, *_) = verify_record(edited(record, edit), [TEXTS]).checks
+        assert (check.off, check.worst[0].number, check.worst[0].prediction) == (1, 2, "it rains again")
+        assert check.worst[0].recorded - check.worst[0].found == pytest.approx(0.01, abs=1e-5)
+        assert "is not the mean of the recorded segments' scores" in check.problems[0]
+        assert not check.agrees
+
+    def test_a_changed_corpus_score_is_named(self, record: Record) -> None:
+        found = problems(edited(record, lambda result: dataclasses.replace(result, score=result.score + 0.001)))
+        assert any("is not the mean" in problem for problem in found)
+        assert any("scores: the corpus score is" in problem for problem in found)
+
+    def test_a_changed_side_is_named(self, record: Record) -> None:
+        found = problems(edited(record, lambda result: dataclasses.replace(result, sides=result.sides | {"recall": 0.99})))
+        assert any("the corpus recall is" in problem and "recorded as 0.990000" in problem for problem in found)
+
+    def test_a_changed_count_is_named(self, record: Record) -> None:
+        found = problems(edited(record, lambda result: dataclasses.replace(result, counts=result.counts | {"truncated": 7})))
+        assert any(problem.startswith("counts:") for problem in found)
+
+    def test_a_changed_signature_field_is_named(self, record: Record) -> None:
+        def edit(result: RecordedScores) -> RecordedScores:
+            return dataclasses.replace(result, signature=result.signature.replace("temperature:0.15", "temperature:0.1"))
+
+        assert "edited: the signature says temperature=0.1, the record's keys say temperature=0.15" in problems(edited(record, edit))
+
+    def test_a_field_changed_in_signature_and_keys_moves_the_scores(self, record: Record) -> None:
+        def edit(result: RecordedScores) -> RecordedScores:
+            signature = result.signature.replace("|layer:4|", "|layer:3|").replace("|layer:6|", "|layer:3|")
+            return dataclasses.replace(result, signature=signature, keys=result.keys | ({"layer": "3"} if "layer" in result.keys else {}))
+
+        (check, *_) = verify_record(edited(record, edit), [TEXTS]).checks
+        assert check.off == 3
+
+    def test_a_broken_signature_is_named_by_its_column(self, record: Record) -> None:
+        found = problems(edited(record, lambda result: dataclasses.replace(result, signature=result.signature + "9")))
+        assert all(problem.startswith("signature: column ") for problem in found)
+
+    def test_a_changed_number_of_references_is_named(self, record: Record) -> None:
+        found = problems(edited(record, lambda result: dataclasses.replace(result, signature=result.signature.replace("nrefs:var", "nrefs:1"))))
+        assert "references: nrefs is var here, recorded as 1" in found
+
+    @pytest.mark.parametrize("side", ["prediction", "reference"])
+    def test_a_changed_text_is_named(self, record: Record, side: str) -> None:
+        texts = Texts([*PREDICTIONS], [[*row] for row in REFERENCES])
+        if side == "prediction":
+            texts.predictions[2] = "we saw a hog"
+        else:
+            texts.references[1][1] = "sun"
+        found = verify_record(record, [texts])
+        assert "texts: they are not the ones that were scored" in found.checks[0].problems
+        if side == "prediction":
+            assert [one.number for one in found.checks[0].worst] == [3]
+
+    def test_a_flipped_byte_in_the_weights_is_named(self, tmp_path: Path) -> None:
+        folder = tiny.save_encoder("bert", tmp_path / "bert")
+        record = record_of(twmd_registry.scorer("twmd", model=str(folder), layer=2))
+        assert verify_record(record, [TEXTS], parts=Parts(model=str(folder))).agrees
+        weights = folder / "model.safetensors"
+        before, content = weights.stat(), bytearray(weights.read_bytes())
+        content[-1] ^= 1
+        weights.write_bytes(content)
+        os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))  # behind the back of any remembered hash
+        (problem,) = problems(record, parts=Parts(model=str(folder)))
+        assert problem.startswith("model content: model ")
+        assert f"not @{record.systems[0].results[0].keys['fingerprint']} as asked for" in problem
+
+    def test_a_flipped_byte_in_the_mean_vector_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+        monkeypatch.chdir(tmp_path)
+        Path("corpus.txt").write_text("\n".join(PREDICTIONS), encoding="utf-8")
+        assert main(["fit-mean", "corpus.txt"]) == 0
+        (path,) = (tmp_path / "home" / "backgrounds").iterdir()
+        digest = path.stem.removeprefix("mean-")
+        record = record_of(twmd_registry.scorer("twmd", centering=f"background:{digest}"))
+        assert verify_record(record, [TEXTS]).agrees
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        (problem,) = problems(record)
+        assert problem == f"model content: mean-{digest}.safetensors does not hold what its name says: it was changed or damaged."
+
+    def test_a_flipped_byte_in_the_adapter_is_named(self, tmp_path: Path) -> None:
+        import shutil
+
+        from twmd_registry.models.adapter import packaged_adapters
+
+        folder = tmp_path / "mine"
+        shutil.copytree(packaged_adapters() / "stsb-minilm", folder)
+        record = record_of(twmd_registry.scorer("stsscore"))
+        assert verify_record(record, [TEXTS], parts=Parts(adapter=str(folder))).agrees
+        content = bytearray((folder / "adapter_model.safetensors").read_bytes())
+        content[-1] ^= 1
+        (folder / "adapter_model.safetensors").write_bytes(content)
+        (problem,) = problems(record, parts=Parts(adapter=str(folder)))
+        assert problem.startswith(f"model content: adapter {folder} has the content ")
+
+
+class TestParts:
+    def test_a_models_folder_is_never_taken_from_a_record(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        folder = tiny.save_encoder("bert", tmp_path / "bert")
+        record = record_of(twmd_registry.scorer("twmd", model="bert", layer=1))
+        assert record.systems[0].results[0].keys["model"] == "./bert"
+        (problem,) = problems(record)
+        assert (
+            problem == "model content: the signature names a folder of its author's, './bert': say where your copy of the model is by model=FOLDER."
+        )
+        assert verify_record(record, [TEXTS], parts=Parts(model=str(folder))).agrees
+
+    @pytest.mark.parametrize("name", ["/etc", "../x", "~root", "C:\\x", "a/b/c", ".", ".."])
+    def test_paths_in_a_signature_are_not_looked_at(self, name: str, record: Record) -> None:
+        from urllib.parse import quote
+
+        signature = record.systems[0].results[0].signature.replace("sentence-transformers/all-MiniLM-L6-v2", quote(name, safe="/"))
+        with pytest.raises(ModelError, match="the signature names a folder of its author's"):
+            twmd_registry.scorer(signature).score(["a"], ["b"])
+        adapted = record.systems[0].results[5].signature.replace("stsb-minilm", quote(name, safe="/"))
+        with pytest.raises(ModelError, match="the signature names a folder of its author's"):
+            twmd_registry.scorer(adapted).score(["a"], ["b"])
+
+    def test_a_folder_that_has_a_hub_models_name_is_not_the_hub_model(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
+        monkeypatch.chdir(tmp_path)
+        tiny.save_encoder("bert", tmp_path / "org" / "name")
+        signature = record.systems[0].results[0].signature.replace("sentence-transformers/all-MiniLM-L6-v2@0336012e2308", "org/name")
+        with pytest.raises(ModelError, match=r"get it with 'hf download org/name' where there is a network"):
+            twmd_registry.scorer(signature).score(["a"], ["b"])
+
+    def test_beside_a_signature_only_parts_and_options_are_taken(self, record: Record) -> None:
+        signature = record.systems[0].results[0].signature
+        with pytest.raises(SpecError, match="the signature fixes temperature: beside it, say only where its parts are"):
+            twmd_registry.scorer(signature, temperature=1)
+        with pytest.raises(SpecError, match="a signature says everything: preset='embedded' cannot be given beside it"):
+            twmd_registry.scorer(signature, "embedded")
+
+    def test_another_mean_vector_than_was_signed_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("corpus.txt").write_text("\n".join(PREDICTIONS), encoding="utf-8")
+        assert main(["fit-mean", "corpus.txt", "-o", "means"]) == 0
+        (path,) = (tmp_path / "means").iterdir()
+        scorer = twmd_registry.scorer(twmd_registry.scorer("bertscore_centered").signature, background=str(path))
+        with pytest.raises(ModelError, match=r"is the mean vector [0-9a-f]{12}, not 370008ba2c06 as asked for"):
+            scorer.score(["a"], ["b"])
+
+
+class TestInput:
+    def test_another_number_of_systems_is_refused(self, record: Record) -> None:
+        with pytest.raises(InputError, match=r"the record holds 1 systems \(sys\), but texts of 2 were given"):
+            verify_record(record, [TEXTS, TEXTS])
+
+    def test_another_number_of_segments_is_refused(self, record: Record) -> None:
+        with pytest.raises(InputError, match="sys: the record holds 3 segments, but there are 2 to score"):
+            verify_record(record, [Texts(PREDICTIONS[:2], REFERENCES[:2])])
+
+
+@pytest.fixture(scope="module")
+def score() -> twmd_registry.ScoreSet:
+    return twmd_registry.scorer("twmd").score(*TEXTS)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("form", ["{:.4f}", "{:.2f}", "{:.0f}", "{:.8f}"])
+    def test_a_rounded_number_agrees(self, score: twmd_registry.ScoreSet, form: str) -> None:
+        found = verify_number(str(score.signature), form.format(score.score), TEXTS)
+        assert (found.agrees, found.per_cent) == (True, False)
+
+    @pytest.mark.parametrize("form", ["{:.2f}", "{:.1f}%", "{:.3f} %"])
+    def test_a_percentage_agrees_and_is_said_to_be_one(self, score: twmd_registry.ScoreSet, form: str) -> None:
+        found = verify_number(str(score.signature), form.format(100 * score.score), TEXTS)
+        assert (found.agrees, found.per_cent) == (True, True)
+
+    @pytest.mark.parametrize(("change", "digits"), [(0.001, 4), (-0.001, 4), (0.02, 2), (0.00005, 6)])
+    def test_another_number_does_not(self, score: twmd_registry.ScoreSet, change: float, digits: int) -> None:
+        assert not verify_number(str(score.signature), f"{score.score + change:.{digits}f}", TEXTS).agrees
+
+    @pytest.mark.parametrize("value", ["", "about 0.8", "nan", "1e-1", "0,8", "--1", "%"])
+    def test_what_is_no_number_is_refused(self, score: twmd_registry.ScoreSet, value: str) -> None:
+        with pytest.raises(SpecError, match="is not a number as a paper prints it"):
+            verify_number(str(score.signature), value, TEXTS)
+
+    def test_another_number_of_references_is_refused(self, score: twmd_registry.ScoreSet) -> None:
+        with pytest.raises(InputError, match="written for nrefs:var; these texts have nrefs:1"):
+            verify_number(str(score.signature), "0.8", Texts(PREDICTIONS, [row[:1] for row in REFERENCES]))
+
+
+class Files(NamedTuple):
+    folder: Path
+    record: Path
+
+
+@pytest.fixture
+def files(tmp_path: Path, texts: Pairs, monkeypatch: pytest.MonkeyPatch) -> Files:
+    """Two systems, references and a record, made by the command."""
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("ref", texts.references), ("a", texts.predictions), ("b", texts.references[::-1])):
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    arguments = ["score", "ref.txt", "-i", "a.txt", "b.txt", "-m", "twmd", "bertscore_centered", "bleu", "--record", "out.json"]
+    assert main(arguments) == 0
+    return Files(tmp_path, tmp_path / "out.json")
+
+
+class TestCommand:
+    def test_a_record_holds_and_says_so(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        capsys.readouterr()
+        assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 0
+        out = capsys.readouterr().out
+        assert out.count("agrees  ") == 4
+        assert out.endswith("4 of 4 results hold.\n")
+
+    def test_a_record_holds_paths_of_nobodys_disk(self, files: Files) -> None:
+        assert main(["score", str(files.folder / "ref.txt"), "-i", str(files.folder / "a.txt"), "--record", "deep/out.json"]) == 0
+        assert str(files.folder) not in Path("deep/out.json").read_text(encoding="utf-8")
+
+    def test_a_changed_file_is_named_with_segments(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        lines = (files.folder / "b.txt").read_text(encoding="utf-8").splitlines()
+        lines[7] = "something else"
+        (files.folder / "b.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        capsys.readouterr()
+        assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 1
+        out = capsys.readouterr().out
+        assert "DIFFERS  b.txt  twmd" in out
+        assert "agrees  a.txt  twmd" in out
+        assert "    segment 8: recorded" in out
+        assert "inputs: b.txt has the sha256" in out
+        assert out.endswith("2 of 4 results hold.\n")
+
+    def test_versions_and_devices_that_differ_are_told(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        table = json.loads(files.record.read_text(encoding="utf-8"))
+        table["environment"] |= {"torch": "1.0", "device": "cuda (something)"}
+        files.record.write_text(json.dumps(table), encoding="utf-8")
+        capsys.readouterr()
+        assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 0
+        out = capsys.readouterr().out
+        assert "versions: torch is 2." in out
+        assert "was 1.0" in out
+        assert "device: device is cpu, was cuda (something)" in out
+
+    def test_a_number_out_of_a_paper(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        result = json.loads(files.record.read_text(encoding="utf-8"))["systems"][0]["results"][0]
+        capsys.readouterr()
+        assert main(["verify", result["signature"], f"{result['score']:.4f}", "ref.txt", "-i", "a.txt"]) == 0
+        assert capsys.readouterr().out.startswith("agrees: ")
+        assert main(["verify", result["signature"], "0.1234", "ref.txt", "-i", "a.txt"]) == 1
+        assert capsys.readouterr().out.startswith("DIFFERS: 0.1234 was printed")
+        assert main(["verify", result["signature"]]) == 2
+        assert main(["verify", result["signature"], "0.5", "ref.txt", "-i", "a.txt", "b.txt"]) == 2
+
+    @pytest.mark.parametrize("name", ["missing.json", "ref.txt"])
+    def test_what_is_no_record_is_status_one(self, files: Files, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["verify", name, "--refs", "ref.txt", "--hyps", "a.txt"]) == 1
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+    def test_compute_batch_threads_and_process_change_nothing_beyond_the_tolerance(self, files: Files) -> None:
+        metrics = [metric for metric in MetricName if metric is not MetricName.STSSCORE]
+        runs = {"one": ("1", "1"), "two": ("512", "2")}
+        for name, (batch, threads) in runs.items():
+            command = [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "a.txt", "-m", *metrics]
+            subprocess.run(
+                [*command, "--batch-tokens", batch, "--record", f"{name}.json"], check=True, capture_output=True,
+                env=os.environ | {"OMP_NUM_THREADS": threads},
+            )  # fmt: skip
+        one, two = (twmd_registry.read_record(Path(f"{name}.json")) for name in runs)
+        assert (one.environment["threads"], two.environment["threads"]) == ("1", "2")
+        for mine, other in zip(one.systems[0].results, two.systems[0].results, strict=True):
+            assert np.abs(np.array(mine.scores) - np.array(other.scores)).max() <= 1e-5
+        for name in runs:
+            assert main(["verify", f"{name}.json", "--refs", "ref.txt", "--hyps", "a.txt"]) == 0
+
+
+def test_python_has_what_the_command_has(tmp_path: Path) -> None:
+    scores = twmd_registry.scorer("twmd").score(*TEXTS)
+    twmd_registry.write_record(twmd_registry.make_record([("mine", [scores])], seconds=0.1), tmp_path / "mine.json")
+    record: Any = twmd_registry.read_record(tmp_path / "mine.json")
+    assert twmd_registry.verify_record(record, [TEXTS]).agrees

@@ -1,0 +1,65 @@
+"""What is to be scored: systems with their references, as the command line names them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NamedTuple
+
+from twmd_registry.cli.files import STDIN, References, Source, System, read_references, read_system
+from twmd_registry.errors import FileError, SpecError
+from twmd_registry.record.content import InputFile
+
+
+class Task(NamedTuple):
+    """One system with its references.
+
+    Attributes:
+        name: The system's name, for tables and records: its file's, without the folder as long as that tells systems apart.
+        system: What it wrote.
+        references: Per segment its references.
+        reference_sources: The files they came from; empty when the system's own file holds them.
+    """
+
+    name: str
+    system: System
+    references: list[list[str]]
+    reference_sources: list[Source]
+
+    @property
+    def files(self) -> list[InputFile]:
+        """Its files, references first."""
+        sources = [("references", source) for source in self.reference_sources] + [("predictions", self.system.source)]
+        return [InputFile(role, source.short_name, source.sha256) for role, source in sources]
+
+
+def read_tasks(arguments: argparse.Namespace) -> list[Task]:
+    """Read all systems and their references.
+
+    Raises:
+        FileError: A file cannot be read, or numbers of lines differ; names the files.
+        SpecError: References are given twice or not at all.
+    """
+    if not arguments.references and not arguments.input and (sys.stdin is None or sys.stdin.isatty()):
+        raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
+    shared = read_references(arguments.references) if arguments.references else None
+    systems = [read_system(path) for path in arguments.input or [STDIN]]
+    tasks = []
+    for system in systems:
+        if shared is not None and system.references is not None:
+            raise SpecError(f"{system.source.name} holds references already: leave {arguments.references[0]} out, or take them out of it.")
+        found = shared or (References([], system.references) if system.references is not None else None)
+        if found is None:
+            raise SpecError(f"no references for {system.source.name}: name a reference file, or give JSON lines with reference or references.")
+        references = found.segments
+        if len(references) != len(system.predictions):
+            name, source = system.source.name, arguments.references[0] if arguments.references else system.source.name
+            raise FileError(f"{name} has {len(system.predictions)} segments but {source} has {len(references)}: they must match line by line.")
+        tasks.append(Task(_name(system, systems), system, references, found.sources))
+    return tasks
+
+
+def _name(system: System, systems: list[System]) -> str:
+    short = system.source.short_name
+    alike = {other.source.name for other in systems if other.source.short_name == short}
+    return short if len(alike) == 1 else system.source.name

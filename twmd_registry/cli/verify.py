@@ -1,0 +1,91 @@
+"""``twmd verify`` and ``twmd diff``."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from pathlib import Path
+
+from twmd_registry.cli.tasks import Task, read_tasks
+from twmd_registry.errors import SpecError
+from twmd_registry.record.file import read_record
+from twmd_registry.record.verify import Check, Texts, Verification, verify_number, verify_record
+from twmd_registry.registry.diff import compare
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.parts import Parts
+from twmd_registry.registry.signature import parse_signature
+
+SHOWN_TEXT = 60
+"""Characters of a prediction that are shown."""
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Verify a record or a printed number; 0 when it holds."""
+    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    parts = Parts(arguments.model, arguments.adapter, arguments.background)
+    if "|" in arguments.what:
+        return _verify_number(arguments, options, parts)
+    positional = [Path(arguments.value)] if arguments.value else []
+    arguments.references = [*positional, *arguments.references, *arguments.refs]
+    record = read_record(Path(arguments.what))
+    tasks = read_tasks(arguments)
+    files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
+    found = verify_record(record, [_texts(task) for task in tasks], inputs=files, options=options, parts=parts, tolerance=arguments.tolerance)
+    print("\n".join(_report(found)))
+    return 0 if found.agrees else 1
+
+
+def _verify_number(arguments: argparse.Namespace, options: RunOptions, parts: Parts) -> int:
+    if arguments.value is None:
+        raise SpecError("beside a signature, give the number as it is printed, then the reference files: twmd verify SIGNATURE VALUE REF -i HYP.")
+    arguments.references = [*arguments.references, *arguments.refs]
+    tasks = read_tasks(arguments)
+    if len(tasks) != 1:
+        raise SpecError(f"one number belongs to one system, not to {len(tasks)}.")
+    found = verify_number(arguments.what, arguments.value, _texts(tasks[0]), options=options, parts=parts)
+    shown = f"{100 * found.found:.6f} (per cent)" if found.per_cent else f"{found.found:.8f}"
+    print(f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here (margin {found.margin:.2g})")
+    print(f"applied: {found.signature}")
+    return 0 if found.agrees else 1
+
+
+def _texts(task: Task) -> Texts:
+    return Texts(task.system.predictions, task.references)
+
+
+def _report(found: Verification) -> list[str]:
+    lines = []
+    for check in found.checks:
+        lines += _report_check(check)
+    if found.differences:
+        lines += ["", "different from when it was recorded:", *(f"  {difference}" for difference in found.differences)]
+    held = sum(check.agrees for check in found.checks)
+    return [*lines, "", f"{held} of {len(found.checks)} results hold."]
+
+
+def _report_check(check: Check) -> list[str]:
+    metric = check.signature.partition("|")[0]
+    if check.found is None:
+        head = f"NOT VERIFIED  {check.system}  {metric}  {check.score:.6f} was recorded and could not be computed"
+    else:
+        word = "agrees" if check.agrees else "DIFFERS"
+        head = f"{word}  {check.system}  {metric}  recorded {check.score:.6f}, here {check.found:.6f} (tolerance per segment {check.tolerance:g})"
+    lines = [head, *(f"  {problem}" for problem in check.problems)]
+    if check.off:
+        lines.append(f"  scores: {check.off} segments are off; the worst:")
+        lines += [
+            f"    segment {one.number}: recorded {one.recorded:.6f}, here {one.found:.6f}: {textwrap.shorten(one.prediction, SHOWN_TEXT)}"
+            for one in check.worst
+        ]
+    return lines
+
+
+def run_diff(arguments: argparse.Namespace) -> int:
+    """Compare two signatures; 0 when their numbers may be compared."""
+    found = compare(parse_signature(arguments.one), parse_signature(arguments.other))
+    if not found.differences:
+        print("They say the same.")
+    for difference in found.differences:
+        print(f"{'-' if difference.matters else '='} {difference.what}")
+    print(f"\nTheir numbers {'may' if found.comparable else 'may NOT'} be compared{' (on the same texts)' if found.comparable else ''}.")
+    return 0 if found.comparable else 1

@@ -1,0 +1,122 @@
+"""`Record`: scores with everything that it takes to get them again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from twmd_registry.record.environment import environment
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.names import Output
+from twmd_registry.registry.signature import Signature
+from twmd_registry.scores import ScoreSet
+
+
+class InputFile(NamedTuple):
+    """A file that was scored.
+
+    Attributes:
+        role: ``predictions`` or ``references``.
+        name: Its name as given; for people, never opened.
+        sha256: Of its bytes.
+    """
+
+    role: str
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class RecordedScores:
+    """The scores of one system by one metric.
+
+    Attributes:
+        signature: The long form, number of references included.
+        keys: The keys of the signature once more, as text: to be read without a parser, and to notice an edit.
+        counts: As in `Counts`.
+        score: The corpus score.
+        sides: Corpus precision, recall and f1 of a two-sided metric; empty for others.
+        scores: One number per segment.
+    """
+
+    signature: str
+    keys: dict[str, str]
+    counts: dict[str, int]
+    score: float
+    sides: dict[str, float]
+    scores: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RecordedSystem:
+    """One system.
+
+    Attributes:
+        name: Its name.
+        texts: sha256 of its texts and their references as they were scored (`ScoreSet.texts`).
+        results: Its scores by every metric.
+    """
+
+    name: str
+    texts: str
+    results: tuple[RecordedScores, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What `twmd score --record` writes.
+
+    Attributes:
+        created: When, in UTC, ISO 8601.
+        inputs: The files, when texts came from files.
+        systems: The systems, the first of them the baseline where systems are compared.
+        environment: Versions, device, threads.
+        seconds: Wall time of scoring, model loading included.
+    """
+
+    created: str
+    inputs: tuple[InputFile, ...]
+    systems: tuple[RecordedSystem, ...]
+    environment: dict[str, str]
+    seconds: float
+
+
+def spec_keys(signature: Signature) -> dict[str, str]:
+    """The keys of a signature as text, with the model's fingerprint."""
+    keys = {name: KEYS[name].format(value) for name, value in signature.spec.values().items()}
+    return {"metric": str(signature.spec.metric), "fingerprint": str(signature.spec.fingerprint)} | keys
+
+
+def recorded(scores: ScoreSet) -> RecordedScores:
+    """A score set as a record holds it."""
+    whole: dict[str, Any] = scores.as_dict()
+    return RecordedScores(
+        signature=str(scores.signature),
+        keys=spec_keys(scores.signature),
+        counts=scores.counts._asdict(),
+        score=scores.score,
+        sides={str(output): whole[output] for output in Output if output in whole},
+        scores=scores.scores,
+    )
+
+
+def make_record(
+    results: Sequence[tuple[str, Sequence[ScoreSet]]], *, inputs: Sequence[InputFile] = (), seconds: float, device: str = "auto"
+) -> Record:
+    """Bundle scores into a record.
+
+    Args:
+        results: Systems' names, each with its score sets (at least one).
+        inputs: The files that the texts came from.
+        seconds: Wall time of scoring.
+        device: The device as in `RunOptions`.
+    """
+    return Record(
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        inputs=tuple(inputs),
+        systems=tuple(RecordedSystem(name, sets[0].texts, tuple(map(recorded, sets))) for name, sets in results),
+        environment=environment(device),
+        seconds=round(seconds, 3),
+    )

@@ -1,0 +1,188 @@
+"""Records as JSON files: written whole or not at all, read as data that a stranger may have made."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+from twmd_registry.errors import FileError
+from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem
+from twmd_registry.registry.home import write_whole
+
+FORMAT = "twmd-record"
+FORMAT_VERSION = 1
+LARGEST = 1 << 30
+"""Bytes of the largest file that is read as a record: some twenty million scores."""
+
+
+def record_text(record: Record) -> str:
+    """A record as JSON; numbers in their shortest exact form."""
+    content = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
+    content["inputs"] = [one._asdict() for one in record.inputs]
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_record(record: Record, path: Path) -> None:
+    """Write a record through a temporary file and a rename.
+
+    Raises:
+        FileError: The file cannot be written.
+    """
+    try:
+        write_whole(path, record_text(record).encode())
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def check_writable(path: Path) -> None:
+    """Find out before the work whether a record can be written after it.
+
+    Raises:
+        FileError: It cannot.
+    """
+    if path.is_dir():
+        raise FileError(f"cannot write {path}: it is a folder.")
+    if path.parent.is_file():
+        raise FileError(f"cannot write {path}: {path.parent} is a file, not a folder.")
+    try:
+        probe = path.with_name(f"{path.name}.probe")
+        write_whole(probe, b"")
+        probe.unlink()
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def read_record(path: Path) -> Record:
+    """Read a record.
+
+    Raises:
+        FileError: It cannot be read, is too large, or is not a record; names the place in it.
+    """
+    try:
+        size = path.stat().st_size
+        content = path.read_bytes() if size <= LARGEST else b""
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}.") from error
+    if size > LARGEST:
+        raise FileError(f"{path} has {size} bytes: a record has at most {LARGEST}.")
+    try:
+        return parse_record(content.decode("utf-8"))
+    except (UnicodeDecodeError, FileError) as error:
+        raise FileError(f"{path} is not a record of this package: {error}") from error
+
+
+def parse_record(text: str) -> Record:
+    """Read a record from its JSON text.
+
+    Raises:
+        FileError: It is not a record; names the place in it.
+    """
+    try:
+        table = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+    except RecursionError as error:
+        raise FileError("it is nested too deeply.") from error
+    except ValueError as error:
+        raise FileError(f"not JSON ({error}); it may be cut off.") from error
+    _check(table, dict, "record")
+    if table.get("format") != FORMAT:
+        raise FileError(f'expected "format": "{FORMAT}", not {_shown(table.get("format"))}.')
+    if table.get("format_version") != FORMAT_VERSION:
+        raise FileError(f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {FORMAT_VERSION}.")
+    return Record(
+        created=_get(table, "created", str, "record"),
+        inputs=tuple(_input(one, f"inputs[{i}]") for i, one in enumerate(_get(table, "inputs", list, "record"))),
+        systems=tuple(_system(one, f"systems[{i}]") for i, one in enumerate(_some(table, "systems", "record"))),
+        environment=_table(table, "environment", str, "record"),
+        seconds=_get(table, "seconds", float, "record"),
+    )
+
+
+def _input(value: Any, where: str) -> InputFile:
+    _check(value, dict, where)
+    return InputFile(*(_get(value, name, str, where) for name in InputFile._fields))
+
+
+def _system(value: Any, where: str) -> RecordedSystem:
+    _check(value, dict, where)
+    return RecordedSystem(
+        name=_get(value, "name", str, where),
+        texts=_get(value, "texts", str, where),
+        results=tuple(_scores(one, f"{where}.results[{i}]") for i, one in enumerate(_some(value, "results", where))),
+    )
+
+
+def _scores(value: Any, where: str) -> RecordedScores:
+    _check(value, dict, where)
+    scores = _some(value, "scores", where)
+    for i, score in enumerate(scores):
+        _check(score, float, f"{where}.scores[{i}]")
+    return RecordedScores(
+        signature=_get(value, "signature", str, where),
+        keys=_table(value, "keys", str, where),
+        counts=_table(value, "counts", int, where),
+        score=_get(value, "score", float, where),
+        sides=_table(value, "sides", float, where),
+        scores=tuple(map(float, scores)),
+    )
+
+
+def _get(table: dict[str, Any], name: str, kind: type, where: str) -> Any:
+    if name not in table:
+        raise FileError(f"{where} has no {name}: it was cut off or edited.")
+    _check(table[name], kind, f"{where}.{name}")
+    return float(table[name]) if kind is float else table[name]
+
+
+def _some(table: dict[str, Any], name: str, where: str) -> list[Any]:
+    found: list[Any] = _get(table, name, list, where)
+    if not found:
+        raise FileError(f"{where}.{name} is empty.")
+    return found
+
+
+def _table(table: dict[str, Any], name: str, kind: type, where: str) -> dict[str, Any]:
+    inner = _get(table, name, dict, where)
+    return {key: _get(inner, key, kind, f"{where}.{name}") for key in inner}
+
+
+_KINDS: dict[type, tuple[tuple[type, ...], str]] = {
+    dict: ((dict,), "an object"),
+    list: ((list,), "a list"),
+    str: ((str,), "a text"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a finite number"),
+}
+
+
+def _check(value: Any, kind: type, where: str) -> None:
+    allowed, name = _KINDS[kind]
+    if isinstance(value, bool) or not isinstance(value, allowed) or (isinstance(value, (int, float)) and not _is_finite(value)):
+        raise FileError(f"{where} must be {name}, not {_shown(value)}.")
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ValueError(f"{_shown(key)} comes twice")
+        table[key] = value
+    return table

@@ -1,0 +1,278 @@
+"""Verifying: score again, and say whether a published number holds, or what differs."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from twmd_registry.border import check_segments, digest_of_texts
+from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, TwmdWarning
+from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, recorded, spec_keys
+from twmd_registry.record.environment import environment
+from twmd_registry.registry.fingerprint import reread
+from twmd_registry.registry.names import Dtype
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.parts import Parts
+from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.scores import ScoreSet
+from twmd_registry.scoring import Scorer, score_all
+
+TOLERANCES = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1e-2}
+"""What compute batch, device and library versions may move a segment's score by, for each number format of the encoder."""
+WORST = 5
+"""How many segments are named."""
+
+
+class Texts(NamedTuple):
+    """One system's texts, to be scored again.
+
+    Attributes:
+        predictions: One text per segment.
+        references: As for `Scorer.score`.
+    """
+
+    predictions: list[str]
+    references: list[list[str]]
+
+
+class Segment(NamedTuple):
+    """A segment whose score is not what was recorded; `number` counts from 1."""
+
+    number: int
+    recorded: float
+    found: float
+    prediction: str
+
+
+class Check(NamedTuple):
+    """What became of one entry of a record.
+
+    Attributes:
+        system: The system.
+        signature: As recorded.
+        tolerance: Largest difference that counts as agreement.
+        score: The recorded corpus score.
+        found: The corpus score now, None when it could not be computed.
+        off: Number of segments beyond the tolerance.
+        worst: The worst of them.
+        problems: Whatever contradicts the record, in words; empty when it holds.
+    """
+
+    system: str
+    signature: str
+    tolerance: float
+    score: float
+    found: float | None
+    off: int
+    worst: tuple[Segment, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every segment agrees and nothing contradicts."""
+        return self.found is not None and not self.off and not self.problems
+
+
+class Verification(NamedTuple):
+    """What became of a record.
+
+    Attributes:
+        checks: One per entry.
+        differences: What is different and may be why: inputs, versions, device. Agreement does not depend on it.
+    """
+
+    checks: tuple[Check, ...]
+    differences: tuple[str, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every entry holds."""
+        return all(check.agrees for check in self.checks)
+
+
+def verify_record(
+    record: Record,
+    systems: Sequence[Texts],
+    *,
+    inputs: Sequence[InputFile] = (),
+    options: RunOptions | None = None,
+    parts: Parts | None = None,
+    tolerance: float | None = None,
+) -> Verification:
+    """Score again what a record says was scored, and compare every segment.
+
+    Args:
+        record: The record.
+        systems: The texts of its systems, in its order.
+        inputs: The files they came from, to tell which of them changed.
+        options: Where and how fast.
+        parts: Where model, adapter and mean vector are here, when not under the names in the signatures.
+        tolerance: Largest difference of a score; None for `TOLERANCES`.
+
+    Raises:
+        InputError: Another number of systems than in the record, or texts that cannot be scored.
+    """
+    names = [system.name for system in record.systems]
+    if len(systems) != len(names):
+        raise InputError(f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given.")
+    options = options or RunOptions()
+    with reread():
+        checks = [
+            check
+            for system, texts in zip(record.systems, systems, strict=True)
+            for check in _check_system(system, texts, options, parts or Parts(), tolerance)
+        ]
+    differences = _input_differences(record.inputs, inputs) + _environment_differences(record.environment, environment(options.device))
+    return Verification(tuple(checks), tuple(differences))
+
+
+class _Entry(NamedTuple):
+    """An entry of a record whose signature could be read, with a scorer whose model is here."""
+
+    result: RecordedScores
+    signature: Signature
+    scorer: Scorer
+
+
+def _check_system(system: RecordedSystem, texts: Texts, options: RunOptions, parts: Parts, tolerance: float | None) -> list[Check]:
+    """Score one system by all metrics at once, and compare."""
+    ready: list[_Entry] = []
+    checks: dict[str, Check] = {}
+    for result in system.results:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TwmdWarning)
+                signature = parse_signature(result.signature)
+                scorer = Scorer(signature.spec, options, parts)
+                _ = scorer.spec  # finds the model and checks its content
+            ready.append(_Entry(result, signature, scorer))
+        except (SpecError, ModelError) as error:
+            kind = "signature" if isinstance(error, SignatureError) else "model content"
+            checks[result.signature] = Check(system.name, result.signature, tolerance or 0.0, result.score, None, 0, (), (f"{kind}: {error}",))
+    found = score_all([entry.scorer for entry in ready], *texts) if ready else []
+    same_texts = digest_of_texts(check_segments(*texts)) == system.texts
+    for entry, scores in zip(ready, found, strict=True):
+        limit = TOLERANCES[Dtype(str(entry.signature.spec.dtype))] if tolerance is None else tolerance
+        problems = [] if same_texts else ["texts: they are not the ones that were scored"]
+        problems += _contradictions(entry.result, entry.signature, limit) + _score_problems(entry, scores, limit, same_texts=same_texts)
+        off, worst = _compare(system.name, entry.result, scores, texts.predictions, limit)
+        checks[entry.result.signature] = Check(
+            system.name, entry.result.signature, limit, entry.result.score, scores.score, off, worst, tuple(problems)
+        )
+    return [checks[result.signature] for result in system.results]
+
+
+def _contradictions(result: RecordedScores, signature: Signature, tolerance: float) -> list[str]:
+    """What a record says against itself."""
+    problems = []
+    keys = spec_keys(signature)
+    for name in sorted(keys.keys() | result.keys.keys()):
+        signed, listed = keys.get(name), result.keys.get(name)
+        if signed != listed:
+            problems.append(f"edited: the signature says {name}={signed}, the record's keys say {name}={listed}")
+    mean = float(np.mean(result.scores))
+    if abs(mean - result.score) > tolerance:
+        problems.append(f"edited: the recorded score {result.score:.6f} is not the mean of the recorded segments' scores, {mean:.6f}")
+    return problems
+
+
+def _score_problems(entry: _Entry, found: ScoreSet, tolerance: float, *, same_texts: bool) -> list[str]:
+    """What differs beside the segments' scores."""
+    then, now, problems = entry.result, recorded(found), []
+    for side, value in {"score": now.score, **now.sides}.items():
+        before = {"score": then.score, **then.sides}.get(side)
+        if before is None or abs(before - value) > tolerance:
+            problems.append(f"scores: the corpus {side} is {value:.6f}, recorded as {'nothing' if before is None else f'{before:.6f}'}")
+    if same_texts and now.counts != then.counts:
+        problems.append(f"counts: {now.counts}, recorded as {then.counts}")
+    asked = spec_keys(entry.signature)
+    problems += [f"applied: {name} is {value}, signed as {asked[name]}" for name, value in now.keys.items() if asked.get(name, value) != value]
+    if entry.signature.nrefs not in {None, found.signature.nrefs}:
+        problems.append(f"references: nrefs is {found.signature.nrefs} here, recorded as {entry.signature.nrefs}")
+    return problems
+
+
+def _compare(system: str, result: RecordedScores, found: ScoreSet, predictions: Sequence[str], tolerance: float) -> tuple[int, tuple[Segment, ...]]:
+    """How many segments are off, and the worst of them."""
+    if len(result.scores) != len(found.scores):
+        raise InputError(f"{system}: the record holds {len(result.scores)} segments, but there are {len(found.scores)} to score.")
+    distance = np.abs(np.array(result.scores) - np.array(found.scores))
+    off = int((distance > tolerance).sum())
+    order = np.argsort(-distance, kind="stable")[: min(WORST, off)].tolist()
+    return off, tuple(Segment(i + 1, result.scores[i], found.scores[i], predictions[i]) for i in order)
+
+
+def _input_differences(then: Sequence[InputFile], now: Sequence[InputFile]) -> list[str]:
+    found = []
+    for role in dict.fromkeys(one.role for one in then):
+        old, new = ([one for one in files if one.role == role] for files in (then, now))
+        for before, after in zip(old, new, strict=False):
+            if before.sha256 != after.sha256:
+                found.append(f"inputs: {after.name} has the sha256 {after.sha256[:12]}, {before.name} had {before.sha256[:12]} ({role})")
+        if now and len(old) != len(new):
+            found.append(f"inputs: {len(new)} files of {role}, {len(old)} were recorded")
+    return found
+
+
+def _environment_differences(then: dict[str, str], now: dict[str, str]) -> list[str]:
+    found = []
+    for name in sorted(then.keys() | now.keys()):
+        if then.get(name) != now.get(name):
+            kind = "device" if name in {"device", "threads", "platform"} else "versions"
+            found.append(f"{kind}: {name} is {now.get(name, 'not here')}, was {then.get(name, 'not recorded')}")
+    return found
+
+
+class Number(NamedTuple):
+    """A number out of a paper, compared with the score now.
+
+    Attributes:
+        found: The score now.
+        signature: As applied now.
+        margin: What rounding to the printed digits allows, and the tolerance of the number format.
+        per_cent: Whether the number was read as 100 times the score.
+        agrees: Whether it is the same.
+    """
+
+    found: float
+    signature: Signature
+    margin: float
+    per_cent: bool
+    agrees: bool
+
+
+def verify_number(signature: str, value: str, texts: Texts, *, options: RunOptions | None = None, parts: Parts | None = None) -> Number:
+    """Score texts by a signature and compare the corpus score with a printed number.
+
+    A number agrees when it is the score, or 100 times the score, rounded to as many digits as were printed.
+
+    Args:
+        signature: The signature printed with it.
+        value: The number as printed; a per-cent sign says that it is 100 times the score.
+        texts: The texts.
+        options: Where and how fast.
+        parts: Where model, adapter and mean vector are here.
+
+    Raises:
+        SpecError: `value` is not a number, or not a signature.
+        ModelError: The model is not here, or has another content.
+        InputError: The texts cannot be scored, or have another number of references than the signature says.
+    """
+    match = re.fullmatch(r"(-?[0-9]*\.?([0-9]*))( ?%)?", value.strip())
+    if not match or not any(c.isdigit() for c in match[1]):
+        raise SpecError(f"{value!r} is not a number as a paper prints it, such as 0.8614 or 86.1.")
+    printed, rounding = float(match[1]), 0.5 * 10.0 ** -len(match[2])
+    asked = parse_signature(signature)
+    with reread():
+        found = score_all([Scorer(asked.spec, options, parts or Parts())], *texts)[0]
+    if asked.nrefs not in {None, found.signature.nrefs}:
+        raise InputError(f"the signature was written for nrefs:{asked.nrefs}; these texts have nrefs:{found.signature.nrefs}.")
+    noise = TOLERANCES[Dtype(str(asked.spec.dtype))]
+    plain = not match[3] and abs(found.score - printed) <= rounding + noise
+    hundred = abs(100 * found.score - printed) <= rounding + 100 * noise
+    per_cent = bool(match[3]) or (hundred and not plain)
+    return Number(found.score, found.signature, rounding + noise * (100 if per_cent else 1), per_cent, plain or hundred)

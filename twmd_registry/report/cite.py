@@ -1,0 +1,162 @@
+"""What a paper or a model card needs to publish a record: a sentence, a footnote, BibTeX, Markdown, a badge, metadata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+from urllib.parse import quote
+
+from twmd_registry.errors import FileError, SignatureError
+from twmd_registry.record.content import Record, RecordedScores
+from twmd_registry.registry.catalogue import CATALOGUE, Entry
+from twmd_registry.registry.names import MetricName, Output
+from twmd_registry.registry.signature import parse_signature
+from twmd_registry.version import __version__
+
+SOFTWARE = f"""\
+@software{{twmd_registry,
+  title   = {{twmd-registry: embedding metrics for generated text, with signatures that anybody can re-run}},
+  author  = {{{{the twmd-registry authors}}}},
+  version = {{{__version__}}}
+}}"""
+
+
+class Dataset(NamedTuple):
+    """Where the texts of a record come from, for the Hub's metadata.
+
+    Attributes:
+        task: The Hub's name of the task, ``text-generation`` or ``translation``, say.
+        id: The data set's id on the Hub, or any name; None for the name of the reference file.
+    """
+
+    task: str = "text-generation"
+    id: str | None = None
+
+
+def cite(record: Record, form: str, *, digits: int = 4, dataset: Dataset | None = None) -> str:
+    """Write what it takes to publish a record.
+
+    Args:
+        record: The record.
+        form: One of `FORMS`.
+        digits: Digits after the point.
+        dataset: For ``eval_results``.
+
+    Raises:
+        FileError: A signature in the record is none.
+    """
+    return FORMS[form](record, digits, dataset or Dataset())
+
+
+def _each(record: Record) -> Iterator[tuple[str, RecordedScores, MetricName, Entry]]:
+    for system in record.systems:
+        for result in system.results:
+            try:
+                metric = parse_signature(result.signature).spec.metric
+            except SignatureError as error:
+                raise FileError(f"the record's signature cannot be published: {error}") from error
+            yield system.name, result, metric, CATALOGUE[metric]
+
+
+def _signatures(record: Record) -> list[str]:
+    return list(dict.fromkeys(result.signature for _, result, _, _ in _each(record)))
+
+
+def _sentence(record: Record, digits: int, _dataset: Dataset) -> str:
+    lines = []
+    for system, result, metric, facts in _each(record):
+        who = _who(facts.citation)
+        output = parse_signature(result.signature).spec.output
+        side = f", {'F1' if output is Output.F1 else output}" if output else ""
+        lines.append(
+            f"{system} scores {result.score:.{digits}f} in {facts.title}{side}{who} over {len(result.scores)} segments "
+            f"({metric} of twmd-registry {__version__}, with the signature given in the footnote)."
+        )
+    return "\n".join(lines)
+
+
+def _who(citation: str) -> str:
+    """Authors and year of a BibTeX entry, as they stand in a sentence."""
+    authors = re.search(r"author\s*=\s*{(.+?)},?\n", citation)
+    year = re.search(r"year\s*=\s*{(\d+)}", citation)
+    if not authors or not year:
+        return ""
+    names = [name.partition(",")[0] for name in authors[1].split(" and ")]
+    return f" ({names[0] if len(names) == 1 else f'{names[0]} et al.'}, {year[1]})"
+
+
+def _latex(record: Record, _digits: int, _dataset: Dataset) -> str:
+    return "\n".join(f"\\footnote{{\\raggedright\\texttt{{{_escape_latex(signature)}}}}}" for signature in _signatures(record))
+
+
+def _escape_latex(text: str) -> str:
+    """Every character as itself in LaTeX; a line may break after each field."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}\allowbreak{}"}
+    escaped = (special.get(c, f"\\{c}" if c in "_%#&${}" else c) for c in text)
+    return "".join(escaped)
+
+
+def _bibtex(record: Record, _digits: int, _dataset: Dataset) -> str:
+    used = {metric for _, _, metric, _ in _each(record)}
+    return "\n\n".join([*dict.fromkeys(CATALOGUE[metric].citation for metric in CATALOGUE if metric in used), SOFTWARE])
+
+
+def _paper(record: Record, digits: int, dataset: Dataset) -> str:
+    parts = {"sentence": _sentence, "footnote, for LaTeX": _latex, "BibTeX": _bibtex}
+    return "\n\n".join(f"% {name}\n{write(record, digits, dataset)}" for name, write in parts.items())
+
+
+def _markdown(record: Record, digits: int, _dataset: Dataset) -> str:
+    rows = [
+        f"| {_escape_markdown(system)} | {metric} | {result.score:.{digits}f} | `{result.signature.replace('|', chr(92) + '|')}` |"
+        for system, result, metric, _ in _each(record)
+    ]
+    return "\n".join(["| system | metric | score | signature |", "| --- | --- | ---: | --- |", *rows])
+
+
+def _escape_markdown(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>|])", r"\\\1", text).replace("\n", " ")
+
+
+def _badge(record: Record, digits: int, _dataset: Dataset) -> str:
+    lines = []
+    for system, result, metric, _ in _each(record):
+        label, value = (quote(text.replace("-", "--").replace("_", "__"), safe="") for text in (str(metric), f"{result.score:.{digits}f}"))
+        title = result.signature.replace('"', "%22")
+        lines.append(f'![{_escape_markdown(system)}: {metric}](https://img.shields.io/badge/{label}-{value}-blue "{title}")')
+    return "\n".join(lines)
+
+
+def _eval_results(record: Record, _digits: int, dataset: Dataset) -> str:
+    from huggingface_hub import EvalResult, ModelCardData
+
+    reference = next((one.name for one in record.inputs if one.role == "references"), "unnamed")
+    cards = []
+    for system in record.systems:
+        results = [
+            EvalResult(
+                task_type=dataset.task,
+                dataset_type=dataset.id or reference,
+                dataset_name=dataset.id or reference,
+                metric_type=str(metric),
+                metric_name=facts.title,
+                metric_value=result.score,
+                metric_args={"signature": result.signature, "texts_sha256": system.texts},
+            )
+            for _, result, metric, facts in _each(Record(record.created, record.inputs, (system,), record.environment, record.seconds))
+        ]
+        cards.append(ModelCardData(model_name=system.name, eval_results=results).to_yaml())
+    return "\n---\n".join(cards)
+
+
+FORMS: dict[str, Callable[[Record, int, Dataset], str]] = {
+    "paper": _paper,
+    "sentence": _sentence,
+    "latex": _latex,
+    "bibtex": _bibtex,
+    "markdown": _markdown,
+    "badge": _badge,
+    "eval_results": _eval_results,
+}
+"""Every form by name; a test holds the command line's choices equal."""
