@@ -35,6 +35,7 @@ test: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.significance
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -40,6 +40,9 @@ def test_every_command_runs(command: str, texts: Texts, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     for name, lines in (("ref", texts.references), ("system_a", texts.predictions), ("system_b", texts.references[::-1])):
         (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if "scores.json" in command and "--record" not in command:
+        assert main(shlex.split(next(one for one in COMMANDS if "--record scores.json" in one))[1:]) == 0
+        capsys.readouterr()
     assert main(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out.strip()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -61,6 +62,10 @@ class Route:
         name, wanted = str(self.requested.model), self.requested.fingerprint
         if self.parts and self.parts.model:
             files = find_model(self.parts.model)
+            if wanted and wanted != files.fingerprint:
+                # The folder may be another metric's of the same record: this one's model may be here under its own name.
+                with contextlib.suppress(ModelError):
+                    files = find_model(name, self.requested.revision, paths=False)
         else:
             files = find_model(name, self.requested.revision, paths=self.parts is None)
         if wanted and wanted != files.fingerprint:

@@ -139,10 +139,16 @@ def systems(texts: Texts) -> list[tuple[str, Sequence[str]]]:
     return [("base", texts.predictions), ("same", list(texts.predictions)), ("swapped", swapped)]
 
 
+_SCORED: dict[str, list[Scored]] = {}
+"""Scores by the keys of the third metric, so that every test need not score anew."""
+
+
 def comparison(texts: Texts, request: Request, lexical: Sequence[str] = (), **keys: Any) -> Comparison:
-    scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("twmd", temperature=0.5), twmd_registry.scorer("sbert", **keys)]
-    scored = [Scored(scorer, tuple(scorer.score(texts_of, texts.references) for _, texts_of in systems(texts))) for scorer in scorers]
-    return compare_systems(systems(texts), [[reference] for reference in texts.references], scored, lexical=lexical, request=request)
+    name = str(sorted(keys.items()))
+    if name not in _SCORED:
+        scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("twmd", temperature=0.5), twmd_registry.scorer("sbert", **keys)]
+        _SCORED[name] = [Scored(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts))) for scorer in scorers]
+    return compare_systems(systems(texts), [[reference] for reference in texts.references], _SCORED[name], lexical=lexical, request=request)
 
 
 class TestComparing:
@@ -157,6 +163,13 @@ class TestComparing:
             assert f"|{kind}:300|seed:12345|" in column.signature
             assert column.cells[0].score == column.cells[1].score
         assert found.columns[0].cells[0].score != found.columns[1].cells[0].score
+
+    def test_every_number_of_resamples_is_signed(self, texts: Texts) -> None:
+        bootstrap = comparison(texts, Request(SignificanceTest("bs", 40, 1), 30, 1))
+        randomised = comparison(texts, Request(SignificanceTest("ar", 40, 1), 30, 1))
+        assert "|bs:40|seed:1|" in bootstrap.columns[0].signature
+        assert "|bs:30|ar:40|seed:1|" in randomised.columns[0].signature
+        assert randomised.columns[0].cells[0].ci is not None
 
     @pytest.mark.parametrize("seed", [0, 1])
     @pytest.mark.parametrize("kind", ["bs", "ar"])

@@ -179,6 +179,11 @@ class TestParts:
         )
         assert verify_record(record, [TEXTS], parts=Parts(model=str(folder))).agrees
 
+    def test_a_folder_serves_the_metric_it_belongs_to(self, tmp_path: Path) -> None:
+        folder = tiny.save_encoder("bert", tmp_path / "bert")
+        record = record_of(twmd_registry.scorer("twmd"), twmd_registry.scorer("trwmd", model=str(folder), layer=1))
+        assert verify_record(record, [TEXTS], parts=Parts(model=str(folder))).agrees
+
     @pytest.mark.parametrize("name", ["/etc", "../x", "~root", "C:\\x", "a/b/c", ".", ".."])
     def test_paths_in_a_signature_are_not_looked_at(self, name: str, record: Record) -> None:
         from urllib.parse import quote
@@ -322,6 +327,9 @@ class TestCommand:
         assert len(capsys.readouterr().err.splitlines()) == 1
 
     def test_compute_batch_threads_and_process_change_nothing_beyond_the_tolerance(self, files: Files) -> None:
+        for name in ("ref", "a"):
+            lines = (files.folder / f"{name}.txt").read_text(encoding="utf-8").splitlines()[:16]
+            (files.folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         metrics = [metric for metric in MetricName if metric is not MetricName.STSSCORE]
         runs = {"one": ("1", "1"), "two": ("512", "2")}
         for name, (batch, threads) in runs.items():

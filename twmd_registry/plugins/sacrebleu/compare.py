@@ -169,7 +169,8 @@ def _tested(contest: _Contest, k: int, test: SignificanceTest, request: Request)
         None,
         test_type=test.kind,
         n_samples=test.samples,
-        n_ar_confidence=request.resamples or -1,
+        # A paired bootstrap has its intervals from its own resamples; SacreBLEU would sign it with this number instead.
+        n_ar_confidence=request.resamples if test.kind == "ar" and request.resamples else -1,
     )
     paired._seed = _Seed(request.seed)  # noqa: SLF001
     signatures, results = paired()
