@@ -41,6 +41,7 @@ def test_a_paper_gets_a_sentence_a_footnote_and_bibtex(record: Path, capsys: pyt
     out = cited(capsys)
     table = json.loads(record.read_text(encoding="utf-8"))
     twmd, stsscore = table["systems"][0]["results"]
+    assert r"my\_system\textbar{}\allowbreak{}1.txt scores" in out
     assert f"scores {twmd['score']:.4f} in Tempered Word Mover Distance, F1 (Chen et al., 2020) over 2 segments" in out
     assert f"scores {stsscore['score']:.4f} in STSScore (Herbold, 2024) over 2 segments" in out
     assert out.count("\\footnote{") == 2
@@ -50,8 +51,8 @@ def test_a_paper_gets_a_sentence_a_footnote_and_bibtex(record: Path, capsys: pyt
 
 
 def test_the_footnote_is_the_signature_in_latex(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    footnote = cited(capsys, "--as", "latex").splitlines()[0]
-    inside = footnote.removeprefix("\\footnote{\\raggedright\\texttt{").removesuffix("}}")
+    _, footnote = cited(capsys, "--as", "latex").splitlines()[0].split(".\\footnote")
+    inside = f"\\footnote{footnote}".removeprefix("\\footnote{\\raggedright\\texttt{").removesuffix("}}")
     plain = inside.replace("\\textbar{}\\allowbreak{}", "|").replace("\\%", "%").replace("\\_", "_")
     assert "\\" not in plain
     assert twmd_registry.parse(plain).temperature == 0.15

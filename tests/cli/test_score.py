@@ -67,11 +67,11 @@ class TestOutput:
         status, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "chrf", "ter", "--short")
         rows = [line.split() for line in out.splitlines()]
         assert status == 0
-        assert rows[0] == ["system", "twmd", "CHRF", "TER"]
+        assert rows[0] == ["system", "twmd", "chrF2", "TER"]
         assert [row[:-3] for row in rows[2:4]] == [["Baseline:", "good.txt"], ["poor.txt"]]
         assert float(rows[2][-3]) > float(rows[3][-3])
         assert "  twmd|o:f1|m:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|l:4|" in out
-        assert "  CHRF|#:1|c:mixed|" in out
+        assert "  chrF2|#:1|c:mixed|" in out
 
     @pytest.mark.parametrize(("option", "key"), [("--paired-bs", "bs:200"), ("--paired-ar", "ar:200")])
     def test_paired_tests_mark_what_is_significant(self, files: Path, run: Run, option: str, key: str) -> None:
@@ -216,6 +216,7 @@ class TestUsage:
             (("--set", "layer=3", "special=nun"), "special='nun' is not possible"),
             (("--paired-bs",), "a paired test compares systems: give two or more after -i"),
             (("-m", "bleu", "--record", "x.json"), "--record keeps the scores of this package's metrics"),
+            (("-m", "bleu", "--set", "temperature=1"), "--set and --preset are for metrics that are named"),
             (("-m", "blue"), "there is no metric 'blue'; did you mean 'bleu'"),
             (("-m", "twmd|output:f1"), "column 15: model is missing here"),
             (("-m", "moverscore", "--set", "temperature=1"), "no key 'temperature' of moverscore"),
@@ -231,6 +232,19 @@ class TestUsage:
     @pytest.mark.parametrize("arguments", [(), ("score", "--no-such-flag"), ("fly",), ("score", "-w", "0"), ("score", "--batch-tokens", "0")])
     def test_bad_arguments_are_status_two(self, run: Run, arguments: tuple[str, ...]) -> None:
         assert run(*arguments)[0] == 2
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (("--paired-bs", "--seed", "-1"), "argument --seed: expected a whole number from 0, not -1"),
+            (("--confidence", "--confidence-n", "1"), "argument --confidence-n: expected a whole number from 2, not 1"),
+            (("--paired-bs", "--paired-ar"), "not allowed with argument --paired-bs"),
+        ],
+    )
+    def test_impossible_resampling_is_bad_usage(self, files: Path, run: Run, arguments: tuple[str, ...], words: str) -> None:
+        status, _, err = run("score", "ref.txt", "-i", "good.txt", "poor.txt", *arguments)
+        assert status == 2
+        assert err.splitlines()[-1].endswith(words)
 
     def test_references_twice_or_never_are_refused(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stdin", None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sacrebleu.metrics import METRICS as SACREBLEUS
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
@@ -88,6 +89,13 @@ class TestScores:
         assert "μ" not in score.format()
         assert score.format(score_only=True) == f"{score.score:.2f}"
 
+    def test_an_earlier_interval_is_not_signed_again(self) -> None:
+        metric = TWMD()
+        metric.corpus_score(HYPOTHESES, STREAMS, n_bootstrap=10)
+        assert "|bs:10|" in str(metric.get_signature())
+        metric.corpus_score(HYPOTHESES, STREAMS)
+        assert "|bs:" not in str(metric.get_signature())
+
     def test_json_holds_every_field_of_the_signature(self) -> None:
         metric = BERTScoreCentered()
         score = metric.corpus_score(HYPOTHESES, STREAMS)
@@ -113,6 +121,12 @@ class TestInput:
     def test_a_segment_without_any_reference_is_refused(self) -> None:
         with pytest.raises(InputError, match=r"references\[1\] is an empty list"):
             TWMD().corpus_score(HYPOTHESES, NO_SECOND)
+
+    def test_nothing_to_score_is_refused(self) -> None:
+        with pytest.raises(InputError, match="there is nothing to score: no hypotheses"):
+            TWMD().corpus_score([], [[]])
+        with pytest.raises(InputError, match="a segment needs at least one reference"):
+            TWMD().sentence_score("x", [])
 
     def test_no_references_at_all_is_refused(self) -> None:
         with pytest.raises(SpecError, match="no references: give them here, or to the metric"):
@@ -154,8 +168,8 @@ def comparison(texts: Texts, request: Request, lexical: Sequence[str] = (), **ke
 class TestComparing:
     @pytest.mark.parametrize("kind", ["bs", "ar"])
     def test_a_system_against_itself_has_p_one_and_variants_keep_apart(self, texts: Texts, kind: str) -> None:
-        found = comparison(texts, Request(SignificanceTest(kind, 300, 12345)), LEXICAL_NAMES)
-        assert [column.name for column in found.columns] == ["twmd", "twmd[temperature=0.5]", "sbert", "BLEU", "CHRF", "TER"]
+        found = comparison(texts, Request(SignificanceTest(kind, 300, 12345)), list(LEXICAL_NAMES))
+        assert [column.name for column in found.columns] == ["twmd", "twmd[temperature=0.5]", "sbert", "BLEU", "chrF2", "TER"]
         assert [column.hundred for column in found.columns] == [False] * 3 + [True] * 3
         for column in found.columns:
             assert [cell.p_value for cell in column.cells[:2]] == [None, 1.0]
@@ -199,15 +213,21 @@ class TestComparing:
         assert shuffled.mean == pytest.approx(shuffled.score, abs=0.05)
 
     def test_sacrebleus_own_numbers_are_sacrebleus(self, texts: Texts) -> None:
-        found = comparison(texts, Request(), LEXICAL_NAMES)
-        bleu = BLEU(effective_order=True)
+        found = comparison(texts, Request(), list(LEXICAL_NAMES))
+        bleu = BLEU()
         assert found.columns[3].cells[0].score == bleu.corpus_score(texts.predictions, [texts.references]).score
-        assert found.columns[3].cells[0].segments[4] == bleu.sentence_score(texts.predictions[4], [texts.references[4]]).score
-        assert found.columns[3].signature.startswith("BLEU|nrefs:1|case:mixed|eff:yes|tok:13a|")
+        assert found.columns[3].signature == f"BLEU|{bleu.get_signature()}"
+        sentence = BLEU(effective_order=True).sentence_score(texts.predictions[4], [texts.references[4]])
+        assert found.columns[3].cells[0].segments[4] == sentence.score
+
+    @pytest.mark.parametrize("name", LEXICAL_NAMES)
+    def test_sacrebleus_metrics_have_the_names_of_their_scores(self, name: str) -> None:
+        metric = SACREBLEUS[name.upper()]()
+        assert metric.corpus_score(["a b c d"], [["a b c d"]]).name == LEXICAL_NAMES[name]
 
     def test_ragged_references_reach_sacrebleu_as_they_are(self) -> None:
         found = compare_systems([("a", HYPOTHESES)], REFERENCES, [], lexical=["bleu"])
-        assert found.columns[0].cells[0].score == BLEU(effective_order=True).corpus_score(HYPOTHESES, STREAMS).score
+        assert found.columns[0].cells[0].score == BLEU().corpus_score(HYPOTHESES, STREAMS).score
         assert "|nrefs:var|" in found.columns[0].signature
 
     def test_a_test_of_one_system_is_refused(self, texts: Texts) -> None:

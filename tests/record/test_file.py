@@ -134,9 +134,32 @@ def test_nothing_half_written_is_left_behind(record: Record, tmp_path: Path, mon
 
 def test_a_place_that_cannot_be_written_is_found_out_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(FileError, match="cannot write .*out.json: .*file is a file, not a folder"):
-        check_writable(tmp_path / "file" / "out.json")
-    with pytest.raises(FileError, match="it is a folder"):
-        check_writable(tmp_path)
-    check_writable(tmp_path / "new" / "out.json")
-    assert not list((tmp_path / "new").iterdir())
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for path, words in (
+        (tmp_path / "file" / "out.json", "there is no folder .*file"),
+        (tmp_path / "new" / "out.json", "there is no folder .*new"),
+        (tmp_path, "it is no regular file"),
+        (Path("/dev/null"), "it is no regular file"),
+        (tmp_path / "link", "it is one of the files to score"),
+    ):
+        with pytest.raises(FileError, match=f"cannot write {path}: {words}"):
+            check_writable(path, [tmp_path / "none", tmp_path / "file"])
+    before = sorted(tmp_path.iterdir())
+    check_writable(tmp_path / "out.json")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_link_stays_one_and_a_file_keeps_its_permissions(record: Record, tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("before", encoding="utf-8")
+    (tmp_path / "real.json").chmod(0o640)
+    (tmp_path / "link.json").symlink_to("real.json")
+    write_record(record, tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert read_record(tmp_path / "real.json") == record
+    assert (tmp_path / "real.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_an_edit_by_hand_is_noticed(record: Record) -> None:
+    assert not parse_record(record_text(record)).edited
+    assert not parse_record(json.dumps(json.loads(record_text(record)))).edited, "other white space is no edit"
+    assert parse_record(record_text(record).replace("ref.txt", "other.txt")).edited

@@ -109,7 +109,38 @@ class TestTampering:
 
     def test_a_changed_number_of_references_is_named(self, record: Record) -> None:
         found = problems(edited(record, lambda result: dataclasses.replace(result, signature=result.signature.replace("nrefs:var", "nrefs:1"))))
-        assert "references: nrefs is var here, recorded as 1" in found
+        assert "applied: nrefs is var, signed as 1" in found
+        assert "edited: the signature says nrefs=1, the record's keys say nrefs=var" in found
+
+    @pytest.mark.parametrize(
+        ("before", "after", "words"),
+        [
+            ("|nrefs:var", "", "edited: the signature says nrefs=nothing, the record's keys say nrefs=var"),
+            ("|version:0.2.0", "|version:0.1.0", "edited: the signature says version=0.1.0, the record's keys say version=0.2.0"),
+            ("|nrefs:var", "|nrefs:var|bs:1000|seed:7", "edited: the signature says bs=1000, the record's keys say bs=nothing"),
+            ("@0336012e2308", "", "edited: the signature says fingerprint=nothing, the record's keys say fingerprint=0336012e2308"),
+        ],
+    )
+    def test_any_other_changed_field_is_named(self, record: Record, before: str, after: str, words: str) -> None:
+        found = problems(edited(record, lambda result: dataclasses.replace(result, signature=result.signature.replace(before, after))))
+        assert words in found
+
+    def test_an_old_version_says_what_has_changed_since(self) -> None:
+        record = edited(
+            record_of(twmd_registry.scorer("stsscore")),
+            lambda result: dataclasses.replace(result, signature=result.signature.replace("0.2.0", "0.1.0"), keys=result.keys | {"version": "0.1.0"}),
+        )
+        found = verify_record(record, [TEXTS])
+        assert found.agrees
+        assert found.differences[0].startswith("versions: 0.1.0; 0.2.0: A text of which the tokenizer drops every character")
+
+    def test_a_forged_entry_beside_a_true_one_is_named(self, record: Record) -> None:
+        (system,) = record.systems
+        forged = dataclasses.replace(system.results[0], score=0.99, scores=(0.99,) * 3, sides=dict.fromkeys(system.results[0].sides, 0.99))
+        for results in ((forged, *system.results), (*system.results, forged)):
+            found = verify_record(dataclasses.replace(record, systems=(dataclasses.replace(system, results=results),)), [TEXTS])
+            assert [check.agrees for check in found.checks].count(False) == 1
+            assert found.checks[results.index(forged)].off == 3
 
     @pytest.mark.parametrize("side", ["prediction", "reference"])
     def test_a_changed_text_is_named(self, record: Record, side: str) -> None:
@@ -175,7 +206,8 @@ class TestParts:
         assert record.systems[0].results[0].keys["model"] == "./bert"
         (problem,) = problems(record)
         assert (
-            problem == "model content: the signature names a folder of its author's, './bert': say where your copy of the model is by model=FOLDER."
+            problem
+            == "model content: the signature names a folder of its author's, './bert': say where your copy of the model is by model=FOLDER (--model FOLDER)."
         )
         assert verify_record(record, [TEXTS], parts=Parts(model=str(folder))).agrees
 
@@ -284,8 +316,39 @@ class TestCommand:
         assert out.endswith("4 of 4 results hold.\n")
 
     def test_a_record_holds_paths_of_nobodys_disk(self, files: Files) -> None:
-        assert main(["score", str(files.folder / "ref.txt"), "-i", str(files.folder / "a.txt"), "--record", "deep/out.json"]) == 0
-        assert str(files.folder) not in Path("deep/out.json").read_text(encoding="utf-8")
+        assert main(["score", str(files.folder / "ref.txt"), "-i", str(files.folder / "a.txt"), "--record", "own.json"]) == 0
+        assert str(files.folder) not in Path("own.json").read_text(encoding="utf-8")
+
+    def test_a_record_never_replaces_what_is_scored(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        before = Path("a.txt").read_bytes()
+        assert main(["score", "ref.txt", "-i", "a.txt", "--record", "a.txt"]) == 1
+        assert Path("a.txt").read_bytes() == before
+
+    def test_an_edit_by_hand_is_named_even_where_scores_hold(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        files.record.write_text(files.record.read_text(encoding="utf-8").replace('"name": "a.txt"', '"name": "c.txt"'), encoding="utf-8")
+        capsys.readouterr()
+        assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 1
+        out = capsys.readouterr().out
+        assert out.startswith("EDITED  the record's content does not have the sha256 that it was written with")
+        assert "4 of 4 results hold." in out
+
+    def test_a_record_cannot_write_lines_of_the_report(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        record = twmd_registry.read_record(files.record)
+        name = "a.txt\n9 of 9 results hold.\n\x1b[8m"
+        systems = tuple(dataclasses.replace(system, name=name) for system in record.systems)
+        changed = dataclasses.replace(record, systems=systems, environment={"tor\nch": "1\x1b[8m"})
+        twmd_registry.write_record(changed, files.record)
+        capsys.readouterr()
+        assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 0
+        out = capsys.readouterr().out
+        assert "\x1b" not in out
+        assert [line for line in out.splitlines() if line.endswith("results hold.")] == ["4 of 4 results hold."]
+
+    @pytest.mark.parametrize("tolerance", ["nan", "inf", "-1", "x"])
+    def test_a_tolerance_is_a_number(self, files: Files, tolerance: str) -> None:
+        with pytest.raises(SystemExit) as stop:
+            main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt", "--tolerance", tolerance])
+        assert stop.value.code == 2
 
     def test_a_changed_file_is_named_with_segments(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
         lines = (files.folder / "b.txt").read_text(encoding="utf-8").splitlines()
@@ -301,9 +364,9 @@ class TestCommand:
         assert out.endswith("2 of 4 results hold.\n")
 
     def test_versions_and_devices_that_differ_are_told(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-        table = json.loads(files.record.read_text(encoding="utf-8"))
-        table["environment"] |= {"torch": "1.0", "device": "cuda (something)"}
-        files.record.write_text(json.dumps(table), encoding="utf-8")
+        record = twmd_registry.read_record(files.record)
+        changed = dataclasses.replace(record, environment=record.environment | {"torch": "1.0", "device": "cuda (something)"})
+        twmd_registry.write_record(changed, files.record)
         capsys.readouterr()
         assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 0
         out = capsys.readouterr().out
@@ -318,6 +381,9 @@ class TestCommand:
         assert capsys.readouterr().out.startswith("agrees: ")
         assert main(["verify", result["signature"], "0.1234", "ref.txt", "-i", "a.txt"]) == 1
         assert capsys.readouterr().out.startswith("DIFFERS: 0.1234 was printed")
+        assert main(["verify", result["signature"].replace("@0336012e2308", ""), f"{result['score']:.4f}", "ref.txt", "-i", "a.txt"]) == 0
+        assert "does not say which content of the model was used" in capsys.readouterr().out
+        assert main(["verify", result["signature"], "0.9", "ref.txt", "-i", "a.txt", "--tolerance", "0.5"]) == 0
         assert main(["verify", result["signature"]]) == 2
         assert main(["verify", result["signature"], "0.5", "ref.txt", "-i", "a.txt", "b.txt"]) == 2
 

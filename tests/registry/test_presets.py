@@ -103,7 +103,10 @@ def test_a_preset_of_ones_own_is_never_a_default(house: Path) -> None:
         ("temperature = 0.07", "temperature = 0.07\nscale = 2", "metrics.twmd: twmd does not use the key 'scale'"),
         ('special = "none"', 'special = "partners"', "special=partners is bert_score's way"),
         ("0336012e2308", "xyz", "fingerprint='xyz' is not 12 hexadecimal digits"),
-        ('model = "sentence-transformers/all-MiniLM-L6-v2"', 'model = "./mine"', "depends on where a program is started"),
+        ('model = "sentence-transformers/all-MiniLM-L6-v2"', 'model = "./mine"', "neither a Hub id nor the whole path of a folder"),
+        ('model = "sentence-transformers/all-MiniLM-L6-v2"', 'model = "/none/such"', "neither a Hub id nor the whole path of a folder"),
+        ('model = "sentence-transformers/all-MiniLM-L6-v2"', 'model = "x/y/z"', "neither a Hub id nor the whole path of a folder"),
+        (HOUSE, "a = " + "[" * 5000, "is nested too deeply|is not TOML"),
         ("[house", "[../house", "is not TOML"),
         ("house", '"../house"', r"a preset's name holds letters"),
         ("house", "embedded", "there is a preset 'embedded' already"),
@@ -170,3 +173,16 @@ def test_a_package_can_bring_presets(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert (MetricName.TWMD, "house") not in presets()
         assert presets()[MetricName.TWMD, "embedded"].source == module.PACKAGED
     sys.modules.pop("brings_presets", None)
+
+
+def test_a_folder_that_is_gone_is_listed_as_gone(house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    content = HOUSE.replace('fingerprint = "0336012e2308"\n', "").replace("sentence-transformers/all-MiniLM-L6-v2", str(folder))
+    house.write_text(content, encoding="utf-8")
+    assert main(["preset", "add", str(house)]) == 0
+    assert main(["list"]) == 0
+    assert "yes (folder)" in capsys.readouterr().out
+    folder.rmdir()
+    assert main(["list"]) == 0
+    assert "no (no such folder)" in capsys.readouterr().out

@@ -185,6 +185,7 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("output:f1", "output", "output", "'output' is not one of this metric's key:value fields"),
         ("output:f1", "output:", "output", "'output:' is not one of"),
         ("layer:4", "layer:-4", "layer", "layer='-4' is not possible"),
+        ("layer:4", "layer:\ud800", "\ud800", "lone surrogate"),
         ("layer:4", "layer:\u0664", "layer", "is not possible: expected a whole number"),
         ("layer:4", "layer:?", "layer", "layer is a blank: this line stands for a preset"),
         ("temperature:0.15", "temperature:nan", "temperature", "expected a number from 1e-6 to 1e6"),
@@ -236,6 +237,11 @@ def test_a_signature_that_lacks_something_is_refused(text: str) -> None:
         ("output:f1", "output:F", "output:F is read as f1"),
         ("model:sentence-transformers/all-MiniLM-L6-v2", "model:embedded", "model:embedded is read as sentence-transformers/all-MiniLM-L6-v2"),
         ("|version", "|#:1|version", "'#' is read as nrefs"),
+        ("layer:4", "layer:04", "layer:04 is read as 4"),
+        ("normalize:yes", "normalize:true", "normalize:true is read as yes"),
+        ("cut%3A512", "cut:512", "truncation:cut:512 is read as cut%3A512"),
+        ("cut%3A512", "%63ut%3a512", "truncation:%63ut%3a512 is read as cut%3A512"),
+        ("temperature:0.15", "temperature:0.150", "temperature:0.150 is read as 0.15"),
     ],
 )
 def test_other_words_are_read_with_a_warning_that_names_them(before: str, after: str, read_as: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from twmd_registry.models.files import EMBEDDED_PACKAGE
+from twmd_registry.models.files import EMBEDDED_PACKAGE, HUB_ID
 from twmd_registry.plugins.evaluate import startup
 from twmd_registry.registry.catalogue import CATALOGUE, entry
 from twmd_registry.registry.keys import KEYS
@@ -43,6 +43,10 @@ def _availability(preset: Preset) -> str:
         return "depends on model="
     if preset.model == EMBEDDED_MODEL and importlib.util.find_spec(EMBEDDED_PACKAGE) is not None:
         return "yes (installed)"
+    if Path(preset.model).is_dir():
+        return "yes (folder)"
+    if not HUB_ID.fullmatch(preset.model):
+        return "no (no such folder)"
     from huggingface_hub import try_to_load_from_cache
 
     return "yes (Hub cache)" if isinstance(try_to_load_from_cache(preset.model, "config.json"), str) else "no"

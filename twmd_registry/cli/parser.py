@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,10 +50,30 @@ def _where(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--batch-tokens", type=_whole, metavar="N", help="most padded tokens in the encoder at once")
 
 
-def _whole(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text}")
+def _whole(text: str, least: int = 1) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least}, not {text}")
+    return int(text)
+
+
+def _resamples(text: str) -> int:
+    return _whole(text, 2)
+
+
+def _seed(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _usual_seed() -> int:
+    """SacreBLEU's: from its environment variable where that is a number."""
+    found = os.environ.get("SACREBLEU_SEED", "")
+    return int(found) if found.isascii() and found.isdecimal() else 12345
+
+
+def _tolerance(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a finite number from 0, not {text}")
     return number
 
 
@@ -96,11 +118,11 @@ def _test_options(sub: argparse.ArgumentParser) -> None:
     tests = sub.add_mutually_exclusive_group()
     tests.add_argument("--paired-bs", action="store_true", help="paired bootstrap test of every system against the first")
     tests.add_argument("--paired-ar", action="store_true", help="paired approximate randomisation test of every system against the first")
-    sub.add_argument("--paired-bs-n", type=_whole, default=1000, metavar="N", help="bootstrap resamples (default: 1000)")
-    sub.add_argument("--paired-ar-n", type=_whole, default=10_000, metavar="N", help="randomisation trials (default: 10000)")
+    sub.add_argument("--paired-bs-n", type=_resamples, default=1000, metavar="N", help="bootstrap resamples (default: 1000)")
+    sub.add_argument("--paired-ar-n", type=_resamples, default=10_000, metavar="N", help="randomisation trials (default: 10000)")
     sub.add_argument("--confidence", action="store_true", help="95%% confidence intervals by bootstrap")
-    sub.add_argument("--confidence-n", type=_whole, default=1000, metavar="N", help="bootstrap resamples of the intervals (default: 1000)")
-    sub.add_argument("--seed", type=int, default=12345, metavar="SEED", help="of the resampling (default: 12345, SacreBLEU's)")
+    sub.add_argument("--confidence-n", type=_resamples, default=1000, metavar="N", help="bootstrap resamples of the intervals (default: 1000)")
+    sub.add_argument("--seed", type=_seed, default=_usual_seed(), metavar="SEED", help="of the resampling (default: $SACREBLEU_SEED, else 12345)")
 
 
 def _parts(sub: argparse.ArgumentParser) -> None:
@@ -124,7 +146,7 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files")
     sub.add_argument("--refs", nargs="+", type=Path, default=[], metavar="REF", help="reference files, as well")
     sub.add_argument("-i", "--input", "--hyps", nargs="+", type=Path, metavar="HYP", help="one file per system, in the record's order")
-    sub.add_argument("--tolerance", type=float, metavar="X", help="largest difference of a segment's score (default: 1e-5 in float32)")
+    sub.add_argument("--tolerance", type=_tolerance, metavar="X", help="largest difference of a segment's score (default: 1e-5 in float32)")
     _parts(sub)
     _where(sub)
 
@@ -152,7 +174,7 @@ def _cite(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     sub.add_argument("record", type=Path, metavar="RECORD", help="a file that 'twmd score --record' wrote")
     sub.add_argument(
         "--as", dest="form", choices=("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results"), default="paper",
-        help="default: paper (sentence, LaTeX footnote and BibTeX)",
+        help="default: paper (sentences with footnotes in LaTeX, and BibTeX)",
     )  # fmt: skip
     sub.add_argument("-w", "--width", type=int, choices=range(1, 17), default=4, metavar="DIGITS", help="digits after the point (default: 4)")
     for name, about, default in (

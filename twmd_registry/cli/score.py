@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.comparison import Comparison, SignificanceTest
-from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, Request, Scored, compare_systems
 from twmd_registry.record.content import make_record
 from twmd_registry.record.file import check_writable, write_record
@@ -37,7 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.record:
         if not scorers:
             raise SpecError("--record keeps the scores of this package's metrics: name one of them in -m.")
-        check_writable(arguments.record)
+        check_writable(arguments.record, [*arguments.references, *(arguments.input or [])])
+        if lexical:
+            warn(f"the record keeps the scores of this package's metrics only, not of {', '.join(lexical)}.")
     tasks = read_tasks(arguments)
     _check_shared(tasks)
     started = time.perf_counter()
@@ -68,6 +70,8 @@ def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: Run
     for metric in named:
         if metric not in set(MetricName):
             raise SpecError(f"there is no metric {metric!r}; {menu(metric, [*MetricName, *LEXICAL_NAMES])}.")
+    if not named and (given or arguments.preset):
+        raise SpecError("--set and --preset are for metrics that are named: a signature says everything, and SacreBLEU's metrics have no keys here.")
     used = {key for metric in named for key in entry(metric).keys}
     for name in given:
         if name not in used:

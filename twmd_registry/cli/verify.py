@@ -10,10 +10,11 @@ from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.errors import SpecError
 from twmd_registry.record.file import read_record
 from twmd_registry.record.verify import Check, Texts, Verification, verify_number, verify_record
-from twmd_registry.registry.diff import compare
+from twmd_registry.registry.diff import Matter, compare
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.signature import parse_signature
+from twmd_registry.report.table import visible
 
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
@@ -31,7 +32,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     tasks = read_tasks(arguments)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     found = verify_record(record, [_texts(task) for task in tasks], inputs=files, options=options, parts=parts, tolerance=arguments.tolerance)
-    print("\n".join(_report(found)))
+    print("\n".join(map(visible, _report(found))))
     return 0 if found.agrees else 1
 
 
@@ -42,10 +43,12 @@ def _verify_number(arguments: argparse.Namespace, options: RunOptions, parts: Pa
     tasks = read_tasks(arguments)
     if len(tasks) != 1:
         raise SpecError(f"one number belongs to one system, not to {len(tasks)}.")
-    found = verify_number(arguments.what, arguments.value, _texts(tasks[0]), options=options, parts=parts)
+    found = verify_number(arguments.what, arguments.value, _texts(tasks[0]), options=options, parts=parts, tolerance=arguments.tolerance)
     shown = f"{100 * found.found:.6f} (per cent)" if found.per_cent else f"{found.found:.8f}"
     print(f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here (margin {found.margin:.2g})")
     print(f"applied: {found.signature}")
+    if not found.pinned:
+        print("The printed signature does not say which content of the model was used (@...): it may have been another.")
     return 0 if found.agrees else 1
 
 
@@ -54,7 +57,7 @@ def _texts(task: Task) -> Texts:
 
 
 def _report(found: Verification) -> list[str]:
-    lines = []
+    lines = ["EDITED  the record's content does not have the sha256 that it was written with"] if found.edited else []
     for check in found.checks:
         lines += _report_check(check)
     if found.differences:
@@ -85,7 +88,11 @@ def run_diff(arguments: argparse.Namespace) -> int:
     found = compare(parse_signature(arguments.one), parse_signature(arguments.other))
     if not found.differences:
         print("They say the same.")
+    marks = {Matter.YES: "-", Matter.NO: "=", Matter.UNKNOWN: "?"}
     for difference in found.differences:
-        print(f"{'-' if difference.matters else '='} {difference.what}")
-    print(f"\nTheir numbers {'may' if found.comparable else 'may NOT'} be compared{' (on the same texts)' if found.comparable else ''}.")
-    return 0 if found.comparable else 1
+        print(f"{marks[difference.matters]} {visible(difference.what)}")
+    if not found.comparable:
+        print("\nTheir numbers may NOT be compared.")
+        return 1
+    print(f"\nTheir numbers may be compared (on the same texts{'' if found.certain else ', and if the model was the same'}).")
+    return 0

@@ -163,7 +163,10 @@ def _locate(wanted: str) -> Path:
             if _hash(path.read_bytes()) != wanted:
                 raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
             return path
-    raise ModelError(f"mean vector {wanted} is not here: put mean-{wanted}.safetensors into {backgrounds_home()}, or say where it is.")
+    raise ModelError(
+        f"mean vector {wanted} is not here: put mean-{wanted}.safetensors into {backgrounds_home()}, "
+        "or say where it is (background=FILE, --background FILE)."
+    )
 
 
 def read_background(path: Path) -> Background:

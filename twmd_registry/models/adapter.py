@@ -39,9 +39,12 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     """
     name, _, wanted = adapter.partition("@")
     if not paths and not HUB_ID.fullmatch(name):
-        raise ModelError(f"the signature names a folder of its author's, {name!r}: say where your copy of the adapter is by adapter=FOLDER.")
-    if paths and Path(adapter).is_dir():
-        name, wanted, folder = adapter, "", Path(adapter)
+        raise ModelError(
+            f"the signature names a folder of its author's, {name!r}: say where your copy of the adapter is by adapter=FOLDER (--adapter FOLDER)."
+        )
+    own = Path(adapter).expanduser() if paths else None
+    if own and own.is_dir():
+        name, wanted, folder = adapter, "", own
     elif HUB_ID.fullmatch(name) and (packaged_adapters() / name).is_dir():
         folder = packaged_adapters() / name
     else:
@@ -52,7 +55,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     found = digest({file: sha256_of(folder / file) for file in _FILES})
     if wanted and wanted != found:
         raise ModelError(f"adapter {name!r} has the content {found}, not {wanted} as asked for.")
-    public = f"./{folder.resolve().name}" if paths and Path(name).is_dir() else name
+    public = f"./{folder.resolve().name}" if own and folder == own else name
     return AdapterFiles(f"{public}@{found}", folder)
 
 

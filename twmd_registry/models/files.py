@@ -70,10 +70,13 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     if packaged is not None:
         return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
     if not paths and not HUB_ID.fullmatch(model):
-        raise ModelError(f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by model=FOLDER.")
-    if paths and Path(model).is_dir():
-        folder, known = Path(model), known_name(model)
-        name = known if known != model else f"./{folder.resolve().name}"
+        raise ModelError(
+            f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by model=FOLDER (--model FOLDER)."
+        )
+    own = Path(model).expanduser() if paths else None
+    if own and own.is_dir():
+        folder, known = own, known_name(str(own))
+        name = known if known != str(own) else f"./{folder.resolve().name}"
     else:
         folder, name = from_hub(model, revision), model
     _check_safe(folder, model)

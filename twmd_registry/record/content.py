@@ -74,6 +74,7 @@ class Record:
         systems: The systems, the first of them the baseline where systems are compared.
         environment: Versions, device, threads.
         seconds: Wall time of scoring, model loading included.
+        edited: Whether it was read from a file that was changed after it had been written.
     """
 
     created: str
@@ -81,12 +82,16 @@ class Record:
     systems: tuple[RecordedSystem, ...]
     environment: dict[str, str]
     seconds: float
+    edited: bool = False
 
 
 def spec_keys(signature: Signature) -> dict[str, str]:
-    """The keys of a signature as text, with the model's fingerprint."""
-    keys = {name: KEYS[name].format(value) for name, value in signature.spec.values().items()}
-    return {"metric": str(signature.spec.metric), "fingerprint": str(signature.spec.fingerprint)} | keys
+    """Everything that a signature says, as text."""
+    spec = signature.spec
+    keys = {name: KEYS[name].format(value) for name, value in spec.values().items()}
+    others = {"fingerprint": spec.fingerprint, "nrefs": signature.nrefs, "bs": signature.bs, "ar": signature.ar, "seed": signature.seed}
+    known = {name: value for name, value in others.items() if value is not None}
+    return {"metric": str(spec.metric), **keys, **known, "version": signature.version}
 
 
 def recorded(scores: ScoreSet) -> RecordedScores:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
+import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,8 +25,15 @@ LARGEST = 1 << 30
 def record_text(record: Record) -> str:
     """A record as JSON; numbers in their shortest exact form."""
     content = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
+    del content["edited"]
     content["inputs"] = [one._asdict() for one in record.inputs]
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(content | {"sha256": _digest(content)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """sha256 of everything but itself: names an edit by hand, which verifying may have no other way to notice."""
+    rest = {name: value for name, value in content.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def write_record(record: Record, path: Path) -> None:
@@ -37,22 +48,29 @@ def write_record(record: Record, path: Path) -> None:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
 
 
-def check_writable(path: Path) -> None:
-    """Find out before the work whether a record can be written after it.
+def check_writable(path: Path, inputs: Sequence[Path] = ()) -> None:
+    """Find out before the work whether a record can be written after it, without leaving a trace.
+
+    Args:
+        path: Where.
+        inputs: Files that must not be overwritten.
 
     Raises:
-        FileError: It cannot.
+        FileError: It cannot, it is an input, or something else than a file.
     """
-    if path.is_dir():
-        raise FileError(f"cannot write {path}: it is a folder.")
-    if path.parent.is_file():
-        raise FileError(f"cannot write {path}: {path.parent} is a file, not a folder.")
+    if path.exists() and not path.is_file():
+        raise FileError(f"cannot write {path}: it is no regular file; name a file for the record.")
+    if not path.parent.is_dir():
+        raise FileError(f"cannot write {path}: there is no folder {path.parent}.")
+    if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
+        raise FileError(f"cannot write {path}: it is one of the files to score.")
     try:
-        probe = path.with_name(f"{path.name}.probe")
-        write_whole(probe, b"")
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=path.resolve().parent):
+            pass
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
+    if path.exists() and not os.access(path, os.W_OK):
+        raise FileError(f"cannot write {path}: Permission denied.")
 
 
 def read_record(path: Path) -> Record:
@@ -97,6 +115,7 @@ def parse_record(text: str) -> Record:
         systems=tuple(_system(one, f"systems[{i}]") for i, one in enumerate(_some(table, "systems", "record"))),
         environment=_table(table, "environment", str, "record"),
         seconds=_get(table, "seconds", float, "record"),
+        edited=_get(table, "sha256", str, "record") != _digest(table),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
 from collections.abc import Sequence
@@ -14,12 +15,14 @@ from twmd_registry.errors import InputError, ModelError, SignatureError, SpecErr
 from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, recorded, spec_keys
 from twmd_registry.record.environment import environment
 from twmd_registry.registry.fingerprint import reread
+from twmd_registry.registry.history import since
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, score_all
+from twmd_registry.version import __version__
 
 TOLERANCES = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1e-2}
 """What compute batch, device and library versions may move a segment's score by, for each number format of the encoder."""
@@ -82,16 +85,18 @@ class Verification(NamedTuple):
 
     Attributes:
         checks: One per entry.
+        edited: Whether the file was changed after it had been written.
         differences: What is different and may be why: inputs, versions, device. Agreement does not depend on it.
     """
 
     checks: tuple[Check, ...]
+    edited: bool
     differences: tuple[str, ...]
 
     @property
     def agrees(self) -> bool:
-        """Whether every entry holds."""
-        return all(check.agrees for check in self.checks)
+        """Whether every entry holds, and the record is as it was written."""
+        return not self.edited and all(check.agrees for check in self.checks)
 
 
 def verify_record(
@@ -126,13 +131,18 @@ def verify_record(
             for system, texts in zip(record.systems, systems, strict=True)
             for check in _check_system(system, texts, options, parts or Parts(), tolerance)
         ]
-    differences = _input_differences(record.inputs, inputs) + _environment_differences(record.environment, environment(options.device))
-    return Verification(tuple(checks), tuple(differences))
+    differences = (
+        _version_differences(record)
+        + _input_differences(record.inputs, inputs)
+        + _environment_differences(record.environment, environment(options.device))
+    )
+    return Verification(tuple(checks), record.edited, tuple(differences))
 
 
 class _Entry(NamedTuple):
-    """An entry of a record whose signature could be read, with a scorer whose model is here."""
+    """An entry of a record whose signature could be read, its place among the system's, and a scorer whose model is here."""
 
+    place: int
     result: RecordedScores
     signature: Signature
     scorer: Scorer
@@ -141,18 +151,18 @@ class _Entry(NamedTuple):
 def _check_system(system: RecordedSystem, texts: Texts, options: RunOptions, parts: Parts, tolerance: float | None) -> list[Check]:
     """Score one system by all metrics at once, and compare."""
     ready: list[_Entry] = []
-    checks: dict[str, Check] = {}
-    for result in system.results:
+    checks: dict[int, Check] = {}
+    for place, result in enumerate(system.results):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TwmdWarning)
                 signature = parse_signature(result.signature)
                 scorer = Scorer(signature.spec, options, parts)
                 _ = scorer.spec  # finds the model and checks its content
-            ready.append(_Entry(result, signature, scorer))
+            ready.append(_Entry(place, result, signature, scorer))
         except (SpecError, ModelError) as error:
             kind = "signature" if isinstance(error, SignatureError) else "model content"
-            checks[result.signature] = Check(system.name, result.signature, tolerance or 0.0, result.score, None, 0, (), (f"{kind}: {error}",))
+            checks[place] = Check(system.name, result.signature, tolerance or 0.0, result.score, None, 0, (), (f"{kind}: {error}",))
     found = score_all([entry.scorer for entry in ready], *texts) if ready else []
     same_texts = digest_of_texts(check_segments(*texts)) == system.texts
     for entry, scores in zip(ready, found, strict=True):
@@ -160,10 +170,8 @@ def _check_system(system: RecordedSystem, texts: Texts, options: RunOptions, par
         problems = [] if same_texts else ["texts: they are not the ones that were scored"]
         problems += _contradictions(entry.result, entry.signature, limit) + _score_problems(entry, scores, limit, same_texts=same_texts)
         off, worst = _compare(system.name, entry.result, scores, texts.predictions, limit)
-        checks[entry.result.signature] = Check(
-            system.name, entry.result.signature, limit, entry.result.score, scores.score, off, worst, tuple(problems)
-        )
-    return [checks[result.signature] for result in system.results]
+        checks[entry.place] = Check(system.name, entry.result.signature, limit, entry.result.score, scores.score, off, worst, tuple(problems))
+    return [checks[place] for place in range(len(system.results))]
 
 
 def _contradictions(result: RecordedScores, signature: Signature, tolerance: float) -> list[str]:
@@ -173,8 +181,10 @@ def _contradictions(result: RecordedScores, signature: Signature, tolerance: flo
     for name in sorted(keys.keys() | result.keys.keys()):
         signed, listed = keys.get(name), result.keys.get(name)
         if signed != listed:
-            problems.append(f"edited: the signature says {name}={signed}, the record's keys say {name}={listed}")
+            problems.append(f"edited: the signature says {name}={signed or 'nothing'}, the record's keys say {name}={listed or 'nothing'}")
     mean = float(np.mean(result.scores))
+    if not signature.nrefs:
+        problems.append("edited: the signature has no nrefs, which every record's has")
     if abs(mean - result.score) > tolerance:
         problems.append(f"edited: the recorded score {result.score:.6f} is not the mean of the recorded segments' scores, {mean:.6f}")
     return problems
@@ -189,10 +199,8 @@ def _score_problems(entry: _Entry, found: ScoreSet, tolerance: float, *, same_te
             problems.append(f"scores: the corpus {side} is {value:.6f}, recorded as {'nothing' if before is None else f'{before:.6f}'}")
     if same_texts and now.counts != then.counts:
         problems.append(f"counts: {now.counts}, recorded as {then.counts}")
-    asked = spec_keys(entry.signature)
+    asked = spec_keys(entry.signature) | {"version": __version__}
     problems += [f"applied: {name} is {value}, signed as {asked[name]}" for name, value in now.keys.items() if asked.get(name, value) != value]
-    if entry.signature.nrefs not in {None, found.signature.nrefs}:
-        problems.append(f"references: nrefs is {found.signature.nrefs} here, recorded as {entry.signature.nrefs}")
     return problems
 
 
@@ -204,6 +212,18 @@ def _compare(system: str, result: RecordedScores, found: ScoreSet, predictions: 
     off = int((distance > tolerance).sum())
     order = np.argsort(-distance, kind="stable")[: min(WORST, off)].tolist()
     return off, tuple(Segment(i + 1, result.scores[i], found.scores[i], predictions[i]) for i in order)
+
+
+def _version_differences(record: Record) -> list[str]:
+    """What has changed since a version that signatures were written by."""
+    found = []
+    for result in (result for system in record.systems for result in system.results):
+        with contextlib.suppress(SignatureError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", TwmdWarning)
+            signature = parse_signature(result.signature)
+            if signature.version != __version__:
+                found.append(f"versions: {signature.version}; {since(signature.spec.metric, signature.spec.centering_kind, signature.version)}")
+    return list(dict.fromkeys(found))
 
 
 def _input_differences(then: Sequence[InputFile], now: Sequence[InputFile]) -> list[str]:
@@ -236,6 +256,7 @@ class Number(NamedTuple):
         margin: What rounding to the printed digits allows, and the tolerance of the number format.
         per_cent: Whether the number was read as 100 times the score.
         agrees: Whether it is the same.
+        pinned: Whether the printed signature says which content of the model was used.
     """
 
     found: float
@@ -243,9 +264,12 @@ class Number(NamedTuple):
     margin: float
     per_cent: bool
     agrees: bool
+    pinned: bool
 
 
-def verify_number(signature: str, value: str, texts: Texts, *, options: RunOptions | None = None, parts: Parts | None = None) -> Number:
+def verify_number(
+    signature: str, value: str, texts: Texts, *, options: RunOptions | None = None, parts: Parts | None = None, tolerance: float | None = None
+) -> Number:
     """Score texts by a signature and compare the corpus score with a printed number.
 
     A number agrees when it is the score, or 100 times the score, rounded to as many digits as were printed.
@@ -256,6 +280,7 @@ def verify_number(signature: str, value: str, texts: Texts, *, options: RunOptio
         texts: The texts.
         options: Where and how fast.
         parts: Where model, adapter and mean vector are here.
+        tolerance: What the score may be off by beside its rounding; None for `TOLERANCES`.
 
     Raises:
         SpecError: `value` is not a number, or not a signature.
@@ -271,8 +296,9 @@ def verify_number(signature: str, value: str, texts: Texts, *, options: RunOptio
         found = score_all([Scorer(asked.spec, options, parts or Parts())], *texts)[0]
     if asked.nrefs not in {None, found.signature.nrefs}:
         raise InputError(f"the signature was written for nrefs:{asked.nrefs}; these texts have nrefs:{found.signature.nrefs}.")
-    noise = TOLERANCES[Dtype(str(asked.spec.dtype))]
+    noise = TOLERANCES[Dtype(str(asked.spec.dtype))] if tolerance is None else tolerance
     plain = not match[3] and abs(found.score - printed) <= rounding + noise
     hundred = abs(100 * found.score - printed) <= rounding + 100 * noise
     per_cent = bool(match[3]) or (hundred and not plain)
-    return Number(found.score, found.signature, rounding + noise * (100 if per_cent else 1), per_cent, plain or hundred)
+    margin = rounding + noise * (100 if per_cent else 1)
+    return Number(found.score, found.signature, margin, per_cent, plain or hundred, asked.spec.fingerprint is not None)

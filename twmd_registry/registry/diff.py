@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple
 
 from twmd_registry.registry.history import changes_between
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.signature import Signature
+from twmd_registry.registry.spec import MetricSpec
+
+
+class Matter(StrEnum):
+    """Whether numbers may be compared in spite of a difference."""
+
+    YES = "it matters"
+    NO = "it does not matter"
+    UNKNOWN = "nobody can tell"
 
 
 class Difference(NamedTuple):
-    """One difference.
-
-    Attributes:
-        what: In words.
-        matters: Whether numbers may not be compared because of it.
-    """
+    """One difference, in words."""
 
     what: str
-    matters: bool
+    matters: Matter
 
 
 class Comparison(NamedTuple):
@@ -28,54 +33,66 @@ class Comparison(NamedTuple):
 
     @property
     def comparable(self) -> bool:
-        """Whether numbers with these signatures measure the same thing."""
-        return not any(difference.matters for difference in self.differences)
+        """Whether numbers with these signatures measure the same thing, as far as the signatures can tell."""
+        return not any(difference.matters is Matter.YES for difference in self.differences)
+
+    @property
+    def certain(self) -> bool:
+        """Whether the signatures can tell."""
+        return not any(difference.matters is Matter.UNKNOWN for difference in self.differences)
 
 
 def compare(one: Signature, other: Signature) -> Comparison:
     """Compare two signatures."""
     a, b = one.spec, other.spec
     if a.metric is not b.metric:
-        return Comparison((Difference(f"metric: {a.metric} and {b.metric} are different metrics", matters=True),))
+        return Comparison((Difference(f"metric: {a.metric} and {b.metric} are different metrics", Matter.YES),))
     found = [*_model_differences(one, other)]
     first, second = a.values(), b.values()
     for name in KEYS:
         if name in {"model", "revision", "dtype"} or first.get(name) == second.get(name):
             continue
         values = " and ".join(KEYS[name].format(side[name]) if name in side else "none" for side in (first, second))
-        found.append(Difference(f"{name}: {values} ({KEYS[name].about})", matters=True))
+        found.append(Difference(f"{name}: {values} ({KEYS[name].about})", Matter.YES))
     if a.dtype != b.dtype:
-        found.append(
-            Difference(
-                f"dtype: {a.dtype} and {b.dtype}: equal only up to the encoder's rounding, which may be more than systems differ by", matters=True
-            )
-        )
+        what = f"dtype: {a.dtype} and {b.dtype}: equal only up to the encoder's rounding, which may be more than systems differ by"
+        found.append(Difference(what, Matter.YES))
     if one.nrefs != other.nrefs:
         found.append(_nrefs_difference(one.nrefs, other.nrefs))
+    for name in ("bs", "ar", "seed"):
+        if (values_of := (getattr(one, name), getattr(other, name))) and values_of[0] != values_of[1]:
+            shown = " and ".join(value or "none" for value in values_of)
+            found.append(Difference(f"{name}: {shown} (resampling: it moves intervals and p-values, not scores)", Matter.NO))
     return Comparison((*found, *_version_differences(one, other)))
 
 
 def _model_differences(one: Signature, other: Signature) -> list[Difference]:
     a, b = one.spec, other.spec
     if a.fingerprint and b.fingerprint:
-        if a.fingerprint != b.fingerprint:
-            same_name = f"{a.model} is a different model: its content is" if a.model == b.model else f"{a.model} and {b.model}, with the contents"
-            return [Difference(f"model: {same_name} @{a.fingerprint} and @{b.fingerprint}", matters=True)]
-        if a.model != b.model:
-            return [Difference(f"model: {a.model} and {b.model} are two names of the same content (@{a.fingerprint})", matters=False)]
-        return []
+        return _content_differences(a, b)
     if a.model != b.model:
-        return [Difference(f"model: {a.model} and {b.model}", matters=True)]
-    if a.fingerprint or b.fingerprint or a.revision != b.revision:
-        known = a.fingerprint or b.fingerprint
-        return [Difference(f"model: only one of them says which content of {a.model} was used (@{known}): it may be another", matters=True)]
+        return [Difference(f"model: {a.model} and {b.model}", Matter.YES)]
+    if a.revision and b.revision and a.revision != b.revision:
+        return [Difference(f"revision: {a.revision} and {b.revision} of {a.model}", Matter.YES)]
+    who = "neither says" if not a.fingerprint and not b.fingerprint else "only one says"
+    return [Difference(f"model: {who} which content of {a.model} was used: it may not have been the same", Matter.UNKNOWN)]
+
+
+def _content_differences(a: MetricSpec, b: MetricSpec) -> list[Difference]:
+    if a.fingerprint != b.fingerprint:
+        names = f"two contents of {a.model}" if a.model == b.model else f"{a.model} and {b.model}, with the contents"
+        return [Difference(f"model: {names}: @{a.fingerprint} and @{b.fingerprint}", Matter.YES)]
+    if a.model != b.model:
+        return [Difference(f"model: {a.model} and {b.model} are two names of the same content (@{a.fingerprint})", Matter.NO)]
+    if a.revision != b.revision:
+        return [Difference(f"revision: {a.revision or 'none'} and {b.revision or 'none'}, with the same content (@{a.fingerprint})", Matter.NO)]
     return []
 
 
 def _nrefs_difference(one: str | None, other: str | None) -> Difference:
     if one is None or other is None:
-        return Difference(f"nrefs: only one of them was written after scoring (nrefs:{one or other})", matters=False)
-    return Difference(f"nrefs: {one} and {other}: more references make scores higher", matters=True)
+        return Difference(f"nrefs: only one of them was written after scoring (nrefs:{one or other})", Matter.NO)
+    return Difference(f"nrefs: {one} and {other}: more references make scores higher", Matter.YES)
 
 
 def _version_differences(one: Signature, other: Signature) -> list[Difference]:
@@ -85,5 +102,5 @@ def _version_differences(one: Signature, other: Signature) -> list[Difference]:
     changes = changes_between(metric, one.spec.centering_kind, one.version, other.version)
     versions = f"version: {one.version} and {other.version}"
     if not changes:
-        return [Difference(f"{versions}; nothing that moves these scores of {metric} changed between them", matters=False)]
-    return [Difference(f"{versions}; {change.version}: {change.what}", matters=True) for change in changes]
+        return [Difference(f"{versions}; nothing that moves these scores of {metric} changed between them", Matter.NO)]
+    return [Difference(f"{versions}; {change.version}: {change.what}", Matter.YES) for change in changes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 
@@ -18,13 +19,18 @@ def home() -> Path:
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file through a temporary one beside it, so that nobody ever sees half of it.
 
+    A link stays one, and a file that was there keeps its permissions.
+
     Raises:
         OSError: The folder cannot be made or written.
     """
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         partial.write_bytes(content)
+        if path.exists():
+            shutil.copymode(path, partial)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

@@ -96,9 +96,8 @@ def _yes_no(value: object) -> Value:
 
 
 def _place(value: object) -> Value:
-    """A name or a path; a path may be a `Path`, and start with ``~``."""
-    text = os.fspath(value) if isinstance(value, os.PathLike) else value
-    return _name(os.path.expanduser(text) if isinstance(text, str) and text.startswith("~") else text)  # noqa: PTH111 (it may be no path at all)
+    """A name or a path; a path may be a `Path`."""
+    return _name(os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
 def _name(value: object) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu
@@ -69,6 +70,7 @@ def _kept(name: str) -> Path:
 def _check(preset: Preset, path: Path) -> None:
     """Make a specification of it, which checks what keys have to do with each other."""
     model = str(preset.model or "any/model")
-    if model.startswith("."):
-        raise SpecError(f"{path}: model={model!r} depends on where a program is started: give the whole path, or a Hub id.")
+    is_folder = Path(model).is_absolute() and Path(model).is_dir()
+    if not is_folder and not re.fullmatch(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", model, re.ASCII):
+        raise SpecError(f"{path}: model={model!r} is neither a Hub id nor the whole path of a folder that is here.")
     apply_preset(preset, {"model": model})

@@ -68,6 +68,8 @@ def read_presets(text: str, source: str) -> list[Preset]:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{source} is not TOML: {error}.") from error
+    except RecursionError as error:
+        raise SpecError(f"{source} is nested too deeply.") from error
     if not tables:
         raise SpecError(f"{source} holds no preset: expected a table [NAME] with provenance, and a table [NAME.metrics.METRIC].")
     return [preset for name, table in tables.items() for preset in _read_table(name, table, source)]

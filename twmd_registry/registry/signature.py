@@ -68,7 +68,7 @@ class Signature:
         for name in KEYS:
             if name not in known and name not in needed:
                 continue
-            text = quote(KEYS[name].format(known[name]), safe=_SAFE if name == "model" else _SAFE + "@") if name in known else BLANK
+            text = _written(name, known[name]) if name in known else BLANK
             if name == "model" and self.spec.fingerprint:
                 text += f"@{self.spec.fingerprint}"
             fields.append(f"{KEYS[name].short if short else name}:{text}")
@@ -81,6 +81,11 @@ class Signature:
     def __str__(self) -> str:
         """The long form."""
         return self.format()
+
+
+def _written(name: str, value: Value) -> str:
+    """A value as it stands in a signature."""
+    return quote(KEYS[name].format(value), safe=_SAFE if name == "model" else _SAFE + "@")
 
 
 def canonical(preset: Preset) -> Signature:
@@ -126,6 +131,8 @@ def parse_signature(text: str | Signature) -> Signature:
     line = text.strip()
     if len(line) > LONGEST:
         raise SignatureError(f"column {LONGEST}: a signature is shorter than this text of {len(line)} characters.")
+    if lone := re.search("[\ud800-\udfff]", line):
+        _fail(lone.start() + 1, f"lone surrogate {lone[0]!a}: this text is not valid Unicode.")
     head, *rest = line.split("|")
     read_as: list[str] = []
     facts, metric = _read_metric(head, read_as)
@@ -194,6 +201,9 @@ def _read_value(field: _Field, read_as: list[str]) -> Value:
         read = KEYS[field.name].parse(value)
     except SpecError as error:
         _fail(field.column, error, error)
+    usual = _written(field.name, read)
+    if usual != text and (field.name, unquote(text)) not in aliases.VALUES:
+        read_as.append(f"{field.name}:{text} is read as {usual}")
     kind, _, name = str(read).partition(":")
     if field.name == "centering" and name and not _HASH.fullmatch(name):
         _fail(field.column, f"{kind}:{name} names a file: a signature names a mean vector by its hash, {LENGTH} hexadecimal digits.")

@@ -1,9 +1,10 @@
-"""What a paper or a model card needs to publish a record: a sentence, a footnote, BibTeX, Markdown, a badge, metadata."""
+"""What a paper or a model card needs to publish a record: sentence, LaTeX with footnotes, BibTeX, Markdown, badge, metadata."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from twmd_registry.record.content import Record, RecordedScores
 from twmd_registry.registry.catalogue import CATALOGUE, Entry
 from twmd_registry.registry.names import MetricName, Output
 from twmd_registry.registry.signature import parse_signature
+from twmd_registry.report.table import visible
 from twmd_registry.version import __version__
 
 SOFTWARE = f"""\
@@ -53,27 +55,26 @@ def _each(record: Record) -> Iterator[tuple[str, RecordedScores, MetricName, Ent
     for system in record.systems:
         for result in system.results:
             try:
-                metric = parse_signature(result.signature).spec.metric
+                signature = parse_signature(result.signature)
             except SignatureError as error:
                 raise FileError(f"the record's signature cannot be published: {error}") from error
+            metric = signature.spec.metric
+            result = replace(result, signature=str(signature))  # noqa: PLW2901 (as we write it, whatever stood there)
             yield system.name, result, metric, CATALOGUE[metric]
 
 
-def _signatures(record: Record) -> list[str]:
-    return list(dict.fromkeys(result.signature for _, result, _, _ in _each(record)))
+def _sentences(record: Record, digits: int) -> Iterator[tuple[str, str]]:
+    """Per system and metric a sentence, and the signature that belongs to it."""
+    for system, result, metric, facts in _each(record):
+        output = parse_signature(result.signature).spec.output
+        side = f", {'F1' if output is Output.F1 else output}" if output else ""
+        what = f"{result.score:.{digits}f} in {facts.title}{side}{_who(facts.citation)}"
+        where = f"over {len(result.scores)} segments ({metric} of twmd-registry {__version__})"
+        yield f"{visible(system)} scores {what} {where}", result.signature
 
 
 def _sentence(record: Record, digits: int, _dataset: Dataset) -> str:
-    lines = []
-    for system, result, metric, facts in _each(record):
-        who = _who(facts.citation)
-        output = parse_signature(result.signature).spec.output
-        side = f", {'F1' if output is Output.F1 else output}" if output else ""
-        lines.append(
-            f"{system} scores {result.score:.{digits}f} in {facts.title}{side}{who} over {len(result.scores)} segments "
-            f"({metric} of twmd-registry {__version__}, with the signature given in the footnote)."
-        )
-    return "\n".join(lines)
+    return "\n".join(f"{sentence}, with the signature {signature}." for sentence, signature in _sentences(record, digits))
 
 
 def _who(citation: str) -> str:
@@ -86,8 +87,11 @@ def _who(citation: str) -> str:
     return f" ({names[0] if len(names) == 1 else f'{names[0]} et al.'}, {year[1]})"
 
 
-def _latex(record: Record, _digits: int, _dataset: Dataset) -> str:
-    return "\n".join(f"\\footnote{{\\raggedright\\texttt{{{_escape_latex(signature)}}}}}" for signature in _signatures(record))
+def _latex(record: Record, digits: int, _dataset: Dataset) -> str:
+    def footnote(signature: str) -> str:
+        return f"\\footnote{{\\raggedright\\texttt{{{_escape_latex(signature)}}}}}"
+
+    return "\n".join(f"{_escape_latex(sentence)}.{footnote(signature)}" for sentence, signature in _sentences(record, digits))
 
 
 def _escape_latex(text: str) -> str:
@@ -103,8 +107,7 @@ def _bibtex(record: Record, _digits: int, _dataset: Dataset) -> str:
 
 
 def _paper(record: Record, digits: int, dataset: Dataset) -> str:
-    parts = {"sentence": _sentence, "footnote, for LaTeX": _latex, "BibTeX": _bibtex}
-    return "\n\n".join(f"% {name}\n{write(record, digits, dataset)}" for name, write in parts.items())
+    return f"{_latex(record, digits, dataset)}\n\n{_bibtex(record, digits, dataset)}"
 
 
 def _markdown(record: Record, digits: int, _dataset: Dataset) -> str:

@@ -28,7 +28,10 @@ def text_table(comparison: Comparison, digits: int) -> str:
 
 def latex_table(comparison: Comparison, digits: int) -> str:
     """A booktabs table, signatures as comments."""
-    return "\n".join([_side_by_side(comparison, digits, "latex_booktabs"), *(f"% {line}" for line in _signatures(comparison))])
+    table = _side_by_side(comparison, digits, "latex_booktabs")
+    for character, command in (("μ", r"$\mu$"), ("±", r"$\pm$"), ("|", r"\textbar{}")):
+        table = table.replace(character, command)
+    return "\n".join([table, *(f"% {line}" for line in _signatures(comparison))])
 
 
 def _one_system(comparison: Comparison, digits: int) -> str:
@@ -36,12 +39,12 @@ def _one_system(comparison: Comparison, digits: int) -> str:
     for column in comparison.columns:
         cell = column.cells[0]
         sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in Output]
-        rows.append([column.name, comparison.systems[0], _score(column, cell, digits), *sides])
+        rows.append([column.name, visible(comparison.systems[0]), _score(column, cell, digits), *sides])
     return tabulate(rows, headers=["metric", "system", "score", *Output], disable_numparse=True, colalign=("left", "left", *("right",) * 4))
 
 
 def _side_by_side(comparison: Comparison, digits: int, style: str) -> str:
-    names = list(comparison.systems)
+    names = list(map(visible, comparison.systems))
     if len(names) > 1:
         names[0] = f"Baseline: {names[0]}"
     rows = [[name, *(_score(column, column.cells[i], digits) for column in comparison.columns)] for i, name in enumerate(names)]
@@ -62,10 +65,11 @@ def _explanation(comparison: Comparison) -> list[str]:
     test = comparison.test
     if test is None:
         return []
+    baseline = visible(comparison.systems[0])
     return [
         "",
-        f"{TEST_NAMES[test.kind]}, {test.samples} samples, seed {test.seed}: every system against {comparison.systems[0]}. p is the probability of a",
-        "difference at least this large if both came from the same process; * marks p < 0.05. It says that systems differ, not which is better.",
+        f"{TEST_NAMES[test.kind]}, {test.samples} samples, seed {test.seed}: every system against {baseline}. p is the probability of",
+        "a difference at least this large if both came from the same process; * marks p < 0.05. It says that systems differ, not which is better.",
     ]
 
 
@@ -128,4 +132,9 @@ def sentence_lines(comparison: Comparison, digits: int, *, header: bool) -> str:
 
 def escaped(text: str) -> str:
     """A name that cannot break its row."""
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return visible(text.replace("\\", "\\\\"))
+
+
+def visible(text: str) -> str:
+    """Text with every control character written out, so that it cannot break a line or steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -17,8 +17,8 @@ from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetr
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer
 
-LEXICAL_NAMES = ("bleu", "chrf", "ter")
-"""SacreBLEU's own metrics, as its command line calls them."""
+LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
+"""SacreBLEU's own metrics: what its command line calls them, and what its scores do."""
 Streams = list[list[str | None]]
 
 
@@ -111,8 +111,7 @@ def _streams(references: Sequence[Sequence[str]]) -> Streams:
     return [[own[k] if k < len(own) else None for own in references] for k in range(most)]
 
 
-def _lexical(name: str, streams: Streams) -> Metric:
-    settings = {"effective_order": True} if name == "bleu" else {}
+def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:
     try:
         metric: Metric = LEXICAL[name.upper()](references=streams, **settings)
     except (ValueError, RuntimeError, TypeError, IndexError) as error:
@@ -121,9 +120,9 @@ def _lexical(name: str, streams: Streams) -> Metric:
 
 
 def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]]) -> Cell:
-    """A system by one of SacreBLEU's metrics; made anew, for scoring a sentence changes the number of references in a signature."""
-    metric = _lexical(name, streams)
-    corpus = float(metric.corpus_score(system, None).score)
+    """A system by one of SacreBLEU's metrics; sentences by one of their own, as SacreBLEU's command line does (BLEU has settings for them)."""
+    corpus = float(_lexical(name, streams).corpus_score(system, None).score)
+    metric = _lexical(name, streams, **({"effective_order": True} if name == "bleu" else {}))
     segments = tuple(float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True))
     return Cell(corpus, {}, segments)
 
@@ -132,7 +131,7 @@ def _names(metrics: Sequence[Metric]) -> list[str]:
     """Names that differ; a metric that comes twice under one name is numbered."""
     found: list[str] = []
     for metric in metrics:
-        name = metric.name if isinstance(metric, EmbeddingMetric) else type(metric).__name__
+        name = metric.name if isinstance(metric, EmbeddingMetric) else LEXICAL_NAMES[type(metric).__name__.lower()]
         found.append(name if name not in found else f"{name}#{sum(one.split('#')[0] == name for one in found) + 1}")
     return found
 
@@ -147,7 +146,7 @@ def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:
         signature = metric.get_signature()
     else:
         signature, cells = metric.get_signature(), contest.cells[k]
-    head = str(metric.scorer.requested.metric) if isinstance(metric, EmbeddingMetric) else type(metric).__name__
+    head = str(metric.scorer.requested.metric) if isinstance(metric, EmbeddingMetric) else name
     return Column(name, f"{head}|{signature.format(short=request.short)}", hundred=not isinstance(metric, EmbeddingMetric), cells=cells)
 
 

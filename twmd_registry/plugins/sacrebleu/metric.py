@@ -73,7 +73,8 @@ class EmbeddingMetric(Metric):
     """One metric of the registry as a SacreBLEU metric.
 
     Segments are scored in one batch, and once: texts that were scored before (by SacreBLEU's tests, say, which ask
-    again) are remembered.
+    again) are remembered. SacreBLEU's own `PairedTest` runs on it; two of its habits are settled only in `compare_systems`
+    (and so on the command line): it gives a system against itself the smallest p of all, and takes seed 0 for none.
 
     >>> TWMD().corpus_score(["it rains", "a cat"], [["it is raining", "a cat"]]).name
     'twmd'
@@ -115,6 +116,39 @@ class EmbeddingMetric(Metric):
     def name(self) -> str:
         """The name of its scores. Loads the model, for it says what is applied."""
         return self._name or short_name(self.scorer.spec)
+
+    def corpus_score(self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None, n_bootstrap: int = 1) -> EmbeddingScore:
+        """The corpus score times 100.
+
+        Args:
+            hypotheses: Texts, one per segment.
+            references: Streams of references, SacreBLEU's orientation; None for those given when the metric was made.
+            n_bootstrap: Resamples of a confidence interval; 1 for none.
+
+        Raises:
+            InputError: As for `Scorer.score`, or streams of different length.
+            SpecError: No references.
+        """
+        self.n_bootstrap = self.seed = None  # or an earlier interval's would be signed
+        if len(hypotheses) == 0:
+            raise InputError("there is nothing to score: no hypotheses.")
+        found: EmbeddingScore = super().corpus_score(hypotheses, references, n_bootstrap)  # type: ignore[arg-type]
+        return found
+
+    def sentence_score(self, hypothesis: str, references: Sequence[str]) -> EmbeddingScore:
+        """The score of one segment times 100.
+
+        Args:
+            hypothesis: The text.
+            references: Its references.
+
+        Raises:
+            InputError: There is none.
+        """
+        if len(references) == 0:
+            raise InputError("a segment needs at least one reference.")
+        found: EmbeddingScore = super().sentence_score(hypothesis, references)
+        return found
 
     def remember(self, scores: ScoreSet) -> None:
         """Take scores over that were computed elsewhere by the same scorer."""
