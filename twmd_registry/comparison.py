@@ -14,7 +14,7 @@ class Cell(NamedTuple):
     Attributes:
         score: The corpus score, on the metric's own scale.
         sides: Corpus precision, recall and f1 of a two-sided metric.
-        segments: One score per segment.
+        segments: One score per segment; none for a metric that is not ours, where they were not asked for.
         counts: What is known of the texts; None for a metric that is not ours.
         mean: Mean of the bootstrap resamples, None without them.
         ci: Half the width of their central 95%, None without them.

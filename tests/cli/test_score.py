@@ -143,6 +143,12 @@ class TestOutput:
         assert lines[0] == ["good.txt:twmd", "good.txt:sbert", "poor.txt:twmd", "poor.txt:sbert"]
         assert [len(line) for line in lines] == [4] * 4
 
+    def test_sacrebleus_metrics_have_sentence_scores_too(self, files: Path, run: Run) -> None:
+        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "-m", "ter", "bleu", "-sl")
+        rows = [[float(cell) for cell in line.split("\t")] for line in out.splitlines()]
+        assert [len(row) for row in rows] == [2] * 3
+        assert rows[2] == [0.0, 100.0]
+
     def test_the_same_file_twice_is_two_systems(self, files: Path, run: Run) -> None:
         _, out, _ = run("score", "ref.txt", "-i", "good.txt", "good.txt", "-b")
         assert len(set(out.splitlines())) == 1

@@ -213,7 +213,7 @@ class TestComparing:
         assert shuffled.mean == pytest.approx(shuffled.score, abs=0.05)
 
     def test_sacrebleus_own_numbers_are_sacrebleus(self, texts: Texts) -> None:
-        found = comparison(texts, Request(), list(LEXICAL_NAMES))
+        found = comparison(texts, Request(segments=True), list(LEXICAL_NAMES))
         bleu = BLEU()
         assert found.columns[3].cells[0].score == bleu.corpus_score(texts.predictions, [texts.references]).score
         assert found.columns[3].signature == f"BLEU|{bleu.get_signature()}"

@@ -94,7 +94,7 @@ def _request(arguments: argparse.Namespace) -> Request:
         test = SignificanceTest("bs", arguments.paired_bs_n, arguments.seed)
     elif arguments.paired_ar:
         test = SignificanceTest("ar", arguments.paired_ar_n, arguments.seed)
-    return Request(test, arguments.confidence_n if arguments.confidence else 0, arguments.seed, arguments.short)
+    return Request(test, arguments.confidence_n if arguments.confidence else 0, arguments.seed, arguments.short, arguments.sentence_level)
 
 
 def _check_shared(tasks: list[Task]) -> None:

@@ -30,12 +30,14 @@ class Request(NamedTuple):
         resamples: Bootstrap resamples for confidence intervals, 0 for none.
         seed: Of the resampling.
         short: Write signatures in their short form.
+        segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have them anyway).
     """
 
     test: SignificanceTest | None = None
     resamples: int = 0
     seed: int = 12345
     short: bool = False
+    segments: bool = False
 
 
 class _Seed(int):
@@ -99,7 +101,8 @@ def compare_systems(
         contest.cells.append(tuple(map(cell_of, scores)))
     for name in lexical:
         contest.metrics.append(_lexical(name, streams))
-        contest.cells.append(tuple(_lexical_cell(name, streams, system, references) for system in predictions))
+        segments = references if request.segments else None
+        contest.cells.append(tuple(_lexical_cell(name, streams, system, segments) for system in predictions))
     with _seeded(request.seed):
         columns = [_column(contest, k, name, request) for k, name in enumerate(_names(contest.metrics))]
     return Comparison(names, tuple(columns), request.test)
@@ -119,12 +122,14 @@ def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:
     return metric
 
 
-def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]]) -> Cell:
-    """A system by one of SacreBLEU's metrics; sentences by one of their own, as SacreBLEU's command line does (BLEU has settings for them)."""
-    corpus = float(_lexical(name, streams).corpus_score(system, None).score)
+def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None) -> Cell:
+    """A system by one of SacreBLEU's metrics; its segments only where references are given by segment."""
+    cell = Cell(float(_lexical(name, streams).corpus_score(system, None).score), {}, ())
+    if references is None:
+        return cell
+    # Sentences have a metric of their own, as on SacreBLEU's command line: BLEU has settings for them.
     metric = _lexical(name, streams, **({"effective_order": True} if name == "bleu" else {}))
-    segments = tuple(float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True))
-    return Cell(corpus, {}, segments)
+    return cell._replace(segments=tuple(float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True)))
 
 
 def _names(metrics: Sequence[Metric]) -> list[str]:
