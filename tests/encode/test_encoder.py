@@ -46,6 +46,7 @@ def test_every_hidden_state_is_the_librarys_own_padded_or_alone(family: str, tmp
 def test_layers_above_the_highest_one_needed_never_run(family: str, tmp_path: Path) -> None:
     encoder = load(tiny.save_encoder(family, tmp_path / family))
     ran: list[int] = []
+    assert encoder.blocks is not None
     for number, block in enumerate(encoder.blocks):
         block.register_forward_hook(lambda *_, number=number: ran.append(number))
     encode(encoder, SENTENCES[:1], [1])
@@ -60,6 +61,7 @@ def test_no_hooks_are_left_behind(tmp_path: Path) -> None:
     inputs = {"input_ids": torch.tensor([[0, 5, 2]])}
     with torch.inference_mode():
         hidden_states(encoder.network, encoder.blocks, [0, 2], inputs)
+    assert encoder.blocks is not None
     assert not any(block._forward_pre_hooks for block in encoder.blocks)
 
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from twmd_registry.carriers import Encoded
-from twmd_registry.encode.layers import find_blocks, hidden_states
+from twmd_registry.encode.layers import depth_of, find_blocks, hidden_states
 from twmd_registry.encode.tokenise import TokenIds, tokenise
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.load import check_limit, length_limit, load_network, load_tokenizer
+from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_tokenizer
 
 SHORTEST_LIMIT = 3
 """One token of the text, and two special tokens."""
@@ -46,9 +46,7 @@ class Encoder:
         Raises:
             ModelError: It cannot be loaded.
         """
-        from transformers import AutoModel
-
-        network = load_network(AutoModel, files, dtype)
+        network = load_encoder(files, dtype)
         if adapter is not None:
             network = merge(network, adapter)
         self.files = files
@@ -56,7 +54,7 @@ class Encoder:
         self.limit = length_limit(network, self.tokenizer)
         self.network = network.to(device)
         self.blocks = find_blocks(network)
-        self.depth = len(self.blocks)
+        self.depth = depth_of(network)
         self.width = int(network.config.hidden_size)
         self.device = device
         self.dtype = dtype

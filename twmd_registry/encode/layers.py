@@ -14,35 +14,50 @@ class _Enough(Exception):  # noqa: N818 - not an error: the signal that no furth
     """Raised inside a forward pass once the last hidden state needed has been seen."""
 
 
-def find_blocks(network: nn.Module) -> nn.ModuleList:
-    """The list of a network's transformer layers.
+def find_blocks(network: nn.Module) -> nn.ModuleList | None:
+    """The list of a network's transformer layers; None when it keeps them otherwise (ALBERT runs one layer many times)."""
+    for module in network.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == depth_of(network):
+            return module
+    return None
+
+
+def depth_of(network: nn.Module) -> int:
+    """The number of a network's layers.
 
     Raises:
-        ModelError: The network keeps its layers in no list of ``num_hidden_layers`` members.
+        ModelError: Its configuration does not say.
     """
     depth = getattr(network.config, "num_hidden_layers", None)
-    for module in network.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == depth:
-            return module
-    raise ModelError(f"{type(network).__name__} keeps its layers in no list of {depth} members: it is not supported.")
+    if not isinstance(depth, int) or depth < 1:
+        raise ModelError(f"{type(network).__name__} does not say how many layers it has (num_hidden_layers): it is not supported.")
+    return depth
 
 
-def hidden_states(network: nn.Module, blocks: nn.ModuleList, layers: Iterable[int], inputs: dict[str, Any]) -> dict[int, Tensor]:
+def hidden_states(network: nn.Module, blocks: nn.ModuleList | None, layers: Iterable[int], inputs: dict[str, Any]) -> dict[int, Tensor]:
     """Run a network up to the highest layer asked for.
 
     Hidden state k < L is what layer k receives (k = 0: the embeddings); hidden state L is the network's own
-    output. Layers above the highest one asked for are never run.
+    output. Layers above the highest one asked for are never run, where a network keeps its layers in a list.
 
     Args:
         network: The encoder.
-        blocks: Its L transformer layers.
+        blocks: Its L transformer layers; None to take the hidden states that the network itself returns.
         layers: Which hidden states, each from 0 to L.
         inputs: Arguments of the forward pass.
 
     Returns:
         Hidden state number to tensor (B, N, D), in the network's dtype.
     """
-    wanted, found = sorted(set(layers)), dict[int, Tensor]()
+    wanted = sorted(set(layers))
+    if blocks is None:
+        states = network(**inputs, output_hidden_states=True).hidden_states
+        return {k: states[k] for k in wanted}
+    return _read_by_hooks(network, blocks, wanted, inputs)
+
+
+def _read_by_hooks(network: nn.Module, blocks: nn.ModuleList, wanted: list[int], inputs: dict[str, Any]) -> dict[int, Tensor]:
+    found: dict[int, Tensor] = {}
 
     def reader(k: int) -> Any:
         def read(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -79,6 +80,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         name = known if known != str(own) else f"./{folder.resolve().name}"
     else:
         folder, name = from_hub(model, revision), model
+    folder = _transformer_inside(folder)
     _check_safe(folder, model)
     return ModelFiles(name, folder, fingerprint(folder), repr(model))
 
@@ -110,6 +112,18 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
             f"{what} {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched ({type(error).__name__}): "
             f"check the name, get it with 'hf download {repo}' where there is a network, or give a local folder."
         ) from error
+
+
+def _transformer_inside(folder: Path) -> Path:
+    """The folder of the transformer in a sentence-transformers folder that keeps it apart (``0_Transformer``); else the folder itself."""
+    listing = folder / "modules.json"
+    if (folder / "config.json").is_file() or not listing.is_file():
+        return folder
+    try:
+        inside = json.loads(listing.read_text(encoding="utf-8"))[0]["path"]
+    except (ValueError, LookupError, TypeError):
+        return folder
+    return folder / inside if isinstance(inside, str) and HUB_ID.fullmatch(inside) else folder
 
 
 def _check_safe(folder: Path, model: str) -> None:

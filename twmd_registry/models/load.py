@@ -81,6 +81,31 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
     return network.to(getattr(torch, dtype)).eval()
 
 
+def load_encoder(files: ModelFiles, dtype: str) -> Any:
+    """Load the encoder of a model: the whole network, or of one that also decodes the encoder's half.
+
+    A classifier's or language model's checkpoint gives the encoder inside it.
+
+    Raises:
+        ModelError: As for `load_network`.
+    """
+    from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
+
+    try:
+        with _quiet_library():
+            config = AutoConfig.from_pretrained(files.folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # as in load_network
+        raise ModelError(f"model {files.label} cannot be loaded: {_reason(error)}") from error
+    if not getattr(config, "is_encoder_decoder", False):
+        network = load_network(AutoModel, files, dtype)
+    elif type(config) in AutoModelForTextEncoding._model_mapping:  # noqa: SLF001 (T5's halves come apart, with a class of their own)
+        network = load_network(AutoModelForTextEncoding, files, dtype)
+    else:
+        network = load_network(AutoModel, files, dtype).get_encoder()
+    network.config.use_cache = False
+    return network
+
+
 def _reason(error: Exception) -> str:
     """What a library's error comes down to."""
     text = str(error)
