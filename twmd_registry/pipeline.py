@@ -17,7 +17,7 @@ from twmd_registry.carriers import Encoded, TokenVectors, pad, span_indices
 from twmd_registry.center import GroupSums, Means, center, sum_groups
 from twmd_registry.encode.background import SPECIAL_LEVEL
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import TextStore
+from twmd_registry.encode.store import Reading, TextStore
 from twmd_registry.errors import warn
 from twmd_registry.pairs import Pairs, estimate_tokens, plan_pieces, uses_of_texts
 from twmd_registry.registry.catalogue import CATALOGUE
@@ -105,7 +105,7 @@ def score_pairs(
     encoder: Encoder,
     jobs: Sequence[Job],
     pairs: Pairs,
-    limit: int | None,
+    reading: Reading,
     *,
     batch_tokens: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -118,7 +118,7 @@ def score_pairs(
         encoder: The encoder of all jobs.
         jobs: What to compute.
         pairs: The pairs.
-        limit: Most tokens per text.
+        reading: How long texts are read.
         batch_tokens: Most padded tokens in the encoder at once.
         progress: Called with the number of texts encoded.
 
@@ -131,8 +131,8 @@ def score_pairs(
     step = math.lcm(*(view.size for view in views if view.centering is Centering.BATCH))
     layers = sorted({view.layer for view in views})
     most_tokens = PIECE_TOKENS // len(layers)
-    pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, limit), most_tokens, step)
-    store = TextStore(encoder, pairs.texts, layers, limit, uses_of_texts(pairs, pieces))
+    pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None if reading.window else reading.limit), most_tokens, step)
+    store = TextStore(encoder, pairs.texts, layers, reading, uses_of_texts(pairs, pieces))
     found = [_blank(job, len(pairs.hyp)) for job in jobs]
     vanished: set[int] = set()
 

@@ -14,6 +14,7 @@ from twmd_registry.assemble import empty_score
 from twmd_registry.encode.background import Background, find_background, fit_background
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.layers import check_layer, rule_layer
+from twmd_registry.encode.store import Reading
 from twmd_registry.errors import ModelError, warn
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.batching import exact_arithmetic
@@ -116,13 +117,17 @@ class Route:
             model=self.files.name,
             fingerprint=self.files.fingerprint,
             adapter=self.adapter.name if self.adapter else None,
-            truncation="cut" if limit is None else f"cut:{limit}",
+            truncation=self._truncation(limit),
         )
+
+    def _truncation(self, limit: int | None) -> str:
+        """The applied truncation."""
+        return "cut" if limit is None else f"cut:{limit}"
 
     @property
     def share_key(self) -> Hashable:
         """Scorers with the same key are scored together."""
-        return (self.model_key, self.spec.limit, self.options.batch_tokens)
+        return (self.model_key, self.spec.truncation, self.options.batch_tokens)
 
     def close(self) -> None:
         """Give the model back."""
@@ -169,6 +174,15 @@ class AlignmentRoute(Route):
         centering = f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering
         return super()._settle().replace(layer=check_layer(layer, encoder.depth, self.files.name), centering=centering)
 
+    def _truncation(self, limit: int | None) -> str:
+        window = self.model.window(limit, self.requested.stride)
+        return super()._truncation(limit) if window is None else f"window:{window.size}/{window.stride}"
+
+    @property
+    def reading(self) -> Reading:
+        """How long texts are read."""
+        return Reading(self.spec.limit, self.model.window(self.spec.limit, self.spec.stride))
+
     @property
     def job(self) -> Job:
         """The applied specification with its mean vector."""
@@ -179,13 +193,13 @@ class AlignmentRoute(Route):
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            return fit_background(self.model, texts, adapter=self.spec.adapter, limit=self.spec.limit, progress=progress)
+            return fit_background(self.model, texts, self.reading, adapter=self.spec.adapter, progress=progress)
 
     def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return score_pairs(
-                self.model, [route.job for route in group], pairs, self.spec.limit, batch_tokens=self.options.batch_tokens, progress=progress
+                self.model, [route.job for route in group], pairs, self.reading, batch_tokens=self.options.batch_tokens, progress=progress
             )
 
 

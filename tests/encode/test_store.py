@@ -12,7 +12,7 @@ from tests.conftest import Texts
 from twmd_registry import pipeline
 from twmd_registry.border import check_segments
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import TextStore
+from twmd_registry.encode.store import Reading, TextStore
 from twmd_registry.models.files import find_model
 from twmd_registry.pairs import Pairs, estimate_tokens, make_pairs, plan_pieces, uses_of_texts
 
@@ -49,7 +49,7 @@ def test_pieces_cover_all_pairs_and_end_at_steps(most: int, step: int) -> None:
 def test_every_text_is_encoded_once_and_kept_while_it_is_needed(encoder: Encoder) -> None:
     pairs = some_pairs()
     pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None), 1)
-    store = TextStore(encoder, pairs.texts, [2], None, uses_of_texts(pairs, pieces))
+    store = TextStore(encoder, pairs.texts, [2], Reading(None), uses_of_texts(pairs, pieces))
     before = encoder.sentences_encoded
     with torch.inference_mode():
         alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
@@ -69,7 +69,7 @@ def test_every_text_is_encoded_once_and_kept_while_it_is_needed(encoder: Encoder
 def test_what_does_not_fit_is_forgotten_and_encoded_again(encoder: Encoder) -> None:
     pairs = some_pairs()
     pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None), 1)
-    store = TextStore(encoder, pairs.texts, [1], None, uses_of_texts(pairs, pieces))
+    store = TextStore(encoder, pairs.texts, [1], Reading(None), uses_of_texts(pairs, pieces))
     before = encoder.sentences_encoded
     with torch.inference_mode():
         for p, piece in enumerate(pieces):

@@ -66,7 +66,7 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "normalize": lambda r: r.random() < 0.5,
     "scale": lambda r: r.uniform(1e-6, 100),
     "multiref": lambda r: r.choice(list(Multiref)),
-    "truncation": lambda r: r.choice(["cut", f"cut:{r.randint(1, 10**8)}"]),
+    "truncation": lambda r: r.choice(["cut", f"cut:{r.randint(1, 10**8)}", f"window:{r.randint(50, 999)}/{r.randint(1, 50)}"]),
     "dtype": lambda r: r.choice(list(Dtype)),
 }
 
@@ -77,6 +77,8 @@ def random_spec(r: random.Random) -> MetricSpec:
     spec = MetricSpec(metric=metric, fingerprint=r.choice([None, f"{r.getrandbits(48):012x}"]))
     keys = [name for name in CATALOGUE[metric].keys if name in CHOICES]
     spec = spec.replace(**{name: CHOICES[name](r) for name in keys})
+    if metric is MetricName.STSSCORE and spec.stride:
+        spec = spec.replace(truncation="cut")
     if spec.centering_kind in {Centering.BATCH, Centering.CORPUS}:
         spec = spec.replace(centering_side=r.choice(list(Side)))
     if spec.centering_kind is Centering.BATCH:

@@ -18,6 +18,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.store import Reading
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.home import home, write_whole
@@ -57,7 +58,7 @@ def packaged_backgrounds() -> Path:
 
 
 def fit_background(
-    encoder: Encoder, texts: Iterable[str], *, adapter: str | None, limit: int | None, progress: Callable[[int], None] | None = None
+    encoder: Encoder, texts: Iterable[str], reading: Reading, *, adapter: str | None, progress: Callable[[int], None] | None = None
 ) -> bytes:
     """Average every hidden state over every token of a corpus.
 
@@ -66,8 +67,8 @@ def fit_background(
     Args:
         encoder: Whose vectors.
         texts: The corpus.
+        reading: How long texts are read.
         adapter: Full name of the encoder's adapter.
-        limit: Most tokens per text.
         progress: Called with the number of texts done.
 
     Returns:
@@ -84,7 +85,8 @@ def fit_background(
     counts = dict.fromkeys(MEANS, 0.0)
     for start in range(0, len(distinct), _FIT_TEXTS):
         part = distinct[start : start + _FIT_TEXTS]
-        encoded = encoder.encode(encoder.tokenise(part, limit), layers, progress=progress)
+        tokens = encoder.tokenise(part, reading.limit, window=reading.window)
+        encoded = encoder.encode(tokens, layers, window=reading.window, progress=progress)
         weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
         for policy in MEANS:
             taking = weight * (encoded.special <= SPECIAL_LEVEL[policy])
@@ -95,10 +97,12 @@ def fit_background(
         "model": encoder.files.name,
         "fingerprint": encoder.files.fingerprint,
         "adapter": adapter,
-        "limit": encoder.check_limit(limit),
+        "limit": encoder.check_limit(reading.limit),
         "texts": sum(times.values()),
         "tokens": int(counts[Special.NONE]),
     }
+    if reading.window:
+        about["stride"] = reading.window.stride
     means = {str(policy): (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in MEANS}
     # One metadata entry only: safetensors writes several in no fixed order, and the file is named by its bytes.
     return save(means, metadata={"twmd": json.dumps(about, sort_keys=True)})

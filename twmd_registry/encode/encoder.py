@@ -12,6 +12,8 @@ from torch import Tensor
 from twmd_registry.carriers import Encoded
 from twmd_registry.encode.layers import depth_of, find_blocks, hidden_states
 from twmd_registry.encode.tokenise import TokenIds, tokenise
+from twmd_registry.encode.windows import Sequences, Window, take_apart
+from twmd_registry.errors import SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
@@ -69,15 +71,29 @@ class Encoder:
         """
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
-    def tokenise(self, texts: Sequence[str], limit: int | None = None) -> TokenIds:
-        """Token ids of some texts, cut at `limit` or at the model's own limit."""
-        return tokenise(self.tokenizer, texts, limit or self.limit)
+    def window(self, limit: int | None, stride: int | None) -> Window | None:
+        """Settle how long texts are taken apart; None where they are cut.
+
+        Raises:
+            SpecError: Windows that would leave tokens between them out.
+        """
+        if stride is None or limit is None:
+            return None
+        room = limit - self.tokenizer.num_special_tokens_to_add()
+        if stride > room:
+            raise SpecError(f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text beside special tokens.")
+        return Window(limit, stride)
+
+    def tokenise(self, texts: Sequence[str], limit: int | None = None, *, window: Window | None = None) -> TokenIds:
+        """Token ids of some texts, cut at `limit` or at the model's own limit; whole where they are taken apart."""
+        return tokenise(self.tokenizer, texts, None if window else limit or self.limit)
 
     def encode(
         self,
         tokens: TokenIds,
         layers: Iterable[int],
         *,
+        window: Window | None = None,
         batch_tokens: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Encoded:
@@ -86,8 +102,9 @@ class Encoder:
         Args:
             tokens: The texts, at least one.
             layers: The hidden states to return.
+            window: How longer texts are taken apart; None when there are none.
             batch_tokens: Most padded tokens at once; None picks a number for the device.
-            progress: Called after every batch with the number of texts in it.
+            progress: Called after every batch with the number of texts (or windows) in it.
 
         Returns:
             The texts in their own order: float32 vectors on the encoder's device.
@@ -95,31 +112,33 @@ class Encoder:
         Raises:
             ModelError: Out of memory with a single text, or vectors that are not finite.
         """
-        lengths = tokens.lengths
-        starts = np.cumsum(lengths) - lengths
-        wanted = sorted(set(layers))
-        store = {k: torch.empty(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted}
+        lengths, wanted = tokens.lengths, sorted(set(layers))
+        sequences = take_apart(tokens, window)
+        store = {k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted}
 
         def forward(batch: np.ndarray) -> None:
-            inputs, mask = self._pad(tokens, batch)
+            inputs, mask = self._pad(sequences, batch)
             states = hidden_states(self.network, self.blocks, wanted, inputs)
-            rows = np.concatenate([np.arange(starts[i], starts[i] + lengths[i]) for i in batch])
-            where = torch.from_numpy(rows).to(self.device)
+            where = torch.from_numpy(np.concatenate([sequences.places[i] for i in batch])).to(self.device)
             for k, state in states.items():
                 flat = state.flatten(0, 1) if mask is None else state[mask]  # (T of the batch, D)
                 check_finite(flat, self.files.label, self.dtype)
-                store[k].index_copy_(0, where, flat.to(torch.float32))
+                write = store[k].index_copy_ if sequences.repeats is None else store[k].index_add_
+                write(0, where, flat.to(torch.float32))
             if progress is not None:
                 progress(len(batch))
 
-        run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
+        run_batches(sequences.lengths, batch_tokens or default_batch_tokens(self.device), forward)
+        if sequences.repeats is not None:
+            repeats = torch.from_numpy(sequences.repeats).to(self.device, torch.float32)
+            store = {k: vectors / repeats[:, None] for k, vectors in store.items()}
         self.sentences_encoded += len(lengths)
         special = torch.from_numpy(np.concatenate(tokens.special)).to(self.device)
         return Encoded(store, torch.from_numpy(lengths).to(self.device), special)
 
-    def _pad(self, tokens: TokenIds, batch: np.ndarray) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Network inputs of some texts, and where the tokens are; no mask at all when nothing is padded."""
-        rows = [tokens.ids[i] for i in batch]
+    def _pad(self, sequences: Sequences, batch: np.ndarray) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Network inputs of some sequences, and where the tokens are; no mask at all when nothing is padded."""
+        rows = [sequences.ids[i] for i in batch]
         widths = np.array([len(row) for row in rows])
         ids = np.full((len(rows), int(widths.max())), self.tokenizer.pad_token_id or 0, dtype=np.int64)
         for i, row in enumerate(rows):

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from twmd_registry.carriers import Encoded, span_indices
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.windows import Window
+
+
+class Reading(NamedTuple):
+    """How texts are read.
+
+    Attributes:
+        limit: Most tokens of a text, or of a window; None for no limit.
+        window: How longer texts are taken apart; None to cut them.
+    """
+
+    limit: int | None
+    window: Window | None = None
 
 
 class TextStore:
@@ -23,17 +37,17 @@ class TextStore:
         unknown: Which texts consist of tokens that the vocabulary does not hold; likewise.
     """
 
-    def __init__(self, encoder: Encoder, texts: Sequence[str], layers: Sequence[int], limit: int | None, uses: dict[int, list[int]]) -> None:
+    def __init__(self, encoder: Encoder, texts: Sequence[str], layers: Sequence[int], reading: Reading, uses: dict[int, list[int]]) -> None:
         """Prepare; nothing is encoded yet.
 
         Args:
             encoder: Who encodes.
             texts: Every different text.
             layers: The hidden states that are needed.
-            limit: Most tokens per text.
+            reading: How long texts are read.
             uses: For texts that are needed in several pieces, which.
         """
-        self._encoder, self._texts, self._layers, self._limit, self._uses = encoder, texts, list(layers), limit, uses
+        self._encoder, self._texts, self._layers, self._reading, self._uses = encoder, texts, list(layers), reading, uses
         self._ids = np.zeros(0, dtype=np.int64)
         self._held = self._nothing()
         self.empty = np.zeros(len(texts), dtype=bool)
@@ -87,7 +101,7 @@ class TextStore:
         self._ids = self._ids[rows]
 
     def _encode(self, ids: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None) -> Encoded:
-        tokens = self._encoder.tokenise([self._texts[i] for i in ids], self._limit)
+        tokens = self._encoder.tokenise([self._texts[i] for i in ids], self._reading.limit, window=self._reading.window)
         blank = np.array([not self._texts[i].strip() for i in ids])
         self.truncated[ids] = tokens.truncated
         self.unknown[ids] = tokens.unknown
@@ -95,7 +109,8 @@ class TextStore:
         full = np.flatnonzero(~self.empty[ids])
         if len(full) == 0:
             return self._nothing()._replace(lengths=torch.zeros(len(ids), dtype=torch.int64, device=self._encoder.device))
-        encoded = self._encoder.encode(tokens.select(full), self._layers, batch_tokens=batch_tokens, progress=progress)
+        chosen = tokens.select(full)
+        encoded = self._encoder.encode(chosen, self._layers, window=self._reading.window, batch_tokens=batch_tokens, progress=progress)
         lengths = torch.zeros(len(ids), dtype=torch.int64, device=self._encoder.device)
         lengths[torch.from_numpy(full).to(lengths.device)] = encoded.lengths
         return encoded._replace(lengths=lengths)

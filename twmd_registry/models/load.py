@@ -187,7 +187,7 @@ def check_limit(asked: int | None, own: int | None, *, least: int, name: str) ->
     if asked is None:
         return own
     if own is not None and asked > own:
-        raise SpecError(f"truncation=cut:{asked} is out of range: {name} reads at most {own} tokens.")
+        raise SpecError(f"truncation to {asked} tokens is out of range: {name} reads at most {own} tokens.")
     if asked < least:
-        raise SpecError(f"truncation=cut:{asked} leaves no room for text beside special tokens: expected at least {least}.")
+        raise SpecError(f"truncation to {asked} tokens leaves no room for text beside special tokens: expected at least {least}.")
     return asked

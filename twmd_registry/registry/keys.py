@@ -115,8 +115,10 @@ def _centering(value: object) -> Value:
 
 
 def _truncation(value: object) -> Value:
-    match = re.fullmatch(r"cut(:[1-9]\d{0,8})?", str(value))
-    return match[0] if match else _fail(value)
+    match = re.fullmatch(r"cut(:[1-9][0-9]{0,8})?|window:([1-9][0-9]{0,8})/([1-9][0-9]{0,8})", str(value))
+    if not match or (match[2] and int(match[3]) > int(match[2])):
+        raise ValueError(value)
+    return match[0]
 
 
 def _fail(value: object) -> Value:
@@ -131,6 +133,7 @@ def _key(name: str, short: str, about: str, accepts: str | type[StrEnum], read: 
 
 _SPECIAL = "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's way, bertscore_centered only)"
 
+_TRUNCATION = "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors averaged)"
 _SWEEPS = "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)"
 
 KEYS: dict[str, Key] = {
@@ -164,7 +167,7 @@ KEYS: dict[str, Key] = {
         _key("normalize", "n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no),
         _key("scale", "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale),
         _key("multiref", "mr", "best or mean over several references", Multiref),
-        _key("truncation", "tr", "what happens to a text longer than the model can read", "cut (at the model's limit) or cut:N tokens", _truncation),
+        _key("truncation", "tr", "what happens to a text longer than the model can read", _TRUNCATION, _truncation),
         _key("dtype", "d", "number format of the encoder", Dtype),
     )
 }

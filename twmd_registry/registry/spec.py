@@ -63,8 +63,14 @@ class MetricSpec:
 
     @property
     def limit(self) -> int | None:
-        """Most tokens of a text (of a pair, for stsscore); None for the model's own limit."""
-        number = (self.truncation or "").partition(":")[2]
+        """Most tokens of a text (of a window of it, of a pair for stsscore); None for the model's own limit."""
+        number = (self.truncation or "").partition(":")[2].partition("/")[0]
+        return int(number) if number else None
+
+    @property
+    def stride(self) -> int | None:
+        """Tokens between the beginnings of two windows; None where texts are cut."""
+        number = (self.truncation or "").partition("/")[2]
         return int(number) if number else None
 
     def values(self) -> dict[str, Value]:
@@ -162,6 +168,8 @@ def check_keys_together(spec: MetricSpec) -> None:
         raise SpecError(f"special=partners is bert_score's way of matching; {spec.metric} takes cls, none or all.")
     if spec.vectors == Vectors.RAW and spec.centering_kind is Centering.SENTENCE:
         raise SpecError("centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering.")
+    if spec.stride and spec.metric is MetricName.STSSCORE:
+        raise SpecError("truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N.")
     for name in sorted(_ALL_CENTERING_KEYS):
         if getattr(spec, name) is not None and name not in _CENTERING_KEYS.get(spec.centering_kind, ()):
             raise SpecError(f"{name} has no meaning with centering={spec.centering_kind}: give it with centering=batch or corpus only.")

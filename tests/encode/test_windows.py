@@ -1,0 +1,130 @@
+"""Long texts in overlapping windows: nothing is left out, a token's vectors are averaged, short texts do not notice."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoModel
+
+import twmd_registry
+from tests import tiny
+from tests.encode.test_encoder import load
+from twmd_registry.encode.tokenise import TokenIds
+from twmd_registry.encode.windows import Window, take_apart
+from twmd_registry.errors import SpecError
+
+LONG = " ".join(["the cat sat on the mat and a dog ran over the hill in rain"] * 9)
+SHORT = "we saw it again today ."
+
+
+def tokens_of(lengths: list[int]) -> TokenIds:
+    """Texts of so many own tokens between an opening and a closing special token; every token is its own number."""
+    ids = [np.arange(n + 2) for n in lengths]
+    special = [np.r_[1, np.zeros(n, dtype=np.int64), 2] for n in lengths]
+    return TokenIds(ids, special, np.zeros(len(lengths), dtype=bool), np.zeros(len(lengths), dtype=bool))
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(3, 20), st.data())
+def test_every_token_is_in_a_window_and_no_window_is_too_long(lengths: list[int], size: int, data: st.DataObject) -> None:
+    stride = data.draw(st.integers(1, size - 2))
+    found = take_apart(tokens_of(lengths), Window(size, stride))
+    assert found.lengths.max() <= max(size, 2)
+    assert set(np.concatenate(found.places).tolist()) == set(range(sum(lengths) + 2 * len(lengths)))
+    starts = np.cumsum([0, *(n + 2 for n in lengths)])
+    for ids, places in zip(found.ids, found.places, strict=True):
+        text = int(np.searchsorted(starts, places[0], side="right")) - 1
+        assert (ids == places - starts[text]).all()
+        assert (ids[0], ids[-1]) == (0, lengths[text] + 1), "the special tokens are in every window"
+        assert (np.diff(ids[1:-1]) == 1).all(), "and between them a stretch of the text"
+    wanted = sum(1 if n + 2 <= size else math.ceil((n - (size - 2)) / stride) + 1 for n in lengths)
+    assert len(found.ids) == wanted
+    if found.repeats is not None:
+        assert found.repeats.min() >= 1
+        assert found.repeats.sum() == found.lengths.sum()
+
+
+def test_whole_texts_are_left_as_they_are() -> None:
+    tokens = tokens_of([3, 7])
+    for window in (None, Window(9, 4)):
+        found = take_apart(tokens, window)
+        assert [row.tolist() for row in found.ids] == [row.tolist() for row in tokens.ids]
+        assert found.repeats is None
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
+def test_a_tokens_vector_is_the_mean_over_its_windows(tmp_path: Path, batch_tokens: int) -> None:
+    encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
+    network = AutoModel.from_pretrained(tmp_path / "bert").eval()
+    tokens = encoder.tokenise([SHORT, LONG], window=Window(16, 5))
+    with torch.inference_mode():
+        found = encoder.encode(tokens, [2], window=Window(16, 5), batch_tokens=batch_tokens)
+        sums = torch.zeros(int(tokens.lengths.sum()), tiny.WIDTH)
+        times = torch.zeros(len(sums))
+        for ids, places in zip(*take_apart(tokens, Window(16, 5))[:2], strict=True):
+            states = network(input_ids=torch.from_numpy(ids)[None], output_hidden_states=True).hidden_states[2][0]
+            sums[places] += states
+            times[places] += 1
+    assert found.lengths.tolist() == [8, len(LONG.split()) + 2]
+    assert times.max() > 2
+    torch.testing.assert_close(found.layers[2], sums / times[:, None], atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "sbert"])
+def test_a_long_text_is_read_to_its_end_and_short_ones_score_as_ever(metric: str) -> None:
+    windowed = twmd_registry.scorer(metric, truncation="window:64/32")
+    cut = twmd_registry.scorer(metric, truncation="cut:64")
+    end = "and at the very end the whale sang in a cold green harbour ."
+    predictions, references = [SHORT, f"{LONG} {end}", LONG], ["we met again today .", f"{LONG} {end}", f"{LONG} {end}"]
+    found, short = windowed.score(predictions, references), cut.score(predictions[:1], references[:1])
+    assert found.scores[0] == pytest.approx(short.score, abs=1e-6)
+    assert found.scores[1] == pytest.approx(1.0, abs=1e-5)
+    assert found.scores[2] < 0.999, "what a cut text would not show"
+    assert found.counts.truncated == 0
+    assert "|truncation:window%3A64/32|" in str(found.signature)
+    assert twmd_registry.scorer(found.signature).score(predictions, references) == found
+
+
+def test_a_document_of_three_thousand_words_scores() -> None:
+    words = [f"{word} {i}" for i in range(375) for word in ("harbour", "night", "cold", "green")]
+    document = " ".join(words)
+    found = twmd_registry.score_all(
+        [twmd_registry.scorer(metric, truncation="window:128/96") for metric in ("twmd", "bertscore_centered")], [document], [" ".join(words[::-1])]
+    )
+    assert all(0.5 < one.score < 1 and one.counts.truncated == 0 for one in found)
+
+
+@pytest.mark.parametrize(
+    ("truncation", "words"),
+    [
+        ("window:513/64", "truncation to 513 tokens is out of range: .* reads at most 512 tokens"),
+        ("window:16/15", "window:16/15 leaves tokens out: a window holds 14 of a text beside special tokens"),
+        ("window:2/1", "truncation to 2 tokens leaves no room for text"),
+    ],
+)
+def test_windows_that_cannot_be_are_refused(truncation: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        twmd_registry.scorer("twmd", truncation=truncation).score(["a"], ["b"])
+
+
+def test_a_pair_model_has_no_token_vectors_to_average() -> None:
+    with pytest.raises(SpecError, match="stsscore has none: use cut or cut:N"):
+        twmd_registry.scorer("stsscore", truncation="window:64/32")
+
+
+def test_a_mean_vector_can_be_fitted_over_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
+    from twmd_registry.cli import main
+    from twmd_registry.encode.background import read_background
+
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text(f"{LONG}\n{SHORT}\n", encoding="utf-8")
+    for truncation in ("window:64/32", "cut:64"):
+        assert main(["fit-mean", str(corpus), "--truncation", truncation]) == 0
+    abouts = [read_background(path).about for path in (tmp_path / "backgrounds").iterdir()]
+    assert sorted((str(about.get("stride")), about["tokens"]) for about in abouts) == [("32", len(LONG.split()) + 6), ("None", 62 + 6)]
