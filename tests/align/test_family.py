@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tests.align.problems import QUICK, SIZES, Problem, alone, both, problem, ragged, seeds, temperatures
 from tests.oracles import family as oracle
-from twmd_registry.align import ALIGNERS, SYMMETRIC, align, align_self, similarities
+from twmd_registry.align import ALIGNERS, SYMMETRIC, align, align_self, masks, similarities
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.align.tempering import Tempering
 from twmd_registry.assemble import normalise
@@ -54,6 +54,17 @@ def test_both_sides_equal_the_oracle(metric: MetricName, tempering: Tempering, d
         scale = max(1.0, s.size / 10)
         assert float(hypothesis[b]) == pytest.approx(ORACLES[metric](s, tempering), abs=tolerance * scale)
         assert float(reference[b]) == pytest.approx(ORACLES[metric](s.T, tempering), abs=tolerance * scale)
+
+
+@pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
+@pytest.mark.parametrize("tempering", TEMPERINGS)
+@pytest.mark.parametrize("cells", [1, 40, 10_000])
+def test_tempering_slab_by_slab_changes_nothing(metric: MetricName, tempering: Tempering, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    p = problem(garbage=1e3)
+    whole = both(metric, p, tempering)
+    monkeypatch.setattr(masks, "SLAB_CELLS", cells)
+    for one, other in zip(whole, both(metric, p, tempering), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-14, rtol=0)
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)

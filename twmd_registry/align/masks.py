@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 ABSENT = float("-inf")
+SLAB_CELLS = 2_000_000
+"""Cells of S that are tempered at once (8 MB); blocks of ordinary pairs are smaller, so that it concerns long texts only."""
 
 
 def pair_mask(hyp_mask: Tensor, ref_mask: Tensor) -> Tensor:
@@ -26,6 +28,16 @@ def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
     some = present.any(dim=dim, keepdim=True)
     inside = torch.where(present, x, torch.where(some, ABSENT, 0.0))
     return torch.where(some, torch.logsumexp(inside, dim=dim, keepdim=True), 0.0)
+
+
+def slabs(s: Tensor, dim: int) -> list[slice]:
+    """Cut one axis of S so that a slab holds about `SLAB_CELLS` cells: what long texts need beside S stays small.
+
+    >>> slabs(torch.zeros(1, 3, 2), dim=1)
+    [slice(0, 3, None)]
+    """
+    step = max(1, SLAB_CELLS * s.shape[dim] // max(s.numel(), 1))
+    return [slice(start, min(start + step, s.shape[dim])) for start in range(0, s.shape[dim], step)]
 
 
 def mean_of_present(x: Tensor, present: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.align.masks import masked_logsumexp, mean_of_present, pair_mask
+from twmd_registry.align.masks import masked_logsumexp, mean_of_present, pair_mask, slabs
 from twmd_registry.align.tempering import Tempering
 from twmd_registry.registry.names import Objective
 
@@ -26,9 +26,15 @@ def relaxed(s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering)
         C, shape (B,).
     """
     present = pair_mask(hyp_mask, ref_mask)
+    gains = [_gain(s[:, slab], present[:, slab], tempering) for slab in slabs(s, dim=1)]
+    return mean_of_present(torch.cat(gains, dim=1), hyp_mask)
+
+
+def _gain(s: Tensor, present: Tensor, tempering: Tempering) -> Tensor:
+    """What every hypothesis token contributes to C; (B, N, M) to (B, N)."""
     logits = s / tempering.temperature
     log_norm = masked_logsumexp(logits, present, dim=2)  # (B, N, 1)
     if tempering.objective is Objective.ENTROPIC:
-        return mean_of_present(tempering.temperature * log_norm.squeeze(2), hyp_mask)
+        return tempering.temperature * log_norm.squeeze(2)
     weights = torch.where(present, logits - log_norm, float("-inf")).exp()  # (B, N, M)
-    return mean_of_present((weights * torch.where(present, s, 0.0)).sum(2), hyp_mask)
+    return (weights * torch.where(present, s, 0.0)).sum(2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.align.masks import masked_logsumexp, mean_of_present, pair_mask
+from twmd_registry.align.masks import masked_logsumexp, mean_of_present, pair_mask, slabs
 from twmd_registry.align.tempering import Tempering
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Objective
@@ -43,16 +43,29 @@ def sinkhorn(s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering
     present = pair_mask(hyp_mask, ref_mask)
     if tempering.iterations is None:
         log_plan = _fixed_point(s.to(torch.float64), present, tempering.temperature).to(s.dtype)
-    else:
-        log_plan = s / tempering.temperature
-        for _ in range(tempering.iterations):
-            log_plan = log_plan - masked_logsumexp(log_plan, present, dim=1)
-            log_plan = log_plan - masked_logsumexp(log_plan, present, dim=2)
-    plan = torch.where(present, log_plan, float("-inf")).exp()  # (B, N, M), rows sum to one
-    gain = s
-    if tempering.objective is Objective.ENTROPIC:
-        gain = s - tempering.temperature * log_plan
-    return mean_of_present((plan * torch.where(present, gain, 0.0)).sum(2), hyp_mask)
+        return mean_of_present(_gain(log_plan, s, present, tempering), hyp_mask)
+    rows = torch.zeros_like(s[:, :, :1])  # (B, N, 1)
+    for _ in range(tempering.iterations):
+        columns = _balance(s, present, rows, tempering.temperature, dim=1)  # (B, 1, M)
+        rows = _balance(s, present, columns, tempering.temperature, dim=2)
+    gains = [_gain(s[:, slab] / tempering.temperature + columns + rows[:, slab], s[:, slab], present[:, slab], tempering) for slab in slabs(s, dim=1)]
+    return mean_of_present(torch.cat(gains, dim=1), hyp_mask)
+
+
+def _balance(s: Tensor, present: Tensor, other: Tensor, temperature: float, dim: int) -> Tensor:
+    """The potential that makes weights sum to one along an axis, ``-log sum exp(S/T + other)``; that axis is left with length 1."""
+    parts = []
+    for slab in slabs(s, dim=3 - dim):
+        here = (slice(None), slab) if dim == 2 else (slice(None), slice(None), slab)
+        parts.append(-masked_logsumexp(s[here] / temperature + other, present[here], dim=dim))
+    return torch.cat(parts, dim=3 - dim)
+
+
+def _gain(log_plan: Tensor, s: Tensor, present: Tensor, tempering: Tempering) -> Tensor:
+    """What every hypothesis token contributes to C; (B, N, M) to (B, N)."""
+    plan = torch.where(present, log_plan, float("-inf")).exp()  # rows sum to one
+    gain = s - tempering.temperature * log_plan if tempering.objective is Objective.ENTROPIC else s
+    return (plan * torch.where(present, gain, 0.0)).sum(2)
 
 
 def _fixed_point(s: Tensor, present: Tensor, temperature: float) -> Tensor:
