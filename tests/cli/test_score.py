@@ -354,6 +354,14 @@ class TestSignals:
         assert done.stderr == ""
         assert float(done.stdout) == pytest.approx(1, abs=1e-5)
 
+    def test_a_reader_that_leaves_does_not_cost_the_record(self, files: Path) -> None:
+        command = f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt --record out.json"
+        process = subprocess.Popen(command.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=120) == 141
+        assert len(twmd_registry.read_record(files / "out.json").systems[0].results[0].scores) == 3
+
     def test_an_interrupt_causes_no_traceback(self, files: Path) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt"],

@@ -237,8 +237,11 @@ class TestComparing:
     def test_segments_are_not_scored_again(self, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
         scorer = twmd_registry.scorer("twmd")
         scored = [Scored(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts)))]
-        monkeypatch.setattr(Scorer, "score", None)
-        compare_systems(systems(texts), [[one] for one in texts.references], scored, request=Request(SignificanceTest("ar", 50, 1), 50))
+        calls: list[object] = []
+        monkeypatch.setattr(Scorer, "score", lambda *texts: calls.append(texts))
+        found = compare_systems(systems(texts), [[one] for one in texts.references], scored, request=Request(SignificanceTest("ar", 50, 1), 50))
+        assert calls == []
+        assert [cell.score for cell in found.columns[0].cells] == [scores.score for scores in scored[0].scores]
 
     def test_the_seed_of_the_environment_is_given_back(self, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SACREBLEU_SEED", "77")

@@ -46,11 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
     with progress_bar() as progress:
         scores = [score_all(scorers, task.system.predictions, task.references, progress=progress) if scorers else [] for task in tasks]
     seconds = time.perf_counter() - started
-    print(render(compare(tasks, scorers, scores, lexical, arguments), arguments))
-    if arguments.record:
+    if arguments.record:  # before anything is printed: a reader that leaves must not cost the record
         files = [file for task in tasks for file in task.files]
         systems = [(task.name, sets) for task, sets in zip(tasks, scores, strict=True)]
         write_record(make_record(systems, inputs=tuple(dict.fromkeys(files)), seconds=seconds, device=options.device), arguments.record)
+    print(render(compare(tasks, scorers, scores, lexical, arguments), arguments))
     return 0
 
 
@@ -79,8 +79,8 @@ def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: Run
     scorers: dict[object, Scorer] = {}
     for metric in metrics:
         if "|" in metric:
-            spec, parts = parse_signature(metric).spec, Parts()
-            scorers.setdefault(spec, Scorer(spec, options, parts))
+            spec = parse_signature(metric).spec
+            scorers.setdefault(spec, Scorer(spec, options, Parts()))
         else:
             own = {name: value for name, value in given.items() if name in entry(metric).keys}
             spec = make_spec(metric, arguments.preset, **own)

@@ -47,7 +47,7 @@ def sha256_of(path: Path) -> str:
                 return real.name
             for table in (_remembered, {} if status.st_size < _WORTH_KEEPING else _kept()):
                 known = table.get(str(real))
-                if isinstance(known, list) and known[:2] == stamp and re.fullmatch(r"[0-9a-f]{64}", str(known[2:3] and known[2])):
+                if isinstance(known, list) and len(known) == 3 and known[:2] == stamp and re.fullmatch(r"[0-9a-f]{64}", str(known[2])):
                     return str(known[2])
         with real.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
