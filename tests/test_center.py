@@ -10,7 +10,8 @@ from hypothesis import given
 from tests.align.problems import QUICK, ragged, seeds
 from tests.oracles import family as oracle
 from twmd_registry.align.kernel import kernel
-from twmd_registry.align.tempering import Tempering
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.settings import Settings
 from twmd_registry.assemble import normalise
 from twmd_registry.carriers import TokenVectors, pad, span_indices
 from twmd_registry.center import CENTERINGS, Means, center, sum_groups
@@ -25,6 +26,11 @@ WEIGHT = torch.tensor([1, 3, 1, 2])
 def tokens() -> TokenVectors:
     draw = np.random.default_rng(1)
     return TokenVectors(torch.tensor(draw.normal(size=(sum(LENGTHS), 4)) + 2, dtype=torch.float32), torch.tensor(LENGTHS))
+
+
+def centered_alone(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: Means | None = None) -> TokenVectors:
+    """The vectors of a single layer, centered."""
+    return center([tokens], centering, vectors, [means] if means else None)[0]
 
 
 def rows_of(tokens: TokenVectors) -> list[np.ndarray]:
@@ -56,8 +62,8 @@ def means_for(tokens: TokenVectors, centering: Centering) -> Means | None:
 @pytest.mark.parametrize("centering", Centering)
 def test_every_centering_is_its_definition(tokens: TokenVectors, centering: Centering) -> None:
     means = means_for(tokens, centering)
-    raw = center(tokens, centering, Vectors.RAW, means)
-    unit = center(tokens, centering, Vectors.UNIT, means)
+    raw = centered_alone(tokens, centering, Vectors.RAW, means)
+    unit = centered_alone(tokens, centering, Vectors.UNIT, means)
     wanted = expected(tokens, centering)
     if centering is Centering.SENTENCE:
         wanted[1] = wanted[1][:0]
@@ -72,7 +78,7 @@ def test_every_centering_has_a_function() -> None:
 
 def test_a_token_of_which_nothing_is_left_is_dropped(tokens: TokenVectors) -> None:
     counted = torch.ones(sum(LENGTHS), dtype=torch.bool)
-    centered = center(tokens._replace(counted=counted), Centering.SENTENCE, Vectors.UNIT)
+    centered = centered_alone(tokens._replace(counted=counted), Centering.SENTENCE, Vectors.UNIT)
     assert centered.lengths.tolist() == [3, 0, 5, 2]
     assert centered.counted is not None
     assert len(centered.counted) == len(centered.vectors) == 10
@@ -82,7 +88,7 @@ def test_a_token_of_which_nothing_is_left_is_dropped(tokens: TokenVectors) -> No
 @pytest.mark.parametrize("centering", [Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND])
 def test_a_centering_that_needs_means_says_so(tokens: TokenVectors, centering: Centering) -> None:
     with pytest.raises(ValueError, match="needs means"):
-        center(tokens, centering, Vectors.UNIT)
+        centered_alone(tokens, centering, Vectors.UNIT)
 
 
 def test_sums_add_up_piece_by_piece(tokens: TokenVectors) -> None:
@@ -119,7 +125,7 @@ def test_spans_may_be_empty_and_in_any_order() -> None:
 @pytest.mark.parametrize("centering", Centering)
 def test_unit_vectors_have_length_one_and_raw_ones_keep_theirs(tokens: TokenVectors, centering: Centering) -> None:
     means = means_for(tokens, centering)
-    raw, unit = (center(tokens, centering, kind, means).vectors for kind in (Vectors.RAW, Vectors.UNIT))
+    raw, unit = (centered_alone(tokens, centering, kind, means).vectors for kind in (Vectors.RAW, Vectors.UNIT))
     norms = torch.linalg.vector_norm(raw, dim=1)
     np.testing.assert_allclose(torch.linalg.vector_norm(unit, dim=1), np.ones(len(unit)), atol=1e-6)
     torch.testing.assert_close(unit * norms[:, None], raw)
@@ -129,7 +135,7 @@ def test_unit_vectors_have_length_one_and_raw_ones_keep_theirs(tokens: TokenVect
 @pytest.mark.parametrize("centering", Centering)
 def test_what_came_in_is_left_as_it_was(tokens: TokenVectors, centering: Centering) -> None:
     before = tokens.vectors.clone()
-    center(tokens, centering, Vectors.UNIT, means_for(tokens, centering))
+    centered_alone(tokens, centering, Vectors.UNIT, means_for(tokens, centering))
     assert torch.equal(tokens.vectors, before)
     assert tokens.lengths.tolist() == LENGTHS
 
@@ -151,14 +157,14 @@ def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(siz
     mean = torch.tensor([[3.0, -4.0, 12.0]]) * size
     vectors = torch.cat([mean, mean * (1 + 1e-7), mean * (1 + 1e-5), mean * 2])
     means = Means(mean, torch.tensor([0, 0]))
-    centered = center(TokenVectors(vectors, torch.tensor([2, 2])), Centering.BACKGROUND, Vectors.RAW, means)
+    centered = centered_alone(TokenVectors(vectors, torch.tensor([2, 2])), Centering.BACKGROUND, Vectors.RAW, means)
     assert centered.lengths.tolist() == [0, 2]
     np.testing.assert_allclose(centered.vectors[1], mean[0], rtol=1e-6)
 
 
 def test_a_word_repeated_is_nothing_but_its_mean() -> None:
     vectors = torch.tensor([[0.1, 0.7, -0.3]]).repeat(7, 1)
-    assert center(TokenVectors(vectors, torch.tensor([3, 4])), Centering.SENTENCE, Vectors.UNIT).lengths.tolist() == [0, 0]
+    assert centered_alone(TokenVectors(vectors, torch.tensor([3, 4])), Centering.SENTENCE, Vectors.UNIT).lengths.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("centering", Centering)
@@ -166,14 +172,14 @@ def test_a_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centeri
     vectors = tokens.vectors.clone()
     vectors[3] = 0.0
     means = Means(torch.zeros(1, 4), torch.zeros(4, dtype=torch.int64)) if means_for(tokens, centering) else None
-    centered = center(tokens._replace(vectors=vectors), centering, Vectors.UNIT, means)
+    centered = centered_alone(tokens._replace(vectors=vectors), centering, Vectors.UNIT, means)
     assert centered.lengths.tolist() == [3, 0, 5, 2]
     assert bool(torch.isfinite(centered.vectors).all())
 
 
 def test_dropping_keeps_which_of_the_other_tokens_count(tokens: TokenVectors) -> None:
     counted = torch.tensor([True, False, True, True, False, True, True, True, True, True, True])
-    centered = center(tokens._replace(counted=counted), Centering.SENTENCE, Vectors.UNIT)
+    centered = centered_alone(tokens._replace(counted=counted), Centering.SENTENCE, Vectors.UNIT)
     assert centered.counted is not None
     assert centered.counted.tolist() == [*counted[:3].tolist(), *counted[4:].tolist()]
     assert centered.counted_lengths.tolist() == [2, 0, 4, 2]
@@ -181,10 +187,11 @@ def test_dropping_keeps_which_of_the_other_tokens_count(tokens: TokenVectors) ->
 
 def test_kernel_alignment_with_dimension_centering_is_cka(tokens: TokenVectors) -> None:
     x, y = rows_of(tokens)[0], rows_of(tokens)[2]
-    centered = center(tokens, Centering.DIMENSION, Vectors.RAW)
+    centered = centered_alone(tokens, Centering.DIMENSION, Vectors.RAW)
     blocks = [pad(centered, torch.tensor([item])) for item in (0, 2)]
     c, own, other = (
-        kernel(a.vectors @ b.vectors.mT, a.mask, b.mask, Tempering()) for a, b in ((blocks[0], blocks[1]), (blocks[0], blocks[0]), (blocks[1],) * 2)
+        kernel(a.vectors @ b.vectors.mT, Marginal(a.mask), Marginal(b.mask), Settings())
+        for a, b in ((blocks[0], blocks[1]), (blocks[0], blocks[0]), (blocks[1],) * 2)
     )
     assert float(normalise(c, own, other)) == pytest.approx(oracle.linear_cka(x, y), abs=1e-6)
 
@@ -193,6 +200,6 @@ def test_centering_and_scaling_can_be_trained_through(tokens: TokenVectors) -> N
     vectors = tokens.vectors.double().requires_grad_()
 
     def centered(x: torch.Tensor) -> torch.Tensor:
-        return center(TokenVectors(x, tokens.lengths), Centering.DIMENSION, Vectors.UNIT).vectors
+        return centered_alone(TokenVectors(x, tokens.lengths), Centering.DIMENSION, Vectors.UNIT).vectors
 
     assert torch.autograd.gradcheck(centered, (vectors,))

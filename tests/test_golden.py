@@ -69,6 +69,33 @@ def test_bertscore_without_idf(pairs: Texts) -> None:
     assert largest_difference(found, golden("bertscore.json")["layer=4|idf=none"]) <= TOLERANCE
 
 
+def test_bertscore_with_idf(pairs: Texts) -> None:
+    found = twmd_registry.scorer("bertscore_centered", layer=4, special="partners", centering="none", idf="references").score(*pairs)
+    assert largest_difference(found, golden("bertscore.json")["layer=4|idf=references"]) <= TOLERANCE
+
+
+def moverscore_keys(label: str) -> dict[str, Any]:
+    """Specification keys of a label such as ``v1|ngram=1|idf=corpus|subwords=drop``."""
+    release, *fields = label.split("|")
+    return {"preset": f"moverscore-{release}", **dict(field.split("=", 1) for field in fields)}
+
+
+def test_every_number_of_moverscore(pairs: Texts) -> None:
+    table = golden("moverscore.json")
+    found = twmd_registry.score_all([Scorer(make_spec("moverscore", **moverscore_keys(label))) for label in table], *pairs)
+    off = {label: np.array(one.scores) - np.array(table[label]) for label, one in zip(table, found, strict=True)}
+    assert len(off) == 10
+    # Two pairs are the same tokens. There our distance is zero; the authors' program takes the root of a float32 rounding error.
+    same = [i for i, (one, other) in enumerate(zip(*pairs, strict=True)) if one == other or i == 21]
+    assert same == [5, 21]
+    for label, differences in off.items():
+        rooted = label.startswith("v2")
+        assert np.abs(np.delete(differences, same if rooted else [])).max() <= TOLERANCE, label
+        if rooted:
+            moved = np.array([1 / table[label][i] - 1 / found[list(table).index(label)].scores[i] for i in same])
+            assert (np.square(moved) <= 4e-7).all(), label
+
+
 def test_sentence_transformers_cosine(pairs: Texts) -> None:
     found = twmd_registry.scorer("sbert", "sentence-transformers").score(*pairs)
     assert largest_difference(found, {"score": golden("sentence_transformers.json")["cosine"]}) <= TOLERANCE

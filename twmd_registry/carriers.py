@@ -20,11 +20,15 @@ class TokenVectors(NamedTuple):
         vectors: Shape (T, D).
         lengths: Tokens of each item; shape (I,), int64, on the vectors' device.
         counted: Which tokens count in averages; shape (T,), bool; None for all. The others can be matched only.
+        weights: How much each counts; shape (T,), at least 0; None where all count the same.
+        places: Where each comes from (of tokens: in what the encoder said; of n-grams: the first of its tokens); shape (T,).
     """
 
     vectors: Tensor
     lengths: Tensor
     counted: Tensor | None = None
+    weights: Tensor | None = None
+    places: Tensor | None = None
 
     @property
     def counted_lengths(self) -> Tensor:
@@ -32,6 +36,26 @@ class TokenVectors(NamedTuple):
         if self.counted is None:
             return self.lengths
         return torch.zeros_like(self.lengths).index_add(0, self.owners, self.counted.to(torch.int64))
+
+    @property
+    def carried(self) -> Tensor | None:
+        """How much each token counts, nothing where it is not counted; shape (T,); None where all count the same."""
+        if self.counted is None or self.weights is None:
+            return self.weights if self.counted is None else self.counted.to(self.vectors.dtype)
+        return torch.where(self.counted, self.weights, 0.0)
+
+    @property
+    def carrying_lengths(self) -> Tensor:
+        """Tokens of each item that carry something; shape (I,)."""
+        carried = self.carried
+        return self.counted_lengths if carried is None else self._replace(counted=carried > 0).counted_lengths
+
+    def select(self, keep: Tensor) -> TokenVectors:
+        """The tokens that are true in `keep` (T,); an item may be left without any."""
+        owners = self.owners[keep]
+        lengths = torch.zeros_like(self.lengths).index_add_(0, owners, torch.ones_like(owners))
+        counted, weights, places = (None if side is None else side[keep] for side in (self.counted, self.weights, self.places))
+        return TokenVectors(self.vectors[keep], lengths, counted, weights, places)
 
     @property
     def starts(self) -> Tensor:
@@ -50,12 +74,12 @@ class Padded(NamedTuple):
     Attributes:
         vectors: Shape (B, N, D); rows beyond an item's length hold numbers that mean nothing.
         mask: Which rows are tokens; shape (B, N), bool.
-        counted: Which of them count in averages; shape (B, N), bool.
+        weights: How much each token counts; shape (B, N); None where all count the same.
     """
 
     vectors: Tensor
     mask: Tensor
-    counted: Tensor
+    weights: Tensor | None = None
 
 
 class Encoded(NamedTuple):
@@ -66,11 +90,13 @@ class Encoded(NamedTuple):
         lengths: Tokens of each text, special tokens included; shape (I,), int64.
         special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special
             token; shape (T,), uint8.
+        ids: Token ids; shape (T,), int64.
     """
 
     layers: dict[int, Tensor]
     lengths: Tensor
     special: Tensor
+    ids: Tensor
 
 
 class Sides(NamedTuple):
@@ -120,5 +146,5 @@ def pad(tokens: TokenVectors, items: Tensor) -> Padded:
     columns = torch.arange(int(lengths.max()), device=lengths.device)
     mask = columns < lengths[:, None]  # (B, N)
     positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
-    counted = mask if tokens.counted is None else mask & tokens.counted[positions]
-    return Padded(tokens.vectors[positions], mask, counted)
+    carried = tokens.carried
+    return Padded(tokens.vectors[positions], mask, None if carried is None else torch.where(mask, carried[positions], 0.0))

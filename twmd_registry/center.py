@@ -7,7 +7,7 @@ its tokens. A group's mean weighs every token once per occurrence of its text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -100,17 +100,17 @@ CENTERINGS: dict[Centering, Callable[[TokenVectors, Means | None], Tensor]] = {
 }
 
 
-def center(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: Means | None = None) -> TokenVectors:
-    """Center token vectors and scale them to length one.
+def center(layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[Means] | None = None) -> list[TokenVectors]:
+    """Center token vectors and scale them to length one, layer by layer.
 
-    A token of which centering leaves nothing has no direction; it is dropped, so an item may end up with no
+    A token of which centering leaves nothing has no direction; it is dropped in every layer, so an item may end up with no
     token at all (a one-word text under ``sentence`` centering does).
 
     Args:
-        tokens: I items.
+        layers: The same I items in every layer.
         centering: What to subtract.
         vectors: Whether to scale to length one (``unit``) or not (``raw``).
-        means: The means that ``batch``, ``corpus`` and ``background`` subtract.
+        means: The means that ``batch``, ``corpus`` and ``background`` subtract, one per layer.
 
     Returns:
         The same items, possibly with fewer tokens.
@@ -118,12 +118,14 @@ def center(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: 
     Raises:
         ValueError: A centering that needs means came without.
     """
-    centered = CENTERINGS[centering](tokens, means)  # (T, D)
-    norms = torch.linalg.vector_norm(centered, dim=1)  # (T,)
-    keep = ~(norms <= ABSENT * torch.linalg.vector_norm(tokens.vectors, dim=1))  # (T,); NaN is no absence
-    if not bool(keep.all()):
-        owners = tokens.owners[keep]
-        lengths = torch.zeros_like(tokens.lengths).index_add_(0, owners, torch.ones_like(owners))
-        counted = None if tokens.counted is None else tokens.counted[keep]
-        centered, norms, tokens = centered[keep], norms[keep], tokens._replace(lengths=lengths, counted=counted)
-    return tokens._replace(vectors=centered if vectors is Vectors.RAW else centered / norms[:, None])
+    centered = [CENTERINGS[centering](tokens, means[k] if means else None) for k, tokens in enumerate(layers)]  # each (T, D)
+    norms = [torch.linalg.vector_norm(one, dim=1) for one in centered]  # each (T,)
+    # NaN is no absence.
+    absent = [own <= ABSENT * torch.linalg.vector_norm(tokens.vectors, dim=1) for own, tokens in zip(norms, layers, strict=True)]
+    keep = ~torch.stack(absent).any(0)  # (T,)
+    whole = bool(keep.all())
+    found = []
+    for tokens, one, own in zip(layers, centered, norms, strict=True):
+        scaled = tokens._replace(vectors=one if vectors is Vectors.RAW else one / own[:, None])
+        found.append(scaled if whole else scaled.select(keep))
+    return found

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.align import SYMMETRIC, align, align_self, similarities
-from twmd_registry.align.tempering import Tempering
+from twmd_registry.align import SYMMETRIC, align, align_self, similarities, similarities_for
+from twmd_registry.align.settings import Settings
 from twmd_registry.assemble import Selves, combine_sides, empty_score
-from twmd_registry.carriers import Encoded, TokenVectors, pad, span_indices
-from twmd_registry.center import GroupSums, Means, center, sum_groups
-from twmd_registry.encode.background import SPECIAL_LEVEL
+from twmd_registry.carriers import Encoded, TokenVectors, pad
+from twmd_registry.center import GroupSums
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import Reading, TextStore
 from twmd_registry.errors import warn
 from twmd_registry.pairs import Pairs, estimate_tokens, plan_pieces, uses_of_texts
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import CONVERGED, Centering, Objective, Side, Special, Vectors
+from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, Objective, Transform
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scores import PairScores
+from twmd_registry.views import Fitted, Items, Selected, View, compared, make_items, select, sum_items, token_vectors, view_of
 
 PIECE_TOKENS = 131_072
 """Tokens of different texts that are in memory at once (200 MB per layer at 384 dimensions)."""
@@ -34,47 +36,15 @@ BLOCK_NUMBERS = 8_000_000
 
 
 class Job(NamedTuple):
-    """One specification to score by, with the mean vector it subtracts (background centering only)."""
-
-    spec: MetricSpec
-    background: Tensor | None = None
-
-
-class View(NamedTuple):
-    """What decides the vectors that metrics compare; metrics that agree on it share all similarities."""
-
-    layer: int
-    special: Special
-    centering: Centering
-    size: int
-    side: Side
-    vectors: Vectors
-    background: str | None
-
-    @property
-    def groups_per_batch(self) -> int:
-        """How many means a population has."""
-        return 2 if self.side is Side.SEPARATE else 1
-
-
-class Items(NamedTuple):
-    """The texts of a piece, each once per group that it is centered with.
+    """One specification to score by.
 
     Attributes:
-        row: The text's row in what the store holds; shape (I,).
-        group: Its centering group; shape (I,).
-        weight: How often the text occurs in that group's population; shape (I,).
-        groups: Number of groups.
-        hyp: The item of every pair's hypothesis; shape (pairs of the piece,).
-        ref: The item of every pair's reference; likewise.
+        spec: The specification.
+        fitted: What was fitted beforehand: mean vectors, stop words, weights of ``idf=background``.
     """
 
-    row: np.ndarray
-    group: np.ndarray
-    weight: np.ndarray
-    groups: int
-    hyp: np.ndarray
-    ref: np.ndarray
+    spec: MetricSpec
+    fitted: Fitted = Fitted()
 
 
 class Fetched(NamedTuple):
@@ -101,91 +71,126 @@ class TextFlags(NamedTuple):
     unknown: np.ndarray
 
 
-def score_pairs(
-    encoder: Encoder,
-    jobs: Sequence[Job],
-    pairs: Pairs,
-    reading: Reading,
-    *,
-    batch_tokens: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> tuple[list[PairScores], TextFlags]:
-    """Score all pairs by several specifications that share an encoder, its dtype and its length limit.
+class Run:
+    """One call: some pairs, and the specifications that share an encoder, its dtype and its length limit.
 
     Every text is encoded once for all of them; memory does not grow with the number of pairs.
-
-    Args:
-        encoder: The encoder of all jobs.
-        jobs: What to compute.
-        pairs: The pairs.
-        reading: How long texts are read.
-        batch_tokens: Most padded tokens in the encoder at once.
-        progress: Called with the number of texts encoded.
-
-    Returns:
-        Per job the scores of every pair, and the texts that were empty or cut.
     """
-    views: dict[View, list[int]] = {}
-    for j, job in enumerate(jobs):
-        views.setdefault(view_of(job.spec), []).append(j)
-    step = math.lcm(*(view.size for view in views if view.centering is Centering.BATCH))
-    layers = sorted({view.layer for view in views})
-    most_tokens = PIECE_TOKENS // len(layers)
-    pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None if reading.window else reading.limit), most_tokens, step)
-    store = TextStore(encoder, pairs.texts, layers, reading, uses_of_texts(pairs, pieces))
-    found = [_blank(job, len(pairs.hyp)) for job in jobs]
-    vanished: set[int] = set()
 
-    def fetch() -> Iterator[Fetched]:
+    def __init__(
+        self,
+        encoder: Encoder,
+        jobs: Sequence[Job],
+        pairs: Pairs,
+        reading: Reading,
+        *,
+        batch_tokens: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Plan the work; nothing is encoded yet.
+
+        Args:
+            encoder: The encoder of all jobs.
+            jobs: What to compute.
+            pairs: The pairs.
+            reading: How long texts are read.
+            batch_tokens: Most padded tokens in the encoder at once.
+            progress: Called with the number of texts encoded.
+        """
+        self._encoder, self._jobs, self._pairs, self._reading = encoder, jobs, pairs, reading
+        self._batch_tokens, self._progress = batch_tokens, progress
+        self._views: dict[View, list[int]] = {}
+        for j, job in enumerate(jobs):
+            self._views.setdefault(view_of(job.spec), []).append(j)
+        self._fitted = {view: self._fit(view, jobs[members[0]].fitted) for view, members in self._views.items()}
+        step = math.lcm(*(view.size for view in self._views if view.centering is Centering.BATCH))
+        layers = sorted({k for view in self._views for k in view.layers})
+        self._most_tokens = PIECE_TOKENS // len(layers)
+        limit = None if reading.window else reading.limit
+        self._pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, limit), self._most_tokens, step)
+        self._store = TextStore(encoder, pairs.texts, layers, reading, uses_of_texts(pairs, self._pieces))
+
+    def score(self) -> tuple[list[PairScores], TextFlags]:
+        """Score all pairs.
+
+        Returns:
+            Per job the scores of every pair, and the texts that were empty or cut.
+
+        Warns:
+            TwmdWarning: Texts of which nothing is left, or nothing that weighs anything.
+        """
+        found = [_blank(job, len(self._pairs.hyp)) for job in self._jobs]
+        vanished, weightless = set[int](), set[int]()
+        for fetched in self._fetch(self._pieces):
+            for view, members in self._views.items():
+                items, selected = self._select(view, fetched)
+                tokens = compared(view, token_vectors(view, selected, items, self._sums.get(view), self._fitted[view]))
+                bare = (fetched.encoded.lengths == 0).cpu().numpy()[items.row]
+                scores = [found[j] for j in members]
+                _fill_tokenless(tokens, items, bare, scores, fetched.piece)
+                _score_piece(tokens, items, [self._jobs[j] for j in members], scores, fetched.piece)
+                vanished |= set(_texts_of_rows(fetched, items.row[(_tokens_of(tokens) == 0) & ~bare]))
+                if selected.weightless is not None:
+                    weightless |= set(_texts_of_rows(fetched, items.row[selected.weightless.cpu().numpy()]))
+        _warn_of_nothing(len(vanished), len(weightless))
+        return found, TextFlags(self._store.empty, self._store.truncated, self._store.unknown)
+
+    def _fetch(self, pieces: Sequence[slice]) -> Iterator[Fetched]:
         for p, piece in enumerate(pieces):
-            ids = np.union1d(pairs.hyp[piece], pairs.ref[piece])
-            encoded, rows = store.fetch(ids, batch_tokens=batch_tokens, progress=progress)
+            ids = np.union1d(self._pairs.hyp[piece], self._pairs.ref[piece])
+            encoded, rows = self._store.fetch(ids, batch_tokens=self._batch_tokens, progress=self._progress)
             yield Fetched(piece, encoded, ids, rows)
             if len(pieces) > 1:
-                store.forget(p, most_tokens)
+                self._store.forget(p, self._most_tokens)
 
-    sums = _corpus_sums([view for view in views if view.centering is Centering.CORPUS], pairs, fetch)
-    for piece, encoded, ids, rows in fetch():
-        for view, members in views.items():
-            items = _items(view, pairs, piece, ids, rows)
-            tokens = _centered(view, encoded, items, sums.get(view), jobs[members[0]].background)
-            bare = (encoded.lengths == 0).cpu().numpy()[items.row]
-            _fill_tokenless(tokens, items, bare, [found[j] for j in members], piece)
-            _score_piece(tokens, items, [jobs[j] for j in members], [found[j] for j in members], piece)
-            vanished |= set(_texts_of_rows(ids, rows, items.row[(_tokens_of(tokens) == 0) & ~bare]))
+    def _select(self, view: View, fetched: Fetched) -> tuple[Items, Selected]:
+        items = make_items(view, self._pairs, fetched.piece, fetched.ids, fetched.rows)
+        pieces = self._encoder.pieces if view.asks_about_words else None
+        return items, select(view, fetched.encoded, items, pieces, self._fitted[view])
+
+    @cached_property
+    def _sums(self) -> dict[View, list[GroupSums]]:
+        """The sums of every centering over the whole corpus: a pass of their own before anything is scored."""
+        sums: dict[View, list[GroupSums]] = {}
+        views = [view for view in self._views if view.centering is Centering.CORPUS]
+        for fetched in self._fetch(self._pieces) if views else ():
+            for view in views:
+                items, selected = self._select(view, fetched)
+                here = [sum_items(tokens, items) for tokens in selected.layers]
+                sums[view] = [one.plus(other) for one, other in zip(sums[view], here, strict=True)] if view in sums else here
+        return sums
+
+    def _fit(self, view: View, fitted: Fitted) -> Fitted:
+        """What a view needs, with the weights that these very texts give to tokens."""
+        if view.idf not in {Idf.CORPUS, Idf.REFERENCES}:
+            return fitted
+        of_references = self._frequencies(self._pairs.ref)
+        of_hypotheses = self._frequencies(self._pairs.hyp[self._pairs.starts]) if view.idf == Idf.CORPUS else of_references
+        return fitted._replace(weights=(torch.from_numpy(of_hypotheses.weights), torch.from_numpy(of_references.weights)))
+
+    def _frequencies(self, texts: np.ndarray) -> DocumentFrequencies:
+        """Over texts by their numbers, each as often as it occurs."""
+        different, times = np.unique(texts, return_counts=True)
+        return count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._reading)
+
+
+def _warn_of_nothing(vanished: int, weightless: int) -> None:
     if vanished:
-        warn(f"different texts of which centering leaves nothing: {len(vanished)}; each scores 1 against itself and 0 against any other.")
-    return found, TextFlags(store.empty, store.truncated, store.unknown)
+        what = "different texts of which centering or left-out words leave nothing"
+        warn(f"{what}: {vanished}; each scores 1 against itself and 0 against any other.")
+    if weightless:
+        warn(f"different texts of which every token has the idf 0 (it is in every text): {weightless}; their tokens count the same.")
 
 
-def _corpus_sums(views: Sequence[View], pairs: Pairs, fetch: Callable[[], Iterator[Fetched]]) -> dict[View, GroupSums]:
-    """The sums of every centering over the whole corpus: a pass of their own before anything is scored."""
-    sums: dict[View, GroupSums] = {}
-    for piece, encoded, ids, rows in fetch() if views else ():
-        for view in views:
-            items = _items(view, pairs, piece, ids, rows)
-            here = _sum_items(_select(view, encoded, items), items)
-            sums[view] = sums[view].plus(here) if view in sums else here
-    return sums
-
-
-def view_of(spec: MetricSpec) -> View:
-    """The view of an applied specification; keys that its centering does not use are set to one value."""
-    return View(
-        layer=spec.layer or 0,
-        special=Special(spec.special or Special.NONE),
-        centering=spec.centering_kind,
-        size=spec.centering_size or 1,
-        side=Side(spec.centering_side or Side.JOINT),
-        vectors=Vectors(spec.vectors or Vectors.UNIT),
-        background=spec.background,
+def settings_of(spec: MetricSpec) -> Settings:
+    """What an aligner needs to know of a specification; defaults for what the metric does not use."""
+    return Settings(
+        temperature=spec.temperature or 1.0,
+        iterations=None if spec.iterations == CONVERGED else int(spec.iterations or 1),
+        objective=Objective(spec.objective or Objective.EXPECTED),
+        distance=Distance(spec.distance or Distance.SIMILARITY),
+        transform=Transform(spec.transform or Transform.LINEAR),
     )
-
-
-def tempering_of(spec: MetricSpec) -> Tempering:
-    """The tempering of a specification; the default one for a metric that has none."""
-    iterations = None if spec.iterations == CONVERGED else int(spec.iterations or 1)
-    return Tempering(spec.temperature or 1.0, iterations, Objective(spec.objective or Objective.EXPECTED))
 
 
 def _blank(job: Job, number: int) -> PairScores:
@@ -195,67 +200,20 @@ def _blank(job: Job, number: int) -> PairScores:
     return PairScores(precision, precision.copy(), precision.copy())
 
 
-def _items(view: View, pairs: Pairs, piece: slice, ids: np.ndarray, rows: np.ndarray) -> Items:
-    """List the (text, group) combinations of a piece and how often each occurs."""
-    segment = pairs.segment[piece]
-    batch = (segment // view.size) - segment[0] // view.size if view.centering is Centering.BATCH else np.zeros_like(segment)
-    sides = view.groups_per_batch
-    groups = (int(batch[-1]) + 1) * sides
-    hyp_key = rows[np.searchsorted(ids, pairs.hyp[piece])] * groups + batch * sides
-    ref_key = rows[np.searchsorted(ids, pairs.ref[piece])] * groups + batch * sides + (sides - 1)
-    keys, inverse = np.unique(np.r_[hyp_key, ref_key], return_inverse=True)
-    hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
-    # A hypothesis belongs to its population once, however many references it is paired with.
-    first = np.r_[True, segment[1:] != segment[:-1]]
-    weight = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
-    return Items(keys // groups, keys % groups, weight, groups, hyp, ref)
-
-
-def _select(view: View, encoded: Encoded, items: Items) -> TokenVectors:
-    """The tokens of every item that its special-token policy lets take part, as the encoder gave them."""
-    keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
-    whole = TokenVectors(keep[:, None], encoded.lengths)
-    lengths = torch.zeros_like(encoded.lengths).index_add(0, whole.owners, keep.to(torch.int64))
-    row = torch.from_numpy(items.row).to(lengths.device)
-    kept = torch.nonzero(keep).squeeze(1)
-    positions = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
-    counted = encoded.special[positions] == 0 if view.special is Special.PARTNERS else None
-    return TokenVectors(encoded.layers[view.layer][positions], lengths[row], counted)
-
-
-def _sum_items(tokens: TokenVectors, items: Items) -> GroupSums:
-    device = tokens.vectors.device
-    return sum_groups(tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.weight).to(device), items.groups)
-
-
-def _centered(view: View, encoded: Encoded, items: Items, corpus: GroupSums | None, background: Tensor | None) -> TokenVectors:
-    """Unit vectors of every item."""
-    tokens = _select(view, encoded, items)
-    group = torch.from_numpy(items.group).to(tokens.vectors.device)
-    means = None
-    if view.centering is Centering.BATCH:
-        means = Means(_sum_items(tokens, items).mean(), group)
-    elif corpus is not None:
-        means = Means(corpus.mean(), group)
-    elif background is not None:
-        means = Means(background.to(tokens.vectors.device)[None, :], torch.zeros_like(group))
-    return center(tokens, view.centering, view.vectors, means)
-
-
-def _texts_of_rows(ids: np.ndarray, rows: np.ndarray, wanted: np.ndarray) -> list[int]:
+def _texts_of_rows(fetched: Fetched, wanted: np.ndarray) -> list[int]:
     """The texts that are held in some rows of the store."""
-    return list(map(int, ids[np.isin(rows, wanted)]))
+    return list(map(int, fetched.ids[np.isin(fetched.rows, wanted)]))
 
 
 def _tokens_of(tokens: TokenVectors) -> np.ndarray:
     """Tokens of every item to compare; none where not one of them counts; shape (I,)."""
-    return torch.where(tokens.counted_lengths > 0, tokens.lengths, 0).cpu().numpy()
+    return torch.where(tokens.carrying_lengths > 0, tokens.lengths, 0).cpu().numpy()
 
 
 def _fill_tokenless(tokens: TokenVectors, items: Items, bare: np.ndarray, found: list[PairScores], piece: slice) -> None:
     """Score the pairs of a piece in which a text has no token to compare.
 
-    A text that never had one (`bare`, shape (I,)) scores as an empty one does. A text of which centering leaves nothing
+    A text that never had one (`bare`, shape (I,)) scores as an empty one does. A text of which nothing is left
     scores 1 against itself and 0 against any other: nothing is known of it.
     """
     lengths = _tokens_of(tokens)
@@ -279,7 +237,8 @@ def _score_piece(tokens: TokenVectors, items: Items, jobs: list[Job], found: lis
         x, y = pad(tokens, hyp), pad(tokens, ref)
         s = similarities(x, y)  # (B, N, M)
         for job, scores, own in zip(jobs, found, selves, strict=True):
-            sides = align(job.spec.metric, s, x, y, tempering_of(job.spec))
+            how = settings_of(job.spec)
+            sides = align(job.spec.metric, similarities_for(how.distance, s, x, y), x, y, how)
             prf = combine_sides(sides, None if own is None else Selves(own[hyp], own[ref], hyp == ref))
             for side, values in zip(scores, prf, strict=True):
                 if side is not None:
@@ -298,7 +257,7 @@ def _self_scores(tokens: TokenVectors, lengths: np.ndarray, jobs: list[Job]) -> 
         s = similarities(x, x)  # (B, N, N)
         for job, values in zip(jobs, own, strict=True):
             if values is not None:
-                values[item] = align_self(job.spec.metric, s, x, tempering_of(job.spec))
+                values[item] = align_self(job.spec.metric, s, x, settings_of(job.spec))
     return own
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from twmd_registry.assemble import empty_score
+from twmd_registry.encode import idf
 from twmd_registry.encode.background import Background, find_background, fit_background
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.layers import check_layer, rule_layer
+from twmd_registry.encode.layers import check_layer, last_layers, rule_layer
+from twmd_registry.encode.stopwords import StopWords, find_stop_words
 from twmd_registry.encode.store import Reading
+from twmd_registry.encode.words import as_tokenized
 from twmd_registry.errors import ModelError, warn
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.batching import exact_arithmetic
@@ -22,13 +25,15 @@ from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import Handle
 from twmd_registry.pairs import Pairs
-from twmd_registry.pipeline import Job, TextFlags, score_pairs
-from twmd_registry.registry.names import Centering, MetricName, Special
+from twmd_registry.pipeline import Job, Run, TextFlags
+from twmd_registry.registry.keys import layers_text
+from twmd_registry.registry.names import Centering, Idf, MetricName, Special
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.regress import Regressor
 from twmd_registry.scores import PairScores
+from twmd_registry.views import Fitted
 
 Progress = Callable[[int], None]
 
@@ -160,19 +165,53 @@ class AlignmentRoute(Route):
             raise ModelError(f"{given} is the mean vector {found.hash}, not {asked} as asked for.")
         return found
 
+    @cached_property
+    def stop_words(self) -> StopWords | None:
+        """The words that are left out.
+
+        Raises:
+            ModelError: The list is not here, or not one.
+        """
+        asked, given = self.requested.stopwords, self.parts.stopwords if self.parts else None
+        return None if asked is None else _as_signed(find_stop_words(given or asked), asked if given else None, "list of stop words", given)
+
+    @cached_property
+    def frequencies(self) -> idf.Fitted | None:
+        """The document frequencies of ``idf=background``.
+
+        Raises:
+            ModelError: They are not here, damaged, or of another tokenizer.
+        """
+        asked, given = self.requested.idf_file, self.parts.idf if self.parts else None
+        return None if asked is None else _as_signed(idf.find_idf(given or asked, self.model.tokenizer), asked if given else None, "idf file", given)
+
     def _settle(self) -> MetricSpec:
         """Fill in what only the model can say; warns when its layer was chosen by rule."""
-        background = self.background
-        encoder: Encoder = self.model
-        layer = self.requested.layer
-        if layer is None:
+        background, stop_words, frequencies = self.background, self.stop_words, self.frequencies
+        return (
+            super()
+            ._settle()
+            .replace(
+                layer=self._layers(),
+                stopwords=stop_words.hash if stop_words else None,
+                idf=f"{Idf.BACKGROUND}:{frequencies.hash}" if frequencies else self.requested.idf,
+                centering=f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering,
+            )
+        )
+
+    def _layers(self) -> int | str:
+        """The layers that are read, written as in a signature."""
+        asked, encoder = self.requested.layer, self.model
+        if asked is None:
             layer = rule_layer(encoder.depth)
             warn(
                 f"untuned: nobody has measured which settings of {self.files.name} agree best with people: layer={layer} (5/6 of its depth) by "
                 f"rule, centering={self.requested.centering} and the rest as in the signature."
             )
-        centering = f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering
-        return super()._settle().replace(layer=check_layer(layer, encoder.depth, self.files.name), centering=centering)
+            return check_layer(layer, encoder.depth, self.files.name)
+        layers = self.requested.layers or last_layers(str(asked), encoder.depth)
+        check_layer(max(layers), encoder.depth, self.files.name)
+        return layers_text(layers)  # type: ignore[return-value]
 
     def _truncation(self, limit: int | None) -> str:
         window = self.model.window(limit, self.requested.stride)
@@ -185,22 +224,46 @@ class AlignmentRoute(Route):
 
     @property
     def job(self) -> Job:
-        """The applied specification with its mean vector."""
-        if self.background is None:
-            return Job(self.spec)
-        return Job(self.spec, self.background.means[Special(str(self.spec.special))][self.spec.layer])
+        """The applied specification with what was fitted for it."""
+        fitted, encoder = Fitted(), self.model
+        if self.background is not None:
+            means = self.background.means[Special(str(self.spec.special))]
+            fitted = fitted._replace(means={k: means[k] for k in self.spec.layers})
+        if self.stop_words is not None:
+            fitted = fitted._replace(stop_words=as_tokenized(self.stop_words.words, encoder.tokenizer))
+        if self.frequencies is not None:
+            weights = torch.from_numpy(self.frequencies.frequencies.weights)
+            fitted = fitted._replace(weights=(weights, weights))
+        return Job(self.spec, fitted)
+
+    def run(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None) -> Run:
+        """Plan the work of a group."""
+        return Run(self.model, [route.job for route in group], pairs, self.reading, batch_tokens=self.options.batch_tokens, progress=progress)
 
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return fit_background(self.model, texts, self.reading, adapter=self.spec.adapter, progress=progress)
 
+    def fit_idf(self, texts: Iterable[str]) -> bytes:
+        """Count document frequencies over a corpus: the content of a frequencies file."""
+        with self.model.lock:
+            return idf.fit_idf(self.model, texts, self.reading)
+
     def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            return score_pairs(
-                self.model, [route.job for route in group], pairs, self.reading, batch_tokens=self.options.batch_tokens, progress=progress
-            )
+            return self.run(group, pairs, progress).score()
+
+
+_Found = TypeVar("_Found", StopWords, idf.Fitted)
+
+
+def _as_signed(found: _Found, signed: str | None, what: str, given: str | None) -> _Found:
+    """Refuse a file that does not have the signed content."""
+    if signed is not None and found.hash != signed:
+        raise ModelError(f"{given} is the {what} {found.hash}, not {signed} as asked for.")
+    return found
 
 
 class RegressionRoute(Route):

@@ -116,7 +116,7 @@ def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> S
         preset: A preset's name; without one, the preset tuned for the model.
         keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature only
             run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
-            ``background=FILE``; their content must be what the signature says.
+            ``background=FILE``, ``stopwords=FILE``, ``idf=FILE``; their content must be what the signature says.
 
     Raises:
         SpecError: Unknown metric, preset or key, or a value that is not possible; of a signature, names the column.

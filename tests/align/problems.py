@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from twmd_registry.align import align, similarities
-from twmd_registry.align.tempering import Tempering
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.settings import Settings
 from twmd_registry.carriers import Padded, TokenVectors, pad
 from twmd_registry.registry.names import MetricName
 
@@ -39,13 +40,13 @@ class Drawn(NamedTuple):
 
     Attributes:
         s: Shape (1, N, M), float64.
-        hyp: All true; shape (1, N).
-        ref: All true; shape (1, M).
+        hyp: All tokens, shape (1, N).
+        ref: All tokens, shape (1, M).
     """
 
     s: Tensor
-    hyp: Tensor
-    ref: Tensor
+    hyp: Marginal
+    ref: Marginal
 
     @property
     def array(self) -> np.ndarray:
@@ -83,16 +84,16 @@ def problem(sizes: list[tuple[int, int]] = SIZES, seed: int = 0, garbage: float 
 def pair(n: int, m: int, seed: int = 0) -> Drawn:
     """One pair of n and m tokens."""
     s = problem([(n, m)], seed).similarities[0]
-    return Drawn(torch.from_numpy(s)[None], torch.ones(1, n, dtype=torch.bool), torch.ones(1, m, dtype=torch.bool))
+    return Drawn(torch.from_numpy(s)[None], Marginal(torch.ones(1, n, dtype=torch.bool)), Marginal(torch.ones(1, m, dtype=torch.bool)))
 
 
 def matrix(rows: list[list[float]]) -> Drawn:
     """One pair whose similarities are written out."""
     s = torch.tensor([rows], dtype=torch.float64)
-    return Drawn(s, torch.ones(s.shape[:2], dtype=torch.bool), torch.ones(1, s.shape[2], dtype=torch.bool))
+    return Drawn(s, Marginal(torch.ones(s.shape[:2], dtype=torch.bool)), Marginal(torch.ones(1, s.shape[2], dtype=torch.bool)))
 
 
-def both(metric: MetricName, p: Problem, tempering: Tempering) -> tuple[Tensor, Tensor]:
+def both(metric: MetricName, p: Problem, tempering: Settings) -> tuple[Tensor, Tensor]:
     """C of every pair, hypothesis side and reference side; each of shape (B,)."""
     sides = align(metric, similarities(p.x, p.y), p.x, p.y, tempering)
     return sides.hypothesis, sides.reference
@@ -101,7 +102,7 @@ def both(metric: MetricName, p: Problem, tempering: Tempering) -> tuple[Tensor, 
 def alone(p: Problem, b: int) -> Problem:
     """Pair number b of a block, in a block of its own without padding."""
     n, m = p.similarities[b].shape
-    x, y = (Padded(side.vectors[b : b + 1, :k], side.mask[b : b + 1, :k], side.counted[b : b + 1, :k]) for side, k in ((p.x, n), (p.y, m)))
+    x, y = (Padded(side.vectors[b : b + 1, :k], side.mask[b : b + 1, :k]) for side, k in ((p.x, n), (p.y, m)))
     return Problem(x, y, [p.similarities[b]])
 
 

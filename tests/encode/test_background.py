@@ -8,7 +8,8 @@ import torch
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.encode.background import find_background, packaged_backgrounds, read_background, save_background
+from twmd_registry.encode.background import MEAN_VECTOR, find_background, read_background
+from twmd_registry.encode.fitted import save
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.files import find_model
 from twmd_registry.registry.names import EMBEDDED_MODEL, Special
@@ -26,7 +27,7 @@ def route(tmp_path: Path) -> AlignmentRoute:
 
 
 def test_the_mean_counts_every_token_of_every_occurrence(route: AlignmentRoute, tmp_path: Path) -> None:
-    found = read_background(save_background(route.fit_background(CORPUS), tmp_path))
+    found = read_background(save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path))
     with torch.inference_mode():
         rows = [route.model.encode(route.model.tokenise([text]), [2]).layers[2].numpy() for text in CORPUS[:3]]
     expected = {
@@ -41,17 +42,17 @@ def test_the_mean_counts_every_token_of_every_occurrence(route: AlignmentRoute, 
 
 
 def test_the_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(route: AlignmentRoute, tmp_path: Path) -> None:
-    first, second = (save_background(route.fit_background(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
+    first, second = (save(MEAN_VECTOR, route.fit_background(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
     assert first == second
     assert first.name == f"mean-{read_background(first).hash}.safetensors"
     assert [path.name for path in tmp_path.glob("mean-*")] == [first.name]
-    other = save_background(route.fit_background(CORPUS[:1]), tmp_path)
+    other = save(MEAN_VECTOR, route.fit_background(CORPUS[:1]), tmp_path)
     assert other != first
 
 
 def test_a_hash_is_found_at_home_and_the_signature_holds_it(route: AlignmentRoute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    path = save_background(route.fit_background(CORPUS), tmp_path / "home" / "backgrounds")
+    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path / "home" / "backgrounds")
     digest = read_background(path).hash
     model = str(route.files.folder)
     by_hash = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{digest}").score(["the cat"], ["a dog"])
@@ -62,7 +63,7 @@ def test_a_hash_is_found_at_home_and_the_signature_holds_it(route: AlignmentRout
 
 def test_a_changed_file_is_refused(route: AlignmentRoute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
-    path = save_background(route.fit_background(CORPUS), tmp_path / "backgrounds")
+    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path / "backgrounds")
     digest = read_background(path).hash
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -74,20 +75,20 @@ def test_a_changed_file_is_refused(route: AlignmentRoute, tmp_path: Path, monkey
 def test_numbers_that_are_not_finite_are_refused(route: AlignmentRoute, tmp_path: Path) -> None:
     content = bytearray(route.fit_background(CORPUS))
     content[-4:] = np.float32(np.nan).tobytes()
-    path = save_background(bytes(content), tmp_path)
+    path = save(MEAN_VECTOR, bytes(content), tmp_path)
     with pytest.raises(ModelError, match="not finite"):
         read_background(path)
 
 
 def test_a_mean_of_another_model_is_refused(tmp_path: Path, route: AlignmentRoute) -> None:
     other = tiny.save_encoder("bert", tmp_path / "other", seed=3)
-    path = save_background(route.fit_background(CORPUS), tmp_path)
+    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path)
     with pytest.raises(ModelError, match="not on this model"):
         twmd_registry.scorer("twmd", model=str(other), layer=1, centering=f"background:{path}").score(["a"], ["a"])
 
 
 def test_a_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, route: AlignmentRoute) -> None:
-    path = save_background(route.fit_background(CORPUS), tmp_path)
+    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path)
     assert find_background(str(path), route.files.fingerprint, None).about["adapter"] is None
     with pytest.raises(ModelError, match="adapter None, not on this model"):
         find_background(str(path), route.files.fingerprint, "some-adapter@0123456789ab")
@@ -118,7 +119,7 @@ def test_a_corpus_without_text_is_refused(route: AlignmentRoute) -> None:
 
 
 def test_the_embedded_model_comes_with_one_mean() -> None:
-    paths = list(packaged_backgrounds().glob("mean-*.safetensors"))
+    paths = list(MEAN_VECTOR.packaged.glob("mean-*.safetensors"))
     assert len(paths) == 1
     found = read_background(paths[0])
     assert found.about["fingerprint"] == find_model(EMBEDDED_MODEL).fingerprint

@@ -116,7 +116,7 @@ class TestTampering:
         ("before", "after", "words"),
         [
             ("|nrefs:var", "", "edited: the signature says nrefs=nothing, the record's keys say nrefs=var"),
-            ("|version:0.2.0", "|version:0.1.0", "edited: the signature says version=0.1.0, the record's keys say version=0.2.0"),
+            ("|version:0.3.0", "|version:0.1.0", "edited: the signature says version=0.1.0, the record's keys say version=0.3.0"),
             ("|nrefs:var", "|nrefs:var|bs:1000|seed:7", "edited: the signature says bs=1000, the record's keys say bs=nothing"),
             ("@0336012e2308", "", "edited: the signature says fingerprint=nothing, the record's keys say fingerprint=0336012e2308"),
         ],
@@ -128,7 +128,7 @@ class TestTampering:
     def test_an_old_version_says_what_has_changed_since(self) -> None:
         record = edited(
             record_of(twmd_registry.scorer("stsscore")),
-            lambda result: dataclasses.replace(result, signature=result.signature.replace("0.2.0", "0.1.0"), keys=result.keys | {"version": "0.1.0"}),
+            lambda result: dataclasses.replace(result, signature=result.signature.replace("0.3.0", "0.1.0"), keys=result.keys | {"version": "0.1.0"}),
         )
         found = verify_record(record, [TEXTS])
         assert found.agrees

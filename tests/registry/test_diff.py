@@ -85,5 +85,5 @@ def test_the_command_says_it_in_words_and_by_its_status(capsys: pytest.CaptureFi
     assert main(["diff", str(TWMD), "twmd|nothing"]) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        assert main(["diff", str(STSSCORE), str(STSSCORE).replace("0.2.0", "0.1.0")]) == 1
+        assert main(["diff", str(STSSCORE), str(STSSCORE).replace("0.3.0", "0.1.0")]) == 1
     assert "used to be given to the model" in capsys.readouterr().out

@@ -27,13 +27,21 @@ OTHER: dict[str, Any] = {
     "revision": "v2",
     "adapter": "other@0123456789ab",
     "layer": 3,
+    "aggregation": "routing:gaussian",
     "special": "all",
+    "subwords": None,
+    "punctuation": None,
+    "stopwords": "ba9876543210",
+    "ngram": 2,
+    "idf": "corpus",
     "centering": "dimension",
     "centering_size": 7,
     "centering_side": "joint",
     "temperature": 0.123,
     "iterations": 5,
     "objective": "entropic",
+    "distance": "euclidean",
+    "transform": None,
     "vectors": "raw",
     "normalize": False,
     "scale": 4.0,
@@ -41,14 +49,27 @@ OTHER: dict[str, Any] = {
     "truncation": "cut:99",
     "dtype": "bfloat16",
 }
-"""For every key a value that no preset has."""
+"""For every key a value that `whole` does not have; None is the one that does nothing."""
+
+NOT_NEUTRAL: dict[str, Any] = {
+    "aggregation": "mean",
+    "subwords": "drop",
+    "punctuation": "drop",
+    "stopwords": "0123456789ab",
+    "ngram": 3,
+    "idf": "references",
+    "distance": "sqeuclidean",
+    "transform": "inverse",
+}
+"""For every key that may do nothing a value that does something."""
 
 
 def whole(metric: MetricName) -> MetricSpec:
     """A specification in which every key of the metric is set."""
     keys: dict[str, Any] = {"centering": "batch"} if "centering" in CATALOGUE[metric].keys else {}
     spec = make_spec(metric, model="a/b", revision="main", **keys).replace(fingerprint="0123456789ab", adapter="name@ba9876543210")
-    return spec.replace(layer=5) if "layer" in CATALOGUE[metric].keys else spec
+    spec = spec.replace(layer="2-6") if "layer" in CATALOGUE[metric].keys else spec
+    return spec.replace(**{name: value for name, value in NOT_NEUTRAL.items() if name in CATALOGUE[metric].keys})
 
 
 CHOICES: dict[str, Callable[[random.Random], Any]] = {
@@ -56,12 +77,20 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "model": lambda r: "".join(r.choice("ab/|:@%?#\u00e9 .-_~\u4e2d") for _ in range(r.randint(1, 12))).strip("~ ?") or "m",
     "revision": lambda r: r.choice([None, "main", "v1|2:3%", "refs/pr/1"]),
     "adapter": lambda r: r.choice([None, "a@0123456789ab", "./dir|x@ba9876543210"]),
-    "layer": lambda r: r.randint(0, 48),
+    "layer": lambda r: r.choice([r.randint(0, 48), "2-6", "1,3,7", "0,1,5"]),
+    "aggregation": lambda r: r.choice(["mean", "concat", "pmeans:-inf,1,inf", "pmeans:3", "routing:gaussian", "routing:epanechnikov"]),
+    "subwords": lambda r: r.choice([None, "drop"]),
+    "punctuation": lambda r: r.choice([None, "drop"]),
+    "stopwords": lambda r: r.choice([None, "0123456789ab"]),
+    "ngram": lambda r: r.choice([None, 2, 999, "sentence"]),
+    "idf": lambda r: r.choice([None, "corpus", "references", "background:0123456789ab"]),
     "special": lambda r: r.choice([one for one in Special if one is not Special.PARTNERS]),
     "centering": lambda r: r.choice([*(one for one in Centering if one is not Centering.SENTENCE), "background:0123456789ab"]),
     "temperature": lambda r: 10 ** r.uniform(-5.9, 5.9),
     "iterations": lambda r: r.choice([1, 2, 20, 10**6, "converged"]),
     "objective": lambda r: r.choice(list(Objective)),
+    "distance": lambda r: r.choice([None, "sqeuclidean", "euclidean"]),
+    "transform": lambda r: r.choice([None, "inverse"]),
     "vectors": lambda r: r.choice(list(Vectors)),
     "normalize": lambda r: r.random() < 0.5,
     "scale": lambda r: r.uniform(1e-6, 100),
@@ -77,6 +106,8 @@ def random_spec(r: random.Random) -> MetricSpec:
     spec = MetricSpec(metric=metric, fingerprint=r.choice([None, f"{r.getrandbits(48):012x}"]))
     keys = [name for name in CATALOGUE[metric].keys if name in CHOICES]
     spec = spec.replace(**{name: CHOICES[name](r) for name in keys})
+    if isinstance(spec.layer, int):
+        spec = spec.replace(aggregation=None)
     if metric is MetricName.STSSCORE and spec.stride:
         spec = spec.replace(truncation="cut")
     if spec.centering_kind in {Centering.BATCH, Centering.CORPUS}:
@@ -158,6 +189,7 @@ def test_every_field_of_a_specification_is_a_key() -> None:
     fields = {field.name for field in dataclasses.fields(MetricSpec)}
     assert fields == set(KEYS) | {"metric", "fingerprint"}
     assert set(OTHER) == set(KEYS)
+    assert set(NOT_NEUTRAL) == {name for name, key in KEYS.items() if key.neutral is not None}
     assert {key for entry in CATALOGUE.values() for key in entry.keys} == set(KEYS)
 
 
@@ -201,12 +233,12 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("centering:none", "centering:none|centering_size:3", "centering_size", "centering_size has no meaning with centering=none"),
         ("special:all", "special:partners", "special", "special=partners is bert_score's way"),
         ("cut%3A512", "cut%ff", "truncation", "is not percent-encoded UTF-8"),
-        ("version:0.2.0", "version:9.9.9", "version", "version '9.9.9' is not known here"),
-        ("version:0.2.0", "version:new", "version", "version 'new' is not known here"),
+        ("version:0.3.0", "version:9.9.9", "version", "version '9.9.9' is not known here"),
+        ("version:0.3.0", "version:new", "version", "version 'new' is not known here"),
         ("|version", "|nrefs:0|version", "nrefs", "nrefs is a number from 1 or 'var', not '0'"),
         ("|version", "|bs:many|version", "bs", "bs is a number from 1, not 'many'"),
-        ("|version:0.2.0", "", "END", "version is missing here"),
-        ("|dtype:float32|version:0.2.0", "", "END", "dtype is missing here"),
+        ("|version:0.3.0", "", "END", "version is missing here"),
+        ("|dtype:float32|version:0.3.0", "", "END", "dtype is missing here"),
     ],
 )
 def test_a_broken_signature_is_refused_at_its_column(before: str, after: str, at: str, words: str) -> None:
@@ -223,7 +255,7 @@ def test_something_much_too_long_is_refused_at_once() -> None:
         parse_signature("twmd|" * 2_000_000)
 
 
-@pytest.mark.parametrize("text", ["", "twmd", "|", "twmd|", "twmd|version:0.2.0"])
+@pytest.mark.parametrize("text", ["", "twmd", "|", "twmd|", "twmd|version:0.3.0"])
 def test_a_signature_that_lacks_something_is_refused(text: str) -> None:
     with pytest.raises(SignatureError, match=r"^column \d+: "):
         parse_signature(text)
@@ -288,5 +320,10 @@ def test_every_preset_makes_a_specification(metric: MetricName, preset: str) -> 
     model = None if presets()[metric, preset].model else "some/model"
     spec = make_spec(metric, preset, model=model)
     assert set(spec.values()) <= set(CATALOGUE[metric].keys)
-    settled = spec.replace(layer=spec.layer or 0) if "layer" in CATALOGUE[metric].keys else spec
+    if "layer" in CATALOGUE[metric].keys and not spec.layers:
+        layer = "2-6" if spec.aggregation else 0
+        assert "|layer:?|" in str(Signature(spec))
+    else:
+        layer = spec.layer
+    settled = spec.replace(layer=layer)
     assert parse_signature(str(Signature(settled))).spec == settled

@@ -2,10 +2,10 @@
 
 The alphabet of every file here: B pairs, N hypothesis tokens, M reference tokens.
 
-An aligner is written once, for the hypothesis side, as a function of ``S`` (B, N, M), the hypothesis mask
-(B, N), the reference mask (B, M) and a `Tempering`; it returns C of shape (B,). The reference side is the same
-function of the transposed problem, so that swapping two texts exchanges precision and recall by construction.
-Every pair has at least one token on each side. Aligners are pure and differentiable.
+An aligner is written once, for the hypothesis side, as a function of ``S`` (B, N, M), a `Marginal` of each side and
+`Settings`; it returns C of shape (B,). The reference side is the same function of the transposed problem, so that
+swapping two texts exchanges precision and recall by construction. Every pair has at least one token on each side.
+Aligners are pure and differentiable. Beside each is a function of the same arguments that returns its plan (B, N, M).
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from twmd_registry.align.exact import exact
-from twmd_registry.align.greedy import greedy
-from twmd_registry.align.kernel import kernel
-from twmd_registry.align.pooled import pooled
-from twmd_registry.align.relaxed import relaxed
-from twmd_registry.align.sinkhorn import sinkhorn
-from twmd_registry.align.tempering import Tempering
+from twmd_registry.align.exact import exact, exact_plan
+from twmd_registry.align.greedy import greedy, greedy_plan
+from twmd_registry.align.kernel import kernel, kernel_plan
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.pooled import pooled, pooled_plan
+from twmd_registry.align.relaxed import relaxed, relaxed_plan
+from twmd_registry.align.settings import Settings
+from twmd_registry.align.sinkhorn import sinkhorn, sinkhorn_plan
 from twmd_registry.carriers import Padded, Sides
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import Distance, MetricName
 
-Aligner = Callable[[Tensor, Tensor, Tensor, Tempering], Tensor]
+Aligner = Callable[[Tensor, Marginal, Marginal, Settings], Tensor]
 
 ALIGNERS: dict[MetricName, Aligner] = {
     MetricName.SBERT: pooled,
@@ -37,6 +39,16 @@ ALIGNERS: dict[MetricName, Aligner] = {
 }
 """From a metric's name to its aligner, hypothesis side."""
 
+PLANS: dict[MetricName, Aligner] = {
+    MetricName.SBERT: pooled_plan,
+    MetricName.WORDSET_CKA: kernel_plan,
+    MetricName.BERTSCORE_CENTERED: greedy_plan,
+    MetricName.TRWMD: relaxed_plan,
+    MetricName.TWMD: sinkhorn_plan,
+    MetricName.MOVERSCORE: exact_plan,
+}
+"""From a metric's name to its plan, hypothesis side: how much of which token goes where."""
+
 SYMMETRIC = frozenset({MetricName.SBERT, MetricName.WORDSET_CKA, MetricName.MOVERSCORE})
 """Metrics whose C has one side only."""
 
@@ -46,28 +58,47 @@ def similarities(hypotheses: Padded, references: Padded) -> Tensor:
     return torch.einsum("bnd,bmd->bnm", hypotheses.vectors, references.vectors)
 
 
-def align(metric: MetricName, s: Tensor, hypotheses: Padded, references: Padded, tempering: Tempering) -> Sides:
+def similarities_for(distance: Distance, s: Tensor, hypotheses: Padded, references: Padded) -> Tensor:
+    """S as precise as a distance needs it: in float32, 1 - S of a vector with itself is off by 1e-7, and its square root by 3e-4."""
+    if distance is not Distance.EUCLIDEAN:
+        return s
+    return similarities(*(side._replace(vectors=normalize(side.vectors.to(torch.float64), dim=2)) for side in (hypotheses, references)))
+
+
+def marginal(side: Padded) -> Marginal:
+    """The tokens of one side."""
+    return Marginal(side.mask, side.weights)
+
+
+def align(metric: MetricName, s: Tensor, hypotheses: Padded, references: Padded, how: Settings) -> Sides:
     """C(X, Y) from both sides.
 
-    Each side averages over its own tokens that count and may choose any token of the other.
+    Each side averages over its own tokens that carry weight and may choose any token of the other.
 
     Args:
         metric: Whose aligner.
         s: Similarities; shape (B, N, M).
         hypotheses: X.
         references: Y.
-        tempering: Temperature, sweeps and objective of the tempered aligners.
+        how: What the aligner needs to know.
 
     Returns:
         Both sides, each of shape (B,); for a symmetric metric they are the same tensor.
     """
-    aligner = ALIGNERS[metric]
-    hypothesis = aligner(s, hypotheses.counted, references.mask, tempering)
+    x, y = marginal(hypotheses), marginal(references)
+    hypothesis = ALIGNERS[metric](s, x, y, how)
     if metric in SYMMETRIC:
         return Sides(hypothesis, hypothesis)
-    return Sides(hypothesis, aligner(s.mT, references.counted, hypotheses.mask, tempering))
+    return Sides(hypothesis, ALIGNERS[metric](s.mT, y, x, how))
 
 
-def align_self(metric: MetricName, s: Tensor, texts: Padded, tempering: Tempering) -> Tensor:
+def align_self(metric: MetricName, s: Tensor, texts: Padded, how: Settings) -> Tensor:
     """C(X, X); shape (B,). S is symmetric there, so one side says everything."""
-    return ALIGNERS[metric](s, texts.counted, texts.mask, tempering)
+    return ALIGNERS[metric](s, marginal(texts), marginal(texts), how)
+
+
+def plans(metric: MetricName, s: Tensor, hypotheses: Padded, references: Padded, how: Settings) -> Sides:
+    """The plans of both sides, each of shape (B, N, M): with S it gives C (for exact transport, with the cost)."""
+    x, y = marginal(hypotheses), marginal(references)
+    hypothesis = PLANS[metric](s, x, y, how)
+    return Sides(hypothesis, hypothesis if metric in SYMMETRIC else PLANS[metric](s.mT, y, x, how).mT)

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from twmd_registry.align.masks import ABSENT, mean_of_present
-from twmd_registry.align.tempering import Tempering
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.masks import ABSENT
+from twmd_registry.align.settings import Settings
 
 
-def greedy(s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering) -> Tensor:
+def greedy(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     """Average each token's best similarity: ``C = mean_i max_j S_ij`` (BERTScore; TWMD paper, Eq. 3).
+
+    With weights the mean is weighted (idf-weighted BERTScore, which is the hard mover distance of the MoverScore paper,
+    Prop. 1). A partner may be any token, of whatever weight.
 
     Args:
         s: Similarities; shape (B, N, M).
-        hyp_mask: Shape (B, N).
-        ref_mask: Shape (B, M).
-        tempering: Not used.
+        hyp: Hypothesis tokens.
+        ref: Reference tokens.
+        how: Not used.
 
     Returns:
         C in [-1, 1] for unit vectors, shape (B,).
     """
-    best = s.masked_fill(~ref_mask[:, None, :], ABSENT).amax(2)  # (B, N)
-    return mean_of_present(best, hyp_mask)
+    best = s.masked_fill(~ref.mask[:, None, :], ABSENT).amax(2)  # (B, N)
+    return hyp.mean(best)
+
+
+def greedy_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+    """All of a token's share to its best partner, the first of several; shape (B, N, M)."""
+    best = s.masked_fill(~ref.mask[:, None, :], ABSENT).argmax(2, keepdim=True)  # (B, N, 1)
+    return torch.zeros_like(s).scatter(2, best, hyp.shares.to(s.dtype)[:, :, None])

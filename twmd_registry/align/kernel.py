@@ -5,23 +5,33 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.masks import pair_mask
-from twmd_registry.align.tempering import Tempering
+from twmd_registry.align.settings import Settings
 
 
-def kernel(s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering) -> Tensor:
-    """Sum all squared similarities: ``C = sum_ij S_ij^2``.
+def kernel(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+    """Sum all squared similarities: ``C = sum_ij S_ij^2``; with weights, ``sum_ij a_i b_j S_ij^2``.
 
     After Eq. 1 this is the linear centered kernel alignment of the two word sets (Zhelezniak et al. 2019, with
     ``centering=dimension``; TWMD paper, section 3, "Wordset-CKA").
 
     Args:
         s: Similarities; shape (B, N, M).
-        hyp_mask: Shape (B, N).
-        ref_mask: Shape (B, M).
-        tempering: Not used.
+        hyp: Hypothesis tokens.
+        ref: Reference tokens.
+        how: Not used.
 
     Returns:
         C >= 0, shape (B,).
     """
-    return torch.where(pair_mask(hyp_mask, ref_mask), s.square(), 0.0).sum((1, 2))
+    squares = torch.where(pair_mask(hyp.mask, ref.mask), s.square(), 0.0)
+    for weights in (None if hyp.weights is None else hyp.weights[:, :, None], None if ref.weights is None else ref.weights[:, None, :]):
+        squares = squares if weights is None else squares * weights
+    return squares.sum((1, 2))
+
+
+def kernel_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+    """Each similarity weighs itself, ``a_i b_j S_ij``: summed with S it gives C; shape (B, N, M)."""
+    weights = [torch.where(side.mask, 1.0 if side.weights is None else side.weights, 0.0) for side in (hyp, ref)]
+    return weights[0][:, :, None] * weights[1][:, None, :] * s

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from twmd_registry.align.masks import mean_of_present
-from twmd_registry.align.tempering import Tempering
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.settings import Settings
 
 
-def pooled(s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering) -> Tensor:
+def pooled(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two mean vectors.
 
-    After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT").
+    After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT"). Weights make weighted means.
 
     Args:
         s: Similarities; shape (B, N, M).
-        hyp_mask: Shape (B, N).
-        ref_mask: Shape (B, M).
-        tempering: Not used.
+        hyp: Hypothesis tokens.
+        ref: Reference tokens.
+        how: Not used.
 
     Returns:
         C, shape (B,).
     """
-    rows = (s * ref_mask[:, None, :]).sum(2) / ref_mask.sum(1)[:, None]  # (B, N)
-    return mean_of_present(rows, hyp_mask)
+    rows = (s * ref.mask[:, None, :]).sum(2) / ref.mask.sum(1)[:, None] if ref.weights is None else (s * ref.shares[:, None, :]).sum(2)  # (B, N)
+    return hyp.mean(rows)
+
+
+def pooled_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+    """Everything to everything: ``pi_ij = a_i b_j``; shape (B, N, M)."""
+    return hyp.shares[:, :, None] * ref.shares[:, None, :]

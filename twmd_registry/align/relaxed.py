@@ -5,36 +5,52 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.align.masks import masked_logsumexp, mean_of_present, pair_mask, slabs
-from twmd_registry.align.tempering import Tempering
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.masks import ABSENT, masked_logsumexp, pair_mask, slabs
+from twmd_registry.align.settings import Settings
 from twmd_registry.registry.names import Objective
 
 
-def relaxed(s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering) -> Tensor:
+def relaxed(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     """Average each token's softly chosen similarity.
 
     ``expected``: ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, the TWMD authors' code.
     ``entropic``: ``C = mean_i T log sum_j exp(S_ij / T)``, the TWMD paper's Eq. 7.
+    With weights the mean is weighted and a partner counts as often as it weighs: ``softmax_j(S_ij / T + log b_j)``.
 
     Args:
         s: Similarities; shape (B, N, M).
-        hyp_mask: Shape (B, N).
-        ref_mask: Shape (B, M).
-        tempering: T and the objective.
+        hyp: Hypothesis tokens.
+        ref: Reference tokens.
+        how: T and the objective.
 
     Returns:
         C, shape (B,).
     """
-    present = pair_mask(hyp_mask, ref_mask)
-    gains = [_gain(s[:, slab], present[:, slab], tempering) for slab in slabs(s, dim=1)]
-    return mean_of_present(torch.cat(gains, dim=1), hyp_mask)
+    present = pair_mask(hyp.carrying, ref.carrying)
+    gains = [_gain(s[:, slab], present[:, slab], ref.log_weights, how) for slab in slabs(s, dim=1)]
+    return hyp.mean(torch.cat(gains, dim=1))
 
 
-def _gain(s: Tensor, present: Tensor, tempering: Tempering) -> Tensor:
+def relaxed_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+    """Every token's share, spread by softmax over its partners; shape (B, N, M)."""
+    present = pair_mask(hyp.carrying, ref.carrying)
+    return hyp.shares[:, :, None] * _choices(_logits(s, ref.log_weights, how), present)[0]
+
+
+def _logits(s: Tensor, log_weights: Tensor | None, how: Settings) -> Tensor:
+    return s / how.temperature if log_weights is None else s / how.temperature + log_weights[:, None, :]
+
+
+def _choices(logits: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+    """Softmax over partners (B, N, M), and the logarithm of its denominator (B, N, 1)."""
+    log_norm = masked_logsumexp(logits, present, dim=2)
+    return torch.where(present, logits - log_norm, ABSENT).exp(), log_norm
+
+
+def _gain(s: Tensor, present: Tensor, log_weights: Tensor | None, how: Settings) -> Tensor:
     """What every hypothesis token contributes to C; (B, N, M) to (B, N)."""
-    logits = s / tempering.temperature
-    log_norm = masked_logsumexp(logits, present, dim=2)  # (B, N, 1)
-    if tempering.objective is Objective.ENTROPIC:
-        return tempering.temperature * log_norm.squeeze(2)
-    weights = torch.where(present, logits - log_norm, float("-inf")).exp()  # (B, N, M)
+    weights, log_norm = _choices(_logits(s, log_weights, how), present)
+    if how.objective is Objective.ENTROPIC:
+        return how.temperature * log_norm.squeeze(2)
     return (weights * torch.where(present, s, 0.0)).sum(2)

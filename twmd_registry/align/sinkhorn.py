@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.align.masks import masked_logsumexp, mean_of_present, pair_mask, slabs
-from twmd_registry.align.tempering import Tempering
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.masks import ABSENT, masked_logsumexp, pair_mask, slabs
+from twmd_registry.align.settings import Settings
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Objective
 
@@ -19,20 +20,21 @@ COOLING, WARM_SWEEPS = 0.7, 10
 """``converged`` starts warm and cools by this factor after so many sweeps: the fixed point is the same, the way shorter."""
 
 
-def sinkhorn(s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering) -> Tensor:
+def sinkhorn(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     """Score the tempered transport plan (TWMD paper, Eq. 5 and 6).
 
     The plan starts as ``exp(+S/T)`` (the paper prints a minus; it maximises similarity). One sweep makes every
     reference token's weights sum to one and then every hypothesis token's; after the last sweep
     ``pi = exp(L)/m``, whose row sums are exact. ``expected``: ``C = <pi, S>``. ``entropic``: ``C`` adds the
     tempered plan's entropy per token, ``C = <pi, S> - T mean_i sum_j p_ij log p_ij`` with ``p = m pi`` (so that
-    without column sums to respect it is Eq. 7).
+    without column sums to respect it is Eq. 7). With weights a and b the plan starts as ``a_i b_j exp(S_ij/T)`` and its
+    rows and columns sum to the weights: a token of weight 2 is two tokens of weight 1.
 
     Args:
         s: Similarities; shape (B, N, M).
-        hyp_mask: Shape (B, N).
-        ref_mask: Shape (B, M).
-        tempering: T, the number of sweeps (None: to the fixed point, in float64) and the objective.
+        hyp: Hypothesis tokens.
+        ref: Reference tokens.
+        how: T, the number of sweeps (None: to the fixed point, in float64) and the objective.
 
     Returns:
         C, shape (B,), in the dtype of `s`.
@@ -40,16 +42,40 @@ def sinkhorn(s: Tensor, hyp_mask: Tensor, ref_mask: Tensor, tempering: Tempering
     Warns:
         TwmdWarning: The fixed point was not reached; the message holds the marginal error.
     """
-    present = pair_mask(hyp_mask, ref_mask)
-    if tempering.iterations is None:
-        log_plan = _fixed_point(s.to(torch.float64), present, tempering.temperature).to(s.dtype)
-        return mean_of_present(_gain(log_plan, s, present, tempering), hyp_mask)
+    present = pair_mask(hyp.carrying, ref.carrying)
+    if how.iterations is None:
+        log_plan = _fixed_point(s.to(torch.float64), hyp, ref, how.temperature).to(s.dtype)
+        return hyp.mean(_gain(log_plan, s, present, ref.log_weights, how))
+    rows, columns = _potentials(s, hyp, ref, how)
+    gains = [
+        _gain(s[:, slab] / how.temperature + columns + rows[:, slab], s[:, slab], present[:, slab], ref.log_weights, how) for slab in slabs(s, dim=1)
+    ]
+    return hyp.mean(torch.cat(gains, dim=1))
+
+
+def sinkhorn_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+    """The tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
+    if how.iterations is None:
+        log_plan = _fixed_point(s.to(torch.float64), hyp, ref, how.temperature).to(s.dtype)
+    else:
+        rows, columns = _potentials(s, hyp, ref, how)
+        log_plan = s / how.temperature + columns + rows
+    return hyp.shares[:, :, None] * torch.where(pair_mask(hyp.carrying, ref.carrying), log_plan, ABSENT).exp()
+
+
+def _potentials(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> tuple[Tensor, Tensor]:
+    """What the last sweep adds to S/T: (B, N, 1), after which every row of exp(L) sums to one, and (B, 1, M)."""
+    present = pair_mask(hyp.carrying, ref.carrying)
     rows = torch.zeros_like(s[:, :, :1])  # (B, N, 1)
-    for _ in range(tempering.iterations):
-        columns = _balance(s, present, rows, tempering.temperature, dim=1)  # (B, 1, M)
-        rows = _balance(s, present, columns, tempering.temperature, dim=2)
-    gains = [_gain(s[:, slab] / tempering.temperature + columns + rows[:, slab], s[:, slab], present[:, slab], tempering) for slab in slabs(s, dim=1)]
-    return mean_of_present(torch.cat(gains, dim=1), hyp_mask)
+    for _ in range(how.iterations or 0):
+        columns = _plus(_balance(s, present, _plus(rows, hyp.log_weights, 2), how.temperature, dim=1), ref.log_weights, 1)  # (B, 1, M)
+        rows = _balance(s, present, columns, how.temperature, dim=2)
+    return rows, columns
+
+
+def _plus(potential: Tensor, log_weights: Tensor | None, dim: int) -> Tensor:
+    """A potential plus the logarithms of its tokens' weights, untouched where all weigh the same."""
+    return potential if log_weights is None else potential + log_weights.unsqueeze(dim)
 
 
 def _balance(s: Tensor, present: Tensor, other: Tensor, temperature: float, dim: int) -> Tensor:
@@ -61,14 +87,17 @@ def _balance(s: Tensor, present: Tensor, other: Tensor, temperature: float, dim:
     return torch.cat(parts, dim=3 - dim)
 
 
-def _gain(log_plan: Tensor, s: Tensor, present: Tensor, tempering: Tempering) -> Tensor:
+def _gain(log_plan: Tensor, s: Tensor, present: Tensor, log_weights: Tensor | None, how: Settings) -> Tensor:
     """What every hypothesis token contributes to C; (B, N, M) to (B, N)."""
-    plan = torch.where(present, log_plan, float("-inf")).exp()  # rows sum to one
-    gain = s - tempering.temperature * log_plan if tempering.objective is Objective.ENTROPIC else s
-    return (plan * torch.where(present, gain, 0.0)).sum(2)
+    plan = torch.where(present, log_plan, ABSENT).exp()  # rows sum to one
+    if how.objective is Objective.EXPECTED:
+        return (plan * torch.where(present, s, 0.0)).sum(2)
+    # The entropy of a partner's copies: one of weight 2 has two cells, each with half of its share.
+    log_cells = log_plan if log_weights is None else log_plan - log_weights[:, None, :]
+    return (plan * torch.where(present, s - how.temperature * log_cells, 0.0)).sum(2)
 
 
-def _fixed_point(s: Tensor, present: Tensor, temperature: float) -> Tensor:
+def _fixed_point(s: Tensor, hyp: Marginal, ref: Marginal, temperature: float) -> Tensor:
     """Sweep every pair until its column sums are right, too; returns log p with exact row sums.
 
     Works on the columns' potential (in units of similarity), so that the plan for one temperature is a good start
@@ -78,18 +107,18 @@ def _fixed_point(s: Tensor, present: Tensor, temperature: float) -> Tensor:
     warm = max(temperature, 1.0)
     while warm > temperature:
         for _ in range(WARM_SWEEPS):
-            columns = _sweep(s, present, columns, warm)[1]
+            columns = _sweep(s, hyp, ref, columns, warm)[1]
         warm *= COOLING
     waiting = torch.arange(len(s), device=s.device)
     done: list[tuple[Tensor, Tensor]] = []
     for check in range(1, MOST_CHECKS + 1):
         for _ in range(CHECK_EVERY):
-            log_plan, columns, error = _sweep(s, present, columns, temperature)
+            log_plan, columns, error = _sweep(s, hyp, ref, columns, temperature)
         stop = error <= TOLERANCE if check < MOST_CHECKS else torch.ones_like(error, dtype=torch.bool)
         done.append((waiting[stop], log_plan[stop]))
         if bool(stop.all()):
             break
-        waiting, s, present, columns = waiting[~stop], s[~stop], present[~stop], columns[~stop]
+        waiting, s, columns, hyp, ref = waiting[~stop], s[~stop], columns[~stop], hyp.select(~stop), ref.select(~stop)
     worst = float(error.max().detach())
     if worst > TOLERANCE:
         warn(
@@ -100,16 +129,19 @@ def _fixed_point(s: Tensor, present: Tensor, temperature: float) -> Tensor:
     return torch.cat([plan for _, plan in done])[order]
 
 
-def _sweep(s: Tensor, present: Tensor, columns: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+def _sweep(s: Tensor, hyp: Marginal, ref: Marginal, columns: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
     """One sweep, rows last.
 
     Returns:
         log p with exact row sums (B, N, M), the columns' next potential (B, 1, M), and how far the column sums of pi are
-        from 1/n in total (B,).
+        from the reference tokens' shares in total (B,).
     """
+    present = pair_mask(hyp.carrying, ref.carrying)
     log_plan = (s + columns) / temperature
     log_plan = log_plan - masked_logsumexp(log_plan, present, dim=2)  # (B, N, M)
-    log_sums = masked_logsumexp(log_plan, present, dim=1)  # (B, 1, M), of p = m pi
-    m, n = present.any(2).sum(1).to(s.dtype), present.any(1).sum(1).to(s.dtype)  # (B,)
-    off = torch.where(present.any(1), log_sums.squeeze(1).exp() / m[:, None] - 1 / n[:, None], 0.0)  # (B, M)
-    return log_plan, columns + temperature * (torch.log(m / n)[:, None, None] - log_sums), off.abs().sum(1)
+    log_sums = masked_logsumexp(_plus(log_plan, hyp.log_weights, 2), present, dim=1)  # (B, 1, M), of p = m pi
+    m, n = hyp.total.to(s.dtype), ref.total.to(s.dtype)  # (B,)
+    wanted = 1 / n[:, None] if ref.weights is None else ref.shares.to(s.dtype)  # (B, M)
+    off = torch.where(present.any(1), log_sums.squeeze(1).exp() / m[:, None] - wanted, 0.0)  # (B, M)
+    missing = _plus(torch.log(m / n)[:, None, None] - log_sums, ref.log_weights, 1)
+    return log_plan, columns + temperature * missing, off.abs().sum(1)

@@ -20,7 +20,8 @@ SHOWN_TRIALS = 12
 
 def run_fit_mean(arguments: argparse.Namespace) -> int:
     """Fit a mean vector over every text of the files, write it, print how to name it."""
-    from twmd_registry.encode.background import backgrounds_home, read_background, save_background
+    from twmd_registry.encode.background import MEAN_VECTOR, read_background
+    from twmd_registry.encode.fitted import save
 
     keys = {name: getattr(arguments, name) for name in ("revision", "adapter", "truncation", "dtype")}
     spec = make_spec(MetricName.SBERT, model=arguments.model, layer=0, centering="none", **keys)
@@ -28,7 +29,7 @@ def run_fit_mean(arguments: argparse.Namespace) -> int:
     route = AlignmentRoute(spec, _options(arguments))
     with progress_bar() as progress:
         content = route.fit_background(texts, progress)
-    path = save_background(content, arguments.output or backgrounds_home())
+    path = save(MEAN_VECTOR, content, arguments.output or MEAN_VECTOR.home)
     found = read_background(path)
     print(f"fitted on {found.about['texts']} texts, {found.about['tokens']} tokens")
     print(f"use --set centering=background:{path if arguments.output else found.hash}")

@@ -129,7 +129,8 @@ def _parts(sub: argparse.ArgumentParser) -> None:
     """Where the parts of a stranger's signature are here."""
     for name, what in (("model", "model"), ("adapter", "adapter")):
         sub.add_argument(f"--{name}", metavar="DIR", help=f"your copy of the {what}; its content must be the one that was signed")
-    sub.add_argument("--background", metavar="FILE", help="your copy of the mean vector; likewise")
+    for name, what in (("background", "mean vector"), ("stopwords", "stop words"), ("idf", "document frequencies")):
+        sub.add_argument(f"--{name}", metavar="FILE", help=f"your copy of the {what}; likewise")
 
 
 def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -139,7 +140,7 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         _later("verify", "run_verify"),
         "Score again, and say whether a record, or a number out of a paper, holds (0 it does, 1 it does not).",
         "twmd verify scores.json --refs ref.txt --hyps system_a.txt system_b.txt\n"
-        "  twmd verify 'twmd|output:f1|...|version:0.2.0' 0.8614 ref.txt -i system_a.txt",
+        "  twmd verify 'twmd|output:f1|...|version:0.3.0' 0.8614 ref.txt -i system_a.txt",
     )
     sub.add_argument("what", metavar="RECORD|SIGNATURE", help="a file that 'twmd score --record' wrote, or a signature")
     sub.add_argument("value", nargs="?", metavar="VALUE", help="beside a signature: the number as printed")

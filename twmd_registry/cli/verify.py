@@ -23,7 +23,7 @@ SHOWN_TEXT = 60
 def run_verify(arguments: argparse.Namespace) -> int:
     """Verify a record or a printed number; 0 when it holds."""
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
-    parts = Parts(arguments.model, arguments.adapter, arguments.background)
+    parts = Parts(**{name: getattr(arguments, name) for name in Parts._fields})
     if "|" in arguments.what:
         return _verify_number(arguments, options, parts)
     positional = [Path(arguments.value)] if arguments.value else []

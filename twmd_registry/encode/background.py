@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,16 +15,18 @@ from safetensors.torch import save
 from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.fitted import Kind, hash_of, locate
 from twmd_registry.encode.store import Reading
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.registry.fingerprint import LENGTH
-from twmd_registry.registry.home import home, write_whole
 from twmd_registry.registry.names import Special
 
 SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}
 """Tokens whose special mark (see `Encoded.special`) is at most this take part."""
 MEANS = (Special.NONE, Special.CLS, Special.ALL)
 """The policies a mean is kept for; ``partners`` averages over the tokens that count, which are those of ``none``."""
+
+MEAN_VECTOR = Kind("mean vector", "backgrounds", "mean", ".safetensors", "background")
+"""Such files."""
 
 _FIT_TEXTS = 1024
 """Texts whose hidden states, all layers of them, are in memory at once."""
@@ -47,16 +46,6 @@ class Background(NamedTuple):
     hash: str
 
 
-def backgrounds_home() -> Path:
-    """Where fitted mean vectors are kept: ``backgrounds`` in the user's own `home`."""
-    return home() / "backgrounds"
-
-
-def packaged_backgrounds() -> Path:
-    """The folder of the mean vectors that come with this package."""
-    return Path(str(resources.files("twmd_registry"))) / "data" / "backgrounds"
-
-
 def fit_background(
     encoder: Encoder, texts: Iterable[str], reading: Reading, *, adapter: str | None, progress: Callable[[int], None] | None = None
 ) -> bytes:
@@ -72,7 +61,7 @@ def fit_background(
         progress: Called with the number of texts done.
 
     Returns:
-        The content of a mean-vector file; `save_background` writes it.
+        The content of a mean-vector file; `twmd_registry.encode.fitted.save` writes it.
 
     Raises:
         InputError: The corpus has no text.
@@ -108,20 +97,6 @@ def fit_background(
     return save(means, metadata={"twmd": json.dumps(about, sort_keys=True)})
 
 
-def save_background(content: bytes, folder: Path) -> Path:
-    """Write a mean-vector file under the name of its content's hash; never half-written.
-
-    Raises:
-        ModelError: The folder cannot be written.
-    """
-    path = folder / f"mean-{_hash(content)}.safetensors"
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise ModelError(f"cannot write {path}: {error.strerror}.") from error
-    return path
-
-
 def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -> Background:
     """Find and read a mean-vector file.
 
@@ -134,7 +109,7 @@ def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -
         ModelError: No such file, a damaged one, or one that was fitted on another model.
     """
     if wanted is None:
-        for path in sorted(packaged_backgrounds().glob("mean-*.safetensors")):
+        for path in sorted(MEAN_VECTOR.packaged.glob("mean-*.safetensors")):
             found = read_background(path)
             if _owner(found) == (fingerprint, adapter):
                 return found
@@ -142,7 +117,7 @@ def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -
             "no mean vector comes with this package for this model: fit one with 'twmd fit-mean FILE... --model MODEL', "
             "then set centering=background:HASH."
         )
-    found = read_background(_locate(wanted))
+    found = read_background(locate(MEAN_VECTOR, wanted))
     if _owner(found) != (fingerprint, adapter):
         raise ModelError(
             f"mean vector {found.hash} was fitted on {found.about['model']}@{found.about['fingerprint']}, "
@@ -154,23 +129,6 @@ def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -
 def _owner(background: Background) -> tuple[object, object]:
     """Fingerprint and adapter of the model that a mean vector belongs to."""
     return background.about["fingerprint"], background.about["adapter"]
-
-
-def _locate(wanted: str) -> Path:
-    if not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", wanted):
-        if Path(wanted).is_file():
-            return Path(wanted)
-        raise ModelError(f"mean vector {wanted!r} is neither a file nor a hash of {LENGTH} hexadecimal digits.")
-    for folder in (packaged_backgrounds(), backgrounds_home(), Path()):
-        path = folder / f"mean-{wanted}.safetensors"
-        if path.is_file():
-            if _hash(path.read_bytes()) != wanted:
-                raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
-            return path
-    raise ModelError(
-        f"mean vector {wanted} is not here: put mean-{wanted}.safetensors into {backgrounds_home()}, "
-        "or say where it is (background=FILE, --background FILE)."
-    )
 
 
 def read_background(path: Path) -> Background:
@@ -189,8 +147,4 @@ def read_background(path: Path) -> Background:
         raise ModelError(f"{path.name} is not a mean-vector file of this package.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
         raise ModelError(f"{path.name} holds numbers that are not finite.")
-    return Background(means, about, _hash(content))
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:LENGTH]
+    return Background(means, about, hash_of(content))

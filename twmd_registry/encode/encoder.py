@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from threading import RLock
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from twmd_registry.carriers import Encoded
 from twmd_registry.encode.layers import depth_of, find_blocks, hidden_states
+from twmd_registry.encode.pieces import Pieces, pieces_of
 from twmd_registry.encode.tokenise import TokenIds, tokenise
 from twmd_registry.encode.windows import Sequences, Window, take_apart
 from twmd_registry.errors import SpecError
@@ -133,8 +135,17 @@ class Encoder:
             repeats = torch.from_numpy(sequences.repeats).to(self.device, torch.float32)
             store = {k: vectors / repeats[:, None] for k, vectors in store.items()}
         self.sentences_encoded += len(lengths)
-        special = torch.from_numpy(np.concatenate(tokens.special)).to(self.device)
-        return Encoded(store, torch.from_numpy(lengths).to(self.device), special)
+        special, ids = (torch.from_numpy(np.concatenate(side)).to(self.device) for side in (tokens.special, tokens.ids))
+        return Encoded(store, torch.from_numpy(lengths).to(self.device), special, ids)
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The vocabulary.
+
+        Raises:
+            SpecError: It marks words in a way that is not known here.
+        """
+        return pieces_of(self.tokenizer)
 
     def _pad(self, sequences: Sequences, batch: np.ndarray) -> tuple[dict[str, Tensor], Tensor | None]:
         """Network inputs of some sequences, and where the tokens are; no mask at all when nothing is padded."""

@@ -89,6 +89,21 @@ def check_layer(layer: int, depth: int, model: str) -> int:
     return layer
 
 
+def last_layers(asked: str, depth: int) -> tuple[int, ...]:
+    """The hidden states that ``last:N`` asks for; not the embedding layer.
+
+    Raises:
+        SpecError: The model has fewer than N layers.
+
+    >>> last_layers("last:5", 6)
+    (2, 3, 4, 5, 6)
+    """
+    number = int(asked.partition(":")[2])
+    if number > depth:
+        raise SpecError(f"layer={asked} is out of range: this model has {depth} layers.")
+    return tuple(range(depth - number + 1, depth + 1))
+
+
 def rule_layer(depth: int) -> int:
     """The layer of a model nobody tuned: five sixths of its depth, rounded.
 

@@ -57,7 +57,8 @@ class TextStore:
     def _nothing(self) -> Encoded:
         device = self._encoder.device
         vectors = {k: torch.zeros(0, self._encoder.width, device=device) for k in self._layers}
-        return Encoded(vectors, torch.zeros(0, dtype=torch.int64, device=device), torch.zeros(0, dtype=torch.uint8, device=device))
+        none = torch.zeros(0, dtype=torch.int64, device=device)
+        return Encoded(vectors, none, torch.zeros(0, dtype=torch.uint8, device=device), none)
 
     def fetch(self, ids: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None) -> tuple[Encoded, np.ndarray]:
         """Encode those of some texts that are not held yet.
@@ -74,7 +75,8 @@ class TextStore:
         if len(new):
             fresh = self._encode(new, batch_tokens, progress)
             joined = {k: torch.cat([self._held.layers[k], fresh.layers[k]]) if len(self._ids) else fresh.layers[k] for k in self._layers}
-            self._held = Encoded(joined, torch.cat([self._held.lengths, fresh.lengths]), torch.cat([self._held.special, fresh.special]))
+            lengths, special, tokens = (torch.cat(both) for both in zip(self._held[1:], fresh[1:], strict=True))
+            self._held = Encoded(joined, lengths, special, tokens)
             self._ids = np.r_[self._ids, new]
         order = np.argsort(self._ids)
         return self._held, order[np.searchsorted(self._ids, ids, sorter=order)]
@@ -97,7 +99,7 @@ class TextStore:
         all_lengths = self._held.lengths
         positions = span_indices((torch.cumsum(all_lengths, 0) - all_lengths)[kept], all_lengths[kept])
         layers = {k: vectors[positions] for k, vectors in self._held.layers.items()}
-        self._held = Encoded(layers, all_lengths[kept], self._held.special[positions])
+        self._held = Encoded(layers, all_lengths[kept], self._held.special[positions], self._held.ids[positions])
         self._ids = self._ids[rows]
 
     def _encode(self, ids: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None) -> Encoded:

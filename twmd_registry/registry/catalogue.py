@@ -50,7 +50,8 @@ SBERT_CITATION = """\
   year      = {2019}
 }"""
 
-_ENCODER_KEYS = ("model", "revision", "adapter", "layer", "special", "centering", "centering_size", "centering_side")
+_TOKEN_KEYS = ("special", "subwords", "punctuation", "stopwords", "ngram", "idf")
+_ENCODER_KEYS = ("model", "revision", "adapter", "layer", "aggregation", *_TOKEN_KEYS, "centering", "centering_size", "centering_side")
 _TAIL_KEYS = ("multiref", "truncation", "dtype")
 _TEMPER_KEYS = ("temperature", "objective")
 
@@ -110,13 +111,13 @@ CATALOGUE: dict[MetricName, Entry] = {
         citation=TWMD_CITATION,
     ),
     MetricName.MOVERSCORE: Entry(
-        title="MoverScore (similarity form)",
-        about="The exact word mover similarity: the best balanced transport plan between the words of two texts.",
-        formula="max <pi, S> over plans with row sums 1/m and column sums 1/n (TWMD paper, Eq. 2)",
-        keys=(*_ENCODER_KEYS, *_TAIL_KEYS),
+        title="MoverScore",
+        about="Exact word mover distance as a score: the best balanced transport plan between the words (or n-grams) of two texts.",
+        formula="1 - EMD or 1 / (1 + EMD), EMD = min <pi, cost> over plans whose row and column sums are the tokens' weights",
+        keys=(*_ENCODER_KEYS, "distance", "transform", *_TAIL_KEYS),
         two_sided=False,
         self_normalised=False,
-        lowest=-1.0,
+        lowest=-3.0,
         highest=1.0,
         identical=1.0,
         citation=MOVERSCORE_CITATION,

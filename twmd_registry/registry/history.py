@@ -7,7 +7,7 @@ from typing import NamedTuple
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.version import __version__
 
-VERSIONS = ("0.1.0", "0.2.0")
+VERSIONS = ("0.1.0", "0.2.0", "0.3.0")
 """Every version, oldest first; a test holds the last one equal to this package's, and all of them to CHANGELOG.md."""
 
 

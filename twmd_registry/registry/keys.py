@@ -8,12 +8,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.names import CONVERGED, Centering, Dtype, Multiref, Objective, Output, Side, Special, Vectors
+from twmd_registry.registry.names import (
+    CONVERGED,
+    SENTENCE,
+    Aggregation,
+    Centering,
+    Distance,
+    Dtype,
+    Idf,
+    Multiref,
+    Objective,
+    Output,
+    Part,
+    RoutingKernel,
+    Side,
+    Special,
+    Transform,
+    Vectors,
+)
 
 Value = str | int | float | bool
 
@@ -28,6 +45,7 @@ class Key:
         about: What it chooses, in one line.
         accepts: The values it takes, for error messages and help.
         read: Turns what a user wrote (text or a Python value) into the canonical value, or raises ValueError.
+        neutral: The value that does nothing; a specification and a signature leave it out. None where every value does something.
     """
 
     name: str
@@ -35,6 +53,7 @@ class Key:
     about: str
     accepts: str
     read: Callable[[object], Value]
+    neutral: Value | None = None
 
     def parse(self, value: object) -> Value:
         """Read a user's value.
@@ -90,6 +109,80 @@ def _iterations(value: object) -> Value:
     return CONVERGED if value == CONVERGED else _whole(1)(value)
 
 
+def _ngram(value: object) -> Value:
+    return SENTENCE if value == SENTENCE else _whole(1)(value)
+
+
+def _layer(value: object) -> Value:
+    """A number, or several in their one canonical form: ``2-6``, ``1,3,6``, ``last:5``."""
+    text = repr(value) if isinstance(value, bool) else str(value).replace(" ", "")
+    if match := re.fullmatch(r"last:([1-9][0-9]{0,2})", text):
+        return match[0]
+    if not re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", text):
+        raise ValueError(value)
+    chosen = set[int]()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if int(last or first) < int(first):
+            raise ValueError(value)
+        chosen |= set(range(int(first), int(last or first) + 1))
+    return layers_text(sorted(chosen))
+
+
+def layers_text(layers: Sequence[int]) -> Value:
+    """How some layers, ascending, are written: a number, a range, or a list.
+
+    >>> layers_text([4]), layers_text([2, 3, 4]), layers_text([1, 3])
+    (4, '2-4', '1,3')
+    """
+    if len(layers) == 1:
+        return layers[0]
+    if len(layers) == layers[-1] - layers[0] + 1:
+        return f"{layers[0]}-{layers[-1]}"
+    return ",".join(map(str, layers))
+
+
+def layers_of(value: Value) -> tuple[int, ...]:
+    """The layers that a canonical value names; none for ``last:N``, which only a model can settle.
+
+    >>> layers_of("2-4"), layers_of("1,3"), layers_of(4)
+    ((2, 3, 4), (1, 3), (4,))
+    """
+    text = str(value)
+    if text.startswith("last"):
+        return ()
+    first, dash, last = text.partition("-")
+    return tuple(range(int(first), int(last) + 1)) if dash else tuple(map(int, text.split(",")))
+
+
+def _aggregation(value: object) -> Value:
+    kind, colon, rest = str(value).partition(":")
+    chosen = Aggregation(kind)
+    if chosen is Aggregation.ROUTING:
+        return f"{chosen}:{RoutingKernel(rest or RoutingKernel.GAUSSIAN)}"
+    if chosen is Aggregation.PMEANS:
+        return f"{chosen}:{','.join(_power(power) for power in (rest or '-inf,1,inf').split(','))}"
+    if colon:
+        raise ValueError(value)
+    return str(chosen)
+
+
+def _power(text: str) -> str:
+    """A power mean's p: the mean of p-th powers of numbers of both signs has a p-th root for these only."""
+    text = text.strip().lower().removeprefix("+")
+    if not re.fullmatch(r"-?inf|[1-9][0-9]?", text):
+        raise ValueError(text)
+    return text
+
+
+def _idf(value: object) -> Value:
+    kind, _, rest = (os.fspath(value) if isinstance(value, os.PathLike) else str(value)).partition(":")
+    chosen = Idf(kind)
+    if (chosen is Idf.BACKGROUND) is not bool(rest):
+        raise ValueError(value)
+    return f"{chosen}:{rest}" if rest else str(chosen)
+
+
 def _yes_no(value: object) -> Value:
     words = {"yes": True, "no": False, "true": True, "false": False}
     return words[str(value).lower()] if str(value).lower() in words else _fail(value)
@@ -125,14 +218,22 @@ def _fail(value: object) -> Value:
     raise ValueError(value)
 
 
-def _key(name: str, short: str, about: str, accepts: str | type[StrEnum], read: Callable[[object], Value] | None = None) -> Key:
+def _key(
+    name: str, short: str, about: str, accepts: str | type[StrEnum], read: Callable[[object], Value] | None = None, *, neutral: Value | None = None
+) -> Key:
     if isinstance(accepts, str):
-        return Key(name, short, about, accepts, read or _name)
-    return Key(name, short, about, "one of " + ", ".join(accepts), _one_of(accepts))
+        return Key(name, short, about, accepts, read or _name, neutral)
+    return Key(name, short, about, "one of " + ", ".join(accepts), _one_of(accepts), neutral)
 
 
 _SPECIAL = "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's way, bertscore_centered only)"
 
+_LAYERS = "a whole number from 0; several as 2-6 or 1,3,6 or last:5 (with aggregation)"
+_AGGREGATIONS = (
+    "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1, inf or -inf: other powers of negative numbers "
+    "are not defined, or have no bound), routing:gaussian, or routing:epanechnikov"
+)
+_IDF = "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see 'twmd fit-idf')"
 _TRUNCATION = "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors averaged)"
 _SWEEPS = "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)"
 
@@ -143,8 +244,14 @@ KEYS: dict[str, Key] = {
         _key("model", "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place),
         _key("revision", "r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name),
         _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place),
-        _key("layer", "l", "the hidden state that is read; 0 is the embedding layer", "a whole number from 0", _whole(0)),
+        _key("layer", "l", "the hidden state that is read (0 is the embedding layer), or several", _LAYERS, _layer),
+        _key("aggregation", "ag", "how several layers become one vector", _AGGREGATIONS, _aggregation, neutral=Aggregation.SINGLE),
         _key("special", "s", "which special tokens take part", _SPECIAL, _one_of(Special)),
+        _key("subwords", "su", "pieces that continue a word", Part, neutral=Part.KEEP),
+        _key("punctuation", "pu", "tokens of punctuation alone", Part, neutral=Part.KEEP),
+        _key("stopwords", "sw", "words that are left out", "none, HASH, or a FILE with one word per line", _place, neutral="none"),
+        _key("ngram", "ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _ngram, neutral=1),
+        _key("idf", "id", "what weighs tokens by their inverse document frequency", _IDF, _idf, neutral=Idf.NONE),
         _key(
             "centering",
             "c",
@@ -163,6 +270,8 @@ KEYS: dict[str, Key] = {
             _iterations,
         ),
         _key("objective", "ob", "without (expected) or with (entropic) the entropy term", Objective),
+        _key("distance", "di", "what moving a token costs", Distance, neutral=Distance.SIMILARITY),
+        _key("transform", "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral=Transform.LINEAR),
         _key("vectors", "ve", "token vectors of length one, or as they are", Vectors),
         _key("normalize", "n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no),
         _key("scale", "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale),

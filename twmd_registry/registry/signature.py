@@ -1,6 +1,6 @@
 """Signatures: the line that is published with a score and that gives the scorer back.
 
-``twmd|output:f1|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:4|...|nrefs:1|version:0.2.0``
+``twmd|output:f1|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:4|...|nrefs:1|version:0.3.0``
 
 The metric first, then every key the metric uses in the order of `twmd_registry.registry.keys.KEYS`, then the
 number of references and the version. The short form has short key names. ``|``, ``:`` and ``%`` inside a value
@@ -22,7 +22,7 @@ from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import Preset
-from twmd_registry.registry.spec import MetricSpec, apply_preset, check_keys_together, required_keys
+from twmd_registry.registry.spec import MetricSpec, apply_preset, check_keys_together, required_keys, without_neutral
 from twmd_registry.version import __version__
 
 _SAFE = "/._-+ ,[]="
@@ -56,7 +56,7 @@ class Signature:
     def format(self, *, short: bool = False) -> str:
         """Write the signature.
 
-        A key that the metric needs and that is not settled (the layer and the model of a preset for any model) is
+        A key that the metric needs and that is not settled (the layer and the model of a preset for any model, ``last:5``) is
         shown as ``?``; such a line stands for the preset and is not parsed.
 
         Args:
@@ -68,7 +68,7 @@ class Signature:
         for name in KEYS:
             if name not in known and name not in needed:
                 continue
-            text = _written(name, known[name]) if name in known else BLANK
+            text = _written(name, known[name]) if name in known and not is_request(name, known[name]) else BLANK
             if name == "model" and self.spec.fingerprint:
                 text += f"@{self.spec.fingerprint}"
             fields.append(f"{KEYS[name].short if short else name}:{text}")
@@ -96,6 +96,11 @@ def canonical(preset: Preset) -> Signature:
     if preset.model is not None:
         return Signature(apply_preset(preset, {}))
     return Signature(apply_preset(preset, {"model": "any"}).replace(model=None))
+
+
+def is_request(name: str, value: Value) -> bool:
+    """Whether a value is a request that only a model can settle: ``layer=last:5``."""
+    return name == "layer" and str(value).startswith("last")
 
 
 class _Field(NamedTuple):
@@ -139,7 +144,7 @@ def parse_signature(text: str | Signature) -> Signature:
     fields = _split(rest, len(head) + 2, facts, read_as)
     values = {name: _read_value(field, read_as) for name, field in fields.items() if name not in _TRAILER}
     fingerprint = _read_fingerprint(fields.get("model"))
-    spec = MetricSpec(metric=metric, fingerprint=fingerprint, **values)  # type: ignore[arg-type]
+    spec = MetricSpec(metric=metric, fingerprint=fingerprint, **without_neutral(values))  # type: ignore[arg-type]
     _check_whole(spec, fields, len(line) + 1)
     version = _read_version(fields, len(line) + 1)
     if read_as:
@@ -204,10 +209,17 @@ def _read_value(field: _Field, read_as: list[str]) -> Value:
     usual = _written(field.name, read)
     if usual != text and (field.name, unquote(text)) not in aliases.VALUES:
         read_as.append(f"{field.name}:{text} is read as {usual}")
-    kind, _, name = str(read).partition(":")
-    if field.name == "centering" and name and not _HASH.fullmatch(name):
-        _fail(field.column, f"{kind}:{name} names a file: a signature names a mean vector by its hash, {LENGTH} hexadecimal digits.")
+    named = str(read).rpartition(":")[2]
+    unfitted = read == KEYS[field.name].neutral or (field.name != "stopwords" and ":" not in str(read))
+    if field.name in _FITTED and not unfitted and not _HASH.fullmatch(named):
+        _fail(field.column, f"{read} names a file: a signature names {_FITTED[field.name]} by its hash, {LENGTH} hexadecimal digits.")
+    if is_request(field.name, read):
+        _fail(field.column, f"layer:{read} is a request: a signature says which layers were read.")
     return read
+
+
+_FITTED = {"centering": "a mean vector", "idf": "document frequencies", "stopwords": "a list of stop words"}
+"""Keys whose value may name a file, and what is in it."""
 
 
 def _read_fingerprint(model: _Field | None) -> str | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.keys import KEYS, Value, key
-from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName, Output, Side, Special, Vectors
+from twmd_registry.registry.keys import KEYS, Value, key, layers_of
+from twmd_registry.registry.names import EMBEDDED_MODEL, Aggregation, Centering, MetricName, Output, Side, Special, Vectors
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 CENTERING_SIZE = 32
@@ -25,9 +25,9 @@ _ALL_CENTERING_KEYS = frozenset(name for names in _CENTERING_KEYS.values() for n
 class MetricSpec:
     """A metric and every setting that moves its numbers.
 
-    A key the metric does not use is None. Before a model has been read, `layer` and `fingerprint` may be None
-    and `centering` may name a file; `scorer` turns such a *requested* specification into the *applied* one,
-    which is what a signature shows.
+    A key the metric does not use is None, and so is one whose value does nothing (`Key.neutral`). Before a model has been
+    read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; `scorer` turns such
+    a *requested* specification into the *applied* one, which is what a signature shows.
     """
 
     metric: MetricName
@@ -36,14 +36,22 @@ class MetricSpec:
     fingerprint: str | None = None
     revision: str | None = None
     adapter: str | None = None
-    layer: int | None = None
+    layer: int | str | None = None
+    aggregation: str | None = None
     special: str | None = None
+    subwords: str | None = None
+    punctuation: str | None = None
+    stopwords: str | None = None
+    ngram: int | str | None = None
+    idf: str | None = None
     centering: str | None = None
     centering_size: int | None = None
     centering_side: str | None = None
     temperature: float | None = None
     iterations: int | str | None = None
     objective: str | None = None
+    distance: str | None = None
+    transform: str | None = None
     vectors: str | None = None
     normalize: bool | None = None
     scale: float | None = None
@@ -60,6 +68,16 @@ class MetricSpec:
     def background(self) -> str | None:
         """Hash or file of the mean vector of ``background`` centering, None when there is none."""
         return (self.centering or "").partition(":")[2] or None
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The hidden states that are read; none as long as only the model can say."""
+        return () if self.layer is None else layers_of(self.layer)
+
+    @property
+    def idf_file(self) -> str | None:
+        """Hash or file of the document frequencies of ``idf=background``, None when there are none."""
+        return (self.idf or "").partition(":")[2] or None
 
     @property
     def limit(self) -> int | None:
@@ -136,7 +154,7 @@ def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
     """
     facts = entry(preset.metric)
     own = {name: KEYS[name].parse(value) for name, value in preset.keys.items() if name in facts.keys}
-    merged = own | given
+    merged = without_neutral(own | given)
     same_model = "revision" not in given and merged.get("model") == own.get("model")
     spec = MetricSpec(
         metric=preset.metric,
@@ -151,11 +169,16 @@ def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
     return spec
 
 
+def without_neutral(values: dict[str, Value]) -> dict[str, Value]:
+    """Values without those that do nothing: there is one way to say that nothing is done."""
+    return {name: value for name, value in values.items() if value != KEYS[name].neutral}
+
+
 def required_keys(spec: MetricSpec) -> tuple[str, ...]:
     """The keys that an applied specification must set, in signature order."""
     used = _CENTERING_KEYS.get(spec.centering_kind, ())
     optional = {"revision", "adapter", "centering_size", "centering_side"} - set(used)
-    return tuple(name for name in entry(spec.metric).keys if name not in optional)
+    return tuple(name for name in entry(spec.metric).keys if name not in optional and KEYS[name].neutral is None)
 
 
 def check_keys_together(spec: MetricSpec) -> None:
@@ -164,6 +187,9 @@ def check_keys_together(spec: MetricSpec) -> None:
     Raises:
         SpecError: As said.
     """
+    _check_layers_together(spec)
+    if spec.special == Special.PARTNERS and spec.ngram:
+        raise SpecError("special=partners is a way of matching tokens: with ngram it takes cls, none or all.")
     if spec.special == Special.PARTNERS and spec.metric is not MetricName.BERTSCORE_CENTERED:
         raise SpecError(f"special=partners is bert_score's way of matching; {spec.metric} takes cls, none or all.")
     if spec.vectors == Vectors.RAW and spec.centering_kind is Centering.SENTENCE:
@@ -173,6 +199,15 @@ def check_keys_together(spec: MetricSpec) -> None:
     for name in sorted(_ALL_CENTERING_KEYS):
         if getattr(spec, name) is not None and name not in _CENTERING_KEYS.get(spec.centering_kind, ()):
             raise SpecError(f"{name} has no meaning with centering={spec.centering_kind}: give it with centering=batch or corpus only.")
+
+
+def _check_layers_together(spec: MetricSpec) -> None:
+    several = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1")
+    if several and not spec.aggregation:
+        choices = ", ".join(one for one in Aggregation if one is not Aggregation.SINGLE)
+        raise SpecError(f"layer={spec.layer} are several layers: say by aggregation how they become one vector ({choices}).")
+    if spec.aggregation and not several:
+        raise SpecError(f"aggregation={spec.aggregation} needs several layers: layer={spec.layer} is not; expected 2-6, 1,3,6 or last:5, say.")
 
 
 def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:

@@ -1,0 +1,94 @@
+"""Aggregation: the vectors that several layers give to a token become one (MoverScore paper, section 3.1 and A.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from twmd_registry.registry.names import Aggregation, RoutingKernel
+
+STEP, ENOUGH, MOST_ROUNDS = 1.0, 1e-4, 50
+"""Of routing: alpha, the change of the loss at which a token's vector is left as it is, and an end for all."""
+
+
+def aggregate(layers: Tensor, how: str) -> Tensor:
+    """Make one vector per token.
+
+    Args:
+        layers: Shape (T, L, D), each vector of length one.
+        how: ``mean``; ``concat``; ``pmeans:P,P,..``, for every P the mean ``(mean_l z_l^P)^(1/P)`` in each dimension (Eq. 4; inf is
+            the maximum, -inf the minimum), one after the other (Eq. 5); ``routing:KERNEL`` (Algorithm 1). As in a specification.
+
+    Returns:
+        Shape (T, D), (T, L D) for ``concat``, (T, number of P's times D) for ``pmeans``; of any length.
+    """
+    kind, _, rest = how.partition(":")
+    return AGGREGATIONS[Aggregation(kind)](layers, rest)
+
+
+def _power_means(layers: Tensor, rest: str) -> Tensor:
+    return torch.cat([_power_mean(layers, power) for power in rest.split(",")], dim=1)
+
+
+def _power_mean(layers: Tensor, power: str) -> Tensor:
+    """The power mean over layers; an odd root has its number's sign. (T, L, D) to (T, D)."""
+    if power.endswith("inf"):
+        return layers.amin(1) if power.startswith("-") else layers.amax(1)
+    p = int(power)
+    mean = layers.pow(p).mean(1)
+    return mean if p == 1 else mean.sign() * mean.abs().pow(1 / p)
+
+
+def _routing(layers: Tensor, rest: str) -> Tensor:
+    """Cluster the layers' vectors of every token around one: mean shift with routing coefficients (supplement, Algorithm 1).
+
+    d is the squared distance, the start the layers' mean, and the coefficients are per token, so that a token's vector does
+    not depend on other tokens. A token that no layer's vector is near (Epanechnikov) keeps the vector it has.
+    """
+    kernel = KERNELS[RoutingKernel(rest)]
+    found = layers.mean(1)  # (T, D)
+    gamma = torch.zeros_like(layers[:, :, 0])  # (T, L)
+    loss = torch.full_like(gamma[:, 0], float("inf"))
+    moving = torch.arange(len(layers), device=layers.device)
+    for _ in range(MOST_ROUNDS):
+        gamma = gamma.softmax(1)
+        z, v = layers[moving], found[moving]
+        slope = kernel((z - v[:, None]).square().sum(2))[1]  # (T, L)
+        total = slope.sum(1, keepdim=True)
+        v = torch.where(total > 0, (gamma * slope)[:, None].bmm(z)[:, 0] / total.clamp(min=torch.finfo(z.dtype).tiny), v)
+        found = found.index_copy(0, moving, v)
+        near = kernel((z - v[:, None]).square().sum(2))[0]  # (T, L)
+        gamma = gamma + STEP * near
+        previous, loss = loss, (gamma * near).sum(1).log()
+        still = ~((loss - previous).abs() < ENOUGH) & (loss > -float("inf"))
+        if not bool(still.any()):
+            break
+        moving, gamma, loss = moving[still], gamma[still], loss[still]
+    return found
+
+
+def _gaussian(x: Tensor) -> tuple[Tensor, Tensor]:
+    """k(x) = exp(-x / 2), and -k'(x) but for a constant."""
+    value = torch.exp(-x / 2)
+    return value, value
+
+
+def _epanechnikov(x: Tensor) -> tuple[Tensor, Tensor]:
+    """k(x) = max(0, 1 - x), and -k'(x)."""
+    return (1 - x).clamp(min=0), (x < 1).to(x.dtype)
+
+
+KERNELS: dict[RoutingKernel, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
+    RoutingKernel.GAUSSIAN: _gaussian,
+    RoutingKernel.EPANECHNIKOV: _epanechnikov,
+}
+
+AGGREGATIONS: dict[Aggregation, Callable[[Tensor, str], Tensor]] = {
+    Aggregation.SINGLE: lambda layers, _: layers[:, 0],
+    Aggregation.MEAN: lambda layers, _: layers.mean(1),
+    Aggregation.CONCAT: lambda layers, _: layers.flatten(1),
+    Aggregation.PMEANS: _power_means,
+    Aggregation.ROUTING: _routing,
+}

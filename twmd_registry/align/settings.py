@@ -1,0 +1,25 @@
+"""The settings of alignment."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from twmd_registry.registry.names import Distance, Objective, Transform
+
+
+class Settings(NamedTuple):
+    """How a plan is made and turned into C; every aligner takes what it has use for.
+
+    Attributes:
+        temperature: T > 0; small T is greedy, large T is uniform.
+        iterations: Sinkhorn sweeps; None runs to the fixed point.
+        objective: ``expected`` for <pi, S>, ``entropic`` for the tempered objective itself.
+        distance: What it costs to move a token (exact transport).
+        transform: How the cost of the best plan becomes a score (exact transport).
+    """
+
+    temperature: float = 1.0
+    iterations: int | None = 1
+    objective: Objective = Objective.EXPECTED
+    distance: Distance = Distance.SIMILARITY
+    transform: Transform = Transform.LINEAR

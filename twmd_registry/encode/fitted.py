@@ -1,0 +1,85 @@
+"""Files of fitted parts: small, named by their content, found by hash or by path."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import ModelError
+from twmd_registry.registry.fingerprint import LENGTH
+from twmd_registry.registry.home import home, write_whole
+
+
+class Kind(NamedTuple):
+    """A kind of fitted part.
+
+    Attributes:
+        what: What it is, for messages.
+        folder: Where such files are, in the user's home and in this package's data.
+        stem: How their names begin, before the hash.
+        suffix: How their names end.
+        key: The option that names such a file.
+    """
+
+    what: str
+    folder: str
+    stem: str
+    suffix: str
+    key: str
+
+    @property
+    def home(self) -> Path:
+        """Where those are kept that a user fitted."""
+        return home() / self.folder
+
+    @property
+    def packaged(self) -> Path:
+        """Where those are that come with this package."""
+        return Path(str(resources.files("twmd_registry"))) / "data" / self.folder
+
+    def name(self, digest: str) -> str:
+        """The file that holds what has this hash."""
+        return f"{self.stem}-{digest}{self.suffix}"
+
+
+def hash_of(content: bytes) -> str:
+    """The name of some content."""
+    return hashlib.sha256(content).hexdigest()[:LENGTH]
+
+
+def save(kind: Kind, content: bytes, folder: Path) -> Path:
+    """Write a file under the name of its content's hash; never half-written.
+
+    Raises:
+        ModelError: The folder cannot be written.
+    """
+    path = folder / kind.name(hash_of(content))
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise ModelError(f"cannot write {path}: {error.strerror}.") from error
+    return path
+
+
+def locate(kind: Kind, wanted: str) -> Path:
+    """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path.
+
+    Raises:
+        ModelError: It is not here, or does not hold what its name says.
+    """
+    if not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", wanted):
+        if Path(wanted).is_file():
+            return Path(wanted)
+        raise ModelError(f"{kind.what} {wanted!r} is neither a file nor a hash of {LENGTH} hexadecimal digits.")
+    for folder in (kind.packaged, kind.home, Path()):
+        path = folder / kind.name(wanted)
+        if path.is_file():
+            if hash_of(path.read_bytes()) != wanted:
+                raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
+            return path
+    raise ModelError(
+        f"{kind.what} {wanted} is not here: put {kind.name(wanted)} into {kind.home}, or say where it is ({kind.key}=FILE, --{kind.key} FILE)."
+    )

@@ -1,0 +1,149 @@
+"""Inverse document frequencies: how rare a token is, counted over texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.fitted import Kind, hash_of, locate
+from twmd_registry.encode.store import Reading
+from twmd_registry.errors import InputError, ModelError
+from twmd_registry.registry.fingerprint import LENGTH
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+FREQUENCIES = Kind("document frequencies", "idf", "idf", ".json", "idf")
+"""Files of fitted frequencies."""
+
+_AT_ONCE = 8192
+"""Texts that are tokenised at once."""
+
+
+class DocumentFrequencies(NamedTuple):
+    """In how many texts each token occurs.
+
+    Attributes:
+        documents: Number of texts, N.
+        counts: By token id, the texts that hold it; shape (V,), int64.
+    """
+
+    documents: int
+    counts: np.ndarray
+
+    @property
+    def weights(self) -> np.ndarray:
+        """``log((N + 1) / (df + 1))`` of every token id (Zhao et al. 2019; BERTScore); a token that no text holds gets log(N + 1)."""
+        return np.asarray(np.log((self.documents + 1) / (self.counts + 1)), dtype=np.float32)
+
+
+class Fitted(NamedTuple):
+    """Frequencies from a file.
+
+    Attributes:
+        frequencies: The frequencies.
+        tokenizer: Hash of the vocabulary they belong to.
+        hash: Hash of the file.
+    """
+
+    frequencies: DocumentFrequencies
+    tokenizer: str
+    hash: str
+
+
+def count_documents(encoder: Encoder, texts: Sequence[str], times: np.ndarray, reading: Reading) -> DocumentFrequencies:
+    """Count in how many texts each token occurs, special tokens included, texts as they are read.
+
+    Args:
+        encoder: Whose tokens.
+        texts: Different texts.
+        times: How often each occurs; shape (texts,).
+        reading: How long texts are read.
+    """
+    counts = np.zeros(vocabulary_size(encoder.tokenizer), dtype=np.int64)
+    for start in range(0, len(texts), _AT_ONCE):
+        rows = encoder.tokenise(texts[start : start + _AT_ONCE], reading.limit, window=reading.window).ids
+        for ids, often in zip(rows, times[start : start + _AT_ONCE].tolist(), strict=True):
+            counts[np.unique(ids)] += often
+    return DocumentFrequencies(int(times.sum()), counts)
+
+
+def vocabulary_size(tokenizer: PreTrainedTokenizerFast) -> int:
+    """One more than the largest token id."""
+    return int(max(tokenizer.get_vocab().values())) + 1
+
+
+def vocabulary_hash(tokenizer: PreTrainedTokenizerFast) -> str:
+    """Hash of a vocabulary: models that share it share document frequencies."""
+    entries = json.dumps(sorted(tokenizer.get_vocab().items()), ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(entries.encode()).hexdigest()[:LENGTH]
+
+
+def fit_idf(encoder: Encoder, texts: Iterable[str], reading: Reading) -> bytes:
+    """Count over a corpus; a text that occurs twice counts twice.
+
+    Returns:
+        The content of a frequencies file; `twmd_registry.encode.fitted.save` writes it.
+
+    Raises:
+        InputError: The corpus has no text.
+    """
+    distinct, times = np.unique([text for text in texts if text.strip()], return_counts=True)
+    if not len(distinct):
+        raise InputError("there is nothing to count: every text is empty.")
+    found = count_documents(encoder, distinct.tolist(), times, reading)
+    counts = {str(i): int(found.counts[i]) for i in np.flatnonzero(found.counts)}
+    about = {"tokenizer": vocabulary_hash(encoder.tokenizer), "model": encoder.files.name, "documents": found.documents, "counts": counts}
+    return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()
+
+
+def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> Fitted:
+    """Find and read a frequencies file.
+
+    Args:
+        wanted: Its hash or its path.
+        tokenizer: The tokenizer whose tokens it must hold.
+
+    Raises:
+        ModelError: No such file, a damaged one, or one of another vocabulary.
+    """
+    path = locate(FREQUENCIES, wanted)
+    found = read_idf(path, vocabulary_size(tokenizer))
+    own = vocabulary_hash(tokenizer)
+    if found.tokenizer != own:
+        raise ModelError(
+            f"{path.name} holds document frequencies of another tokenizer (vocabulary {found.tokenizer}, this model's is {own}): "
+            "fit them with 'twmd fit-idf' and this model."
+        )
+    return found
+
+
+def read_idf(path: Path, size: int) -> Fitted:
+    """Read a frequencies file.
+
+    Args:
+        path: The file.
+        size: Token ids of the vocabulary; larger ones are left out (they belong to another, which `find_idf` refuses).
+
+    Raises:
+        ModelError: It is not one.
+    """
+    try:
+        content = path.read_bytes()
+        about = json.loads(content)
+        found = {int(token): int(count) for token, count in about["counts"].items() if 0 <= int(token) < size}
+        documents, counts = int(about["documents"]), np.zeros(size, dtype=np.int64)
+        counts[list(found)] = list(found.values())
+        sound = bool((counts >= 0).all() and (counts <= documents).all())
+        fitted = Fitted(DocumentFrequencies(documents, counts), str(about["tokenizer"]), hash_of(content))
+    except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
+    if not sound:
+        raise ModelError(f"{path.name} holds a token in more texts than there are ({documents}), or in fewer than none.")
+    return fitted

@@ -1,0 +1,57 @@
+"""Lists of words that are left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.encode.fitted import Kind, hash_of, locate
+from twmd_registry.errors import ModelError
+
+STOP_WORDS = Kind("stop words", "stopwords", "stop", ".txt", "stopwords")
+"""Files of stop words."""
+
+
+class StopWords(NamedTuple):
+    """A list.
+
+    Attributes:
+        words: In lower case.
+        hash: Hash of the list as `canonical` writes it: order, case and empty lines of the file do not matter.
+    """
+
+    words: frozenset[str]
+    hash: str
+
+
+def find_stop_words(wanted: str) -> StopWords:
+    """Find and read a list: one word per line.
+
+    Args:
+        wanted: Its hash or its path.
+
+    Raises:
+        ModelError: No such file, not UTF-8, without a word, or with a line of several words (names the line).
+    """
+    path = locate(STOP_WORDS, wanted)
+    words = _read(path)
+    return StopWords(words, hash_of(canonical(words)))
+
+
+def canonical(words: frozenset[str]) -> bytes:
+    """The content of a file of stop words: sorted, one per line."""
+    return "".join(f"{word}\n" for word in sorted(words)).encode()
+
+
+def _read(path: Path) -> frozenset[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"stop words {path.name} cannot be read as UTF-8 text: {error}.") from error
+    for number, line in enumerate(lines, 1):
+        if len(line.split()) > 1:
+            raise ModelError(f"stop words {path.name}, line {number}: expected one word per line, got {line.strip()[:40]!r}.")
+    words = frozenset(line.strip().lower() for line in lines if line.strip())
+    if not words:
+        raise ModelError(f"stop words {path.name}: there is no word in it.")
+    return words
