@@ -22,6 +22,7 @@ LONGEST_FUNCTION = 60
 FLOORS = (
     {"errors", "version"},
     {"registry"},
+    {"alignment"},
     {"carriers", "border", "models", "scores"},
     {"comparison"},
     {"pairs"},

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.align import SYMMETRIC, align, align_self, similarities, similarities_for
+from twmd_registry.align import SYMMETRIC, align, align_self, marginal, plans, similarities, similarities_for
 from twmd_registry.align.settings import Settings
 from twmd_registry.assemble import Selves, combine_sides, empty_score
-from twmd_registry.carriers import Encoded, TokenVectors, pad
+from twmd_registry.carriers import Encoded, Sides, TokenVectors, pad
 from twmd_registry.center import GroupSums
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
@@ -25,7 +25,7 @@ from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, Objective, Transform
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scores import PairScores
-from twmd_registry.views import Fitted, Items, Selected, View, compared, make_items, select, sum_items, token_vectors, view_of
+from twmd_registry.views import Fitted, Items, Selected, View, compared, make_items, places_of, select, sum_items, token_vectors, view_of
 
 PIECE_TOKENS = 131_072
 """Tokens of different texts that are in memory at once (200 MB per layer at 384 dimensions)."""
@@ -69,6 +69,26 @@ class TextFlags(NamedTuple):
     empty: np.ndarray
     truncated: np.ndarray
     unknown: np.ndarray
+
+
+class PairPlan(NamedTuple):
+    """How one pair was aligned; M hypothesis tokens (or n-grams), N reference tokens.
+
+    Attributes:
+        hypothesis: The hypothesis's tokens, as they read.
+        reference: The reference's tokens.
+        hypothesis_shares: How much each counts; shape (M,).
+        reference_shares: How much each counts; shape (N,).
+        similarities: S; shape (M, N).
+        plans: Of both sides; each of shape (M, N).
+    """
+
+    hypothesis: list[str]
+    reference: list[str]
+    hypothesis_shares: np.ndarray
+    reference_shares: np.ndarray
+    similarities: np.ndarray
+    plans: Sides
 
 
 class Run:
@@ -134,6 +154,31 @@ class Run:
                     weightless |= set(_texts_of_rows(fetched, items.row[selected.weightless.cpu().numpy()]))
         _warn_of_nothing(len(vanished), len(weightless))
         return found, TextFlags(self._store.empty, self._store.truncated, self._store.unknown)
+
+    def explain(self, pair: int) -> PairPlan:
+        """How a pair is aligned by the only job; with its whole centering batch (or corpus), as when it was scored."""
+        ((view, (job,)),) = self._views.items()
+        around = self._pairs.segment[pair] // view.size if view.centering is Centering.BATCH else None
+        batch = np.flatnonzero(self._pairs.segment // view.size == around) if around is not None else np.array([pair])
+        (fetched,) = self._fetch([slice(int(batch[0]), int(batch[-1]) + 1)])
+        items, selected = self._select(view, fetched)
+        tokens = token_vectors(view, selected, items, self._sums.get(view), self._fitted[view])
+        units = compared(view, tokens)
+        which = [int(side[pair - fetched.piece.start]) for side in (items.hyp, items.ref)]
+        texts = [[self._read_aloud(fetched.encoded, places) for places in places_of(view, tokens, units, item)] for item in which]
+        if not all(_tokens_of(units)[which]):
+            shares = [np.zeros(len(side)) for side in texts]
+            nothing = torch.zeros(len(texts[0]), len(texts[1]))
+            return PairPlan(texts[0], texts[1], shares[0], shares[1], nothing.numpy(), Sides(nothing, nothing))
+        x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in which)
+        how = settings_of(self._jobs[job].spec)
+        s = similarities_for(how.distance, similarities(x, y), x, y)
+        found = plans(self._jobs[job].spec.metric, s, x, y, how)
+        shares = [marginal(side).shares[0].cpu().numpy() for side in (x, y)]
+        return PairPlan(texts[0], texts[1], shares[0], shares[1], s[0].cpu().numpy(), Sides(*(plan[0].cpu() for plan in found)))
+
+    def _read_aloud(self, encoded: Encoded, places: Tensor) -> str:
+        return " ".join(self._encoder.read_aloud(encoded.ids[places].tolist()))
 
     def _fetch(self, pieces: Sequence[slice]) -> Iterator[Fetched]:
         for p, piece in enumerate(pieces):

@@ -25,7 +25,7 @@ from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import Handle
 from twmd_registry.pairs import Pairs
-from twmd_registry.pipeline import Job, Run, TextFlags
+from twmd_registry.pipeline import Job, PairPlan, Run, TextFlags
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, Idf, MetricName, Special
 from twmd_registry.registry.options import RunOptions
@@ -254,6 +254,11 @@ class AlignmentRoute(Route):
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return self.run(group, pairs, progress).score()
+
+    def explain(self, pairs: Pairs, pair: int) -> PairPlan:
+        """How a pair among these is aligned."""
+        with self.model.lock, torch.inference_mode(), exact_arithmetic():
+            return self.run([self], pairs, None).explain(pair)
 
 
 _Found = TypeVar("_Found", StopWords, idf.Fitted)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from twmd_registry.alignment import Alignment
+from twmd_registry.errors import SpecError
 from twmd_registry.registry.names import MetricName, Output
 from twmd_registry.registry.signature import Signature
 
@@ -18,6 +20,17 @@ class PairScores(NamedTuple):
     precision: np.ndarray
     recall: np.ndarray | None = None
     f1: np.ndarray | None = None
+
+    @property
+    def sides(self) -> dict[Output, np.ndarray]:
+        """By output, for a two-sided metric; nothing for others."""
+        if self.recall is None or self.f1 is None:
+            return {}
+        return {Output.PRECISION: self.precision, Output.RECALL: self.recall, Output.F1: self.f1}
+
+    def chosen(self, output: str | None) -> np.ndarray:
+        """*The* scores: of the output asked for, where there are several."""
+        return self.sides[Output(output)] if output and self.sides else self.precision
 
 
 class Counts(NamedTuple):
@@ -50,6 +63,7 @@ class ScoreSet:
         f1: F1 of every segment, None for a one-sided metric.
         counts: Truncated, empty, unknown and repeated texts.
         texts: sha256 of the texts as they were scored: of ``[predictions, references]`` as compact JSON in UTF-8.
+        explainer: Finds the alignment of a segment again; it remembers the texts, and no model.
     """
 
     signature: Signature
@@ -59,6 +73,7 @@ class ScoreSet:
     f1: tuple[float, ...] | None
     counts: Counts
     texts: str
+    explainer: Callable[[int, int | None], Alignment] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         """One line: signature and corpus score."""
@@ -73,6 +88,24 @@ class ScoreSet:
     def score(self) -> float:
         """The corpus score: the mean over segments."""
         return _mean(self.scores)
+
+    def explain(self, segment: int, reference: int | None = None) -> Alignment:
+        """Show how a segment's score came about: which hypothesis token carries how much to which reference token.
+
+        The alignment is computed again, with everything that it depends on (its centering batch, say).
+
+        Args:
+            segment: Its number, from 0.
+            reference: The number of one of its references, from 0; the one that scores highest if not given.
+
+        Raises:
+            InputError: No such segment or reference.
+            SpecError: The metric aligns nothing (stsscore).
+            ModelError: The model is gone.
+        """
+        if self.explainer is None:
+            raise SpecError("these scores were not computed here: score the texts to have them explained.")
+        return self.explainer(segment, reference)
 
     def as_dict(self) -> dict[str, Any]:
         """The flat result that `evaluate` users expect.
@@ -89,21 +122,20 @@ class ScoreSet:
         return result | {"scores": list(self.scores), "signature": str(self.signature)}
 
 
-def make_score_set(signature: Signature, found: PairScores, counts: Counts, texts: str) -> ScoreSet:
+def make_score_set(
+    signature: Signature, found: PairScores, counts: Counts, texts: str, explainer: Callable[[int, int | None], Alignment] | None = None
+) -> ScoreSet:
     """Bundle the segments' scores, the chosen output first."""
-    if found.recall is None or found.f1 is None or signature.spec.output is None:
-        sides, chosen = dict[Output, np.ndarray](), found.precision
-    else:
-        sides = {Output.PRECISION: found.precision, Output.RECALL: found.recall, Output.F1: found.f1}
-        chosen = sides[Output(signature.spec.output)]
+    sides = found.sides
     return ScoreSet(
         signature=signature,
-        scores=tuple(chosen.tolist()),
+        scores=tuple(found.chosen(signature.spec.output).tolist()),
         precision=_optional(sides.get(Output.PRECISION)),
         recall=_optional(sides.get(Output.RECALL)),
         f1=_optional(sides.get(Output.F1)),
         counts=counts,
         texts=texts,
+        explainer=explainer,
     )
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from twmd_registry.alignment import Alignment
 from twmd_registry.assemble import over_references
 from twmd_registry.border import check_segments, digest_of_texts
-from twmd_registry.errors import SpecError, warn
+from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.pairs import Pairs, make_pairs
 from twmd_registry.pipeline import TextFlags
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.names import Centering, Multiref
+from twmd_registry.registry.names import Centering, Multiref, Output
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
-from twmd_registry.routes import Route, route_of
+from twmd_registry.routes import AlignmentRoute, Route, route_of
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
 Progress = Callable[[int], None]
@@ -182,13 +184,14 @@ def score_all(
         truncated = max(truncated, int(flags.truncated.sum()))
         unknown = max(unknown, int(flags.unknown.sum()))
         for i, scores in zip(members, found, strict=True):
-            results[i] = _score_set(scorers[i].spec, pairs, scores, flags, digest)
+            results[i] = _score_set(scorers[i], pairs, scores, flags, digest)
     _warn_of_texts(_count_empty(pairs, empty), truncated, unknown)
     return [results[i] for i in range(len(scorers))]
 
 
-def _score_set(spec: MetricSpec, pairs: Pairs, found: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
+def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
     """Reduce references to segments and attach signature and counts."""
+    spec = one.spec
     rule = Multiref(spec.multiref or Multiref.MAX)
     segments = PairScores(*(None if side is None else over_references(side, pairs.counts, rule) for side in found))  # type: ignore[arg-type]
     nrefs = str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var"
@@ -200,7 +203,62 @@ def _score_set(spec: MetricSpec, pairs: Pairs, found: PairScores, flags: TextFla
         unknown=int(flags.unknown.sum()),
         repeated=texts - len(pairs.texts),
     )
-    return make_score_set(Signature(spec, nrefs), segments, counts, digest)
+    signature = Signature(spec, nrefs)
+    explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, found.chosen(spec.output))
+    return make_score_set(signature, segments, counts, digest, explainer)
+
+
+@dataclass(frozen=True, eq=False)
+class Explainer:
+    """Finds the alignment of a pair again.
+
+    Attributes:
+        requested: With `options` and `parts`, what makes the scorer: a scorer itself would keep its model in memory.
+        options: Where and how fast.
+        parts: Where its parts are.
+        signature: What was applied.
+        pairs: All pairs that were scored.
+        scores: *The* score of each.
+    """
+
+    requested: MetricSpec
+    options: RunOptions
+    parts: Parts | None
+    signature: Signature
+    pairs: Pairs
+    scores: np.ndarray
+
+    def __call__(self, segment: int, reference: int | None) -> Alignment:
+        """As `ScoreSet.explain`."""
+        pair = self._find(segment, reference)
+        with Scorer(self.requested, self.options, self.parts) as again:
+            if not isinstance(again.route, AlignmentRoute):
+                raise SpecError(f"{self.requested.metric} has no alignment to show: it predicts a number from both texts at once.")
+            found = again.route.explain(self.pairs, pair)
+        sides = {"score": found.plans.hypothesis}
+        if self.signature.spec.output:
+            sides = {str(Output.PRECISION): found.plans.hypothesis, str(Output.RECALL): found.plans.reference}
+        return Alignment(
+            signature=self.signature,
+            score=float(self.scores[pair]),
+            hypothesis=tuple(found.hypothesis),
+            reference=tuple(found.reference),
+            hypothesis_shares=found.hypothesis_shares,
+            reference_shares=found.reference_shares,
+            similarities=found.similarities,
+            plans={side: plan.numpy() for side, plan in sides.items()},
+        )
+
+    def _find(self, segment: int, reference: int | None) -> int:
+        """The pair that is meant."""
+        if not 0 <= segment < len(self.pairs.counts):
+            raise InputError(f"segment {segment} is out of range: there are {len(self.pairs.counts)}, counted from 0.")
+        first, number = int(self.pairs.starts[segment]), int(self.pairs.counts[segment])
+        if reference is None:
+            return first + int(self.scores[first : first + number].argmax())
+        if not 0 <= reference < number:
+            raise InputError(f"reference {reference} of segment {segment} is out of range: it has {number}, counted from 0.")
+        return first + reference
 
 
 def _count_empty(pairs: Pairs, empty: np.ndarray) -> int:

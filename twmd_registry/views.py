@@ -16,7 +16,7 @@ from twmd_registry.encode.pieces import Pieces
 from twmd_registry.encode.words import WordPolicy, left_out
 from twmd_registry.ngrams import form_ngrams, unit
 from twmd_registry.pairs import Pairs
-from twmd_registry.registry.names import Aggregation, Centering, Idf, Part, Side, Special, Vectors
+from twmd_registry.registry.names import SENTENCE, Aggregation, Centering, Idf, Part, Side, Special, Vectors
 from twmd_registry.registry.spec import MetricSpec
 
 
@@ -202,3 +202,21 @@ def compared(view: View, tokens: TokenVectors) -> TokenVectors:
         tokens = form_ngrams(tokens, view.ngram)
     as_centered = len(view.layers) == 1 and view.ngram == 1
     return tokens if as_centered or view.vectors is Vectors.RAW else unit(tokens)
+
+
+def places_of(view: View, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
+    """Where what is compared of an item comes from: for each unit, the places of its tokens in what the encoder said.
+
+    Args:
+        view: The view.
+        tokens: What `token_vectors` gave.
+        units: What `compared` made of it.
+        item: The item.
+    """
+    if tokens.places is None or units.places is None:
+        raise ValueError("these tokens do not know where they come from.")
+    own = units.places[units.starts[item] : units.starts[item] + units.lengths[item]]
+    if view.ngram == 1:
+        return [place[None] for place in own]
+    width = int(tokens.lengths[item]) if view.ngram == SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
+    return [tokens.places[first : first + width] for first in own.tolist()]

@@ -320,10 +320,8 @@ def test_every_preset_makes_a_specification(metric: MetricName, preset: str) -> 
     model = None if presets()[metric, preset].model else "some/model"
     spec = make_spec(metric, preset, model=model)
     assert set(spec.values()) <= set(CATALOGUE[metric].keys)
+    settled = spec
     if "layer" in CATALOGUE[metric].keys and not spec.layers:
-        layer = "2-6" if spec.aggregation else 0
         assert "|layer:?|" in str(Signature(spec))
-    else:
-        layer = spec.layer
-    settled = spec.replace(layer=layer)
+        settled = spec.replace(layer="2-6" if spec.aggregation else 0)
     assert parse_signature(str(Signature(settled))).spec == settled

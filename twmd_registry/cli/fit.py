@@ -1,4 +1,4 @@
-"""``twmd fit-mean``, ``twmd tune`` and ``twmd train``."""
+"""``twmd fit-mean``, ``twmd fit-idf``, ``twmd tune`` and ``twmd train``."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ def run_fit_mean(arguments: argparse.Namespace) -> int:
     found = read_background(path)
     print(f"fitted on {found.about['texts']} texts, {found.about['tokens']} tokens")
     print(f"use --set centering=background:{path if arguments.output else found.hash}")
+    return 0
+
+
+def run_fit_idf(arguments: argparse.Namespace) -> int:
+    """Count document frequencies over every text of the files, write them, print how to name them."""
+    from twmd_registry.encode.fitted import save
+    from twmd_registry.encode.idf import FREQUENCIES
+
+    spec = make_spec(MetricName.SBERT, model=arguments.model, revision=arguments.revision, truncation=arguments.truncation, layer=0, centering="none")
+    texts = [text for path in arguments.files for text in read_texts(path)]
+    path = save(FREQUENCIES, AlignmentRoute(spec, _options(arguments)).fit_idf(texts), arguments.output or FREQUENCIES.home)
+    print(f"counted over {sum(bool(text.strip()) for text in texts)} texts")
+    print(f"use --set idf=background:{path if arguments.output else path.stem.rpartition('-')[2]}")
     return 0
 
 

@@ -31,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"twmd {__version__}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for add in (_score, _verify, _diff, _cite, _list, _explain, _preset, _selfcheck, _fit_mean, _tune, _train, _install):
+    for add in (_score, _verify, _diff, _cite, _list, _explain, _preset, _selfcheck, _fit_mean, _fit_idf, _tune, _train, _install):
         add(commands)
     return parser
 
@@ -219,6 +219,22 @@ def _fit_mean(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
     sub.add_argument("--model", default="embedded", help="default: embedded")
     for key in ("revision", "adapter", "truncation", "dtype"):
+        sub.add_argument(f"--{key}", help="as the key of the specification")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where background:HASH is looked for")
+    _where(sub)
+
+
+def _fit_idf(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "fit-idf",
+        _later("fit", "run_fit_idf"),
+        "Count in how many texts each token occurs, for idf=background; prints the value to use.",
+        "twmd fit-idf corpus.txt --model roberta-base",
+    )
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("--model", default="embedded", help="default: embedded")
+    for key in ("revision", "truncation"):
         sub.add_argument(f"--{key}", help="as the key of the specification")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where background:HASH is looked for")
     _where(sub)

@@ -65,6 +65,15 @@ class Encoder:
         self.lock = RLock()
         self.sentences_encoded = 0
 
+    def read_aloud(self, ids: Sequence[int]) -> list[str]:
+        """Tokens as they read: without the marks of a vocabulary that marks beginnings, and as they stand where that says nothing."""
+        tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
+        try:
+            texts = [self.pieces.texts[i] for i in ids]
+        except SpecError:
+            return list(tokens)
+        return [token if token.startswith("##") or not text or "\ufffd" in text else text for token, text in zip(tokens, texts, strict=True)]
+
     def check_limit(self, limit: int | None) -> int | None:
         """Settle the length limit that applies: the one asked for, or the model's own.
 
