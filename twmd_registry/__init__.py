@@ -17,6 +17,7 @@ from twmd_registry.plugins.evaluate.hook import arm
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
+    from twmd_registry.models.vectors import save_vectors as save_vectors
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.file import read_record as read_record
@@ -48,6 +49,7 @@ _WHERE = {
     "parse_signature": "registry.signature",
     "path": "plugins.evaluate.hook",
     "read_record": "record.file",
+    "save_vectors": "models.vectors",
     "score_all": "scoring",
     "scorer": "scoring",
     "verify_record": "record.verify",
@@ -72,6 +74,7 @@ __all__ = [
     "parse_signature",
     "path",
     "read_record",
+    "save_vectors",
     "score_all",
     "scorer",
     "verify_record",

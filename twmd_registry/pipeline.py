@@ -64,11 +64,19 @@ class Fetched(NamedTuple):
 
 
 class TextFlags(NamedTuple):
-    """Which different texts have no token of their own, which were cut, and which have unknown tokens only."""
+    """What a reader should know about some different texts.
+
+    Attributes:
+        empty: Which have no token of their own.
+        truncated: Which were cut.
+        unknown: Which have unknown tokens only.
+        missing: Words without a vector, which were left out.
+    """
 
     empty: np.ndarray
     truncated: np.ndarray
     unknown: np.ndarray
+    missing: Sequence[str] = ()
 
 
 class PairPlan(NamedTuple):
@@ -153,7 +161,8 @@ class Run:
                 if selected.weightless is not None:
                     weightless |= set(_texts_of_rows(fetched, items.row[selected.weightless.cpu().numpy()]))
         _warn_of_nothing(len(vanished), len(weightless))
-        return found, TextFlags(self._store.empty, self._store.truncated, self._store.unknown)
+        missing = [word for words in self._store.missing.values() for word in words]
+        return found, TextFlags(self._store.empty, self._store.truncated, self._store.unknown, missing)
 
     def explain(self, pair: int) -> PairPlan:
         """How a pair is aligned by the only job; with its whole centering batch (or corpus), as when it was scored."""

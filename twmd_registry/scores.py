@@ -42,6 +42,7 @@ class Counts(NamedTuple):
         empty: Predictions and references without a token.
         unknown: Different texts of which the model's vocabulary knows nothing.
         repeated: Predictions and references that had occurred before and were not encoded again.
+        oov: Words of different texts that have no vector in a table of word vectors, and were left out.
     """
 
     segments: int
@@ -49,6 +50,7 @@ class Counts(NamedTuple):
     empty: int
     unknown: int
     repeated: int
+    oov: int = 0
 
 
 @dataclass(frozen=True)

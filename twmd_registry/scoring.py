@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -25,6 +26,9 @@ from twmd_registry.routes import AlignmentRoute, Route, route_of
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
 Progress = Callable[[int], None]
+
+SHOWN_WORDS = 5
+"""Words that a warning names."""
 
 
 class Scorer:
@@ -183,6 +187,7 @@ def score_all(
         empty |= flags.empty
         truncated = max(truncated, int(flags.truncated.sum()))
         unknown = max(unknown, int(flags.unknown.sum()))
+        _warn_of_words(flags.missing)
         for i, scores in zip(members, found, strict=True):
             results[i] = _score_set(scorers[i], pairs, scores, flags, digest)
     _warn_of_texts(_count_empty(pairs, empty), truncated, unknown)
@@ -202,6 +207,7 @@ def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, d
         empty=_count_empty(pairs, flags.empty),
         unknown=int(flags.unknown.sum()),
         repeated=texts - len(pairs.texts),
+        oov=len(flags.missing),
     )
     signature = Signature(spec, nrefs)
     explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, found.chosen(spec.output))
@@ -273,6 +279,13 @@ def _warn_of_texts(empty: int, truncated: int, unknown: int) -> None:
         warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown:
         warn(f"different texts of nothing but unknown tokens: {unknown}; to this model they are all alike.")
+
+
+def _warn_of_words(missing: Sequence[str]) -> None:
+    if missing:
+        often = Counter(missing)
+        shown = ", ".join([*(repr(word) for word, _ in often.most_common(SHOWN_WORDS)), *(["..."] if len(often) > SHOWN_WORDS else [])])
+        warn(f"words without a vector, left out: {len(missing)} in different texts, {len(often)} different ({shown}).")
 
 
 def _warn_of_lonely_centering(specs: Sequence[MetricSpec], segments: int) -> None:

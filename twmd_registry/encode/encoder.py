@@ -20,6 +20,7 @@ from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.vectors import is_static, load_static
 
 SHORTEST_LIMIT = 3
 """One token of the text, and two special tokens."""
@@ -30,6 +31,7 @@ class Encoder:
 
     Attributes:
         files: Which model it is.
+        static: Whether it is a table of word vectors; words without one are then left out.
         depth: Number of its layers; hidden states run from 0 to `depth`.
         width: Dimensions of a token vector.
         limit: Most tokens it can read, special tokens included; None for no limit.
@@ -50,11 +52,14 @@ class Encoder:
         Raises:
             ModelError: It cannot be loaded.
         """
-        network = load_encoder(files, dtype)
+        self.files = files
+        self.static = is_static(files)
+        if self.static:
+            network, self.tokenizer = load_static(files, dtype)
+        else:
+            network, self.tokenizer = load_encoder(files, dtype), load_tokenizer(files)
         if adapter is not None:
             network = merge(network, adapter)
-        self.files = files
-        self.tokenizer = load_tokenizer(files)
         self.limit = length_limit(network, self.tokenizer)
         self.network = network.to(device)
         self.blocks = find_blocks(network)
@@ -97,7 +102,7 @@ class Encoder:
 
     def tokenise(self, texts: Sequence[str], limit: int | None = None, *, window: Window | None = None) -> TokenIds:
         """Token ids of some texts, cut at `limit` or at the model's own limit; whole where they are taken apart."""
-        return tokenise(self.tokenizer, texts, None if window else limit or self.limit)
+        return tokenise(self.tokenizer, texts, None if window else limit or self.limit, drop_unknown=self.static)
 
     def encode(
         self,

@@ -29,7 +29,7 @@ def depth_of(network: nn.Module) -> int:
         ModelError: Its configuration does not say.
     """
     depth = getattr(network.config, "num_hidden_layers", None)
-    if not isinstance(depth, int) or depth < 1:
+    if not isinstance(depth, int) or depth < 0:
         raise ModelError(f"{type(network).__name__} does not say how many layers it has (num_hidden_layers): it is not supported.")
     return depth
 
@@ -99,6 +99,8 @@ def last_layers(asked: str, depth: int) -> tuple[int, ...]:
     (2, 3, 4, 5, 6)
     """
     number = int(asked.partition(":")[2])
+    if number == 1 and depth == 0:
+        return (0,)  # static vectors have nothing above their embeddings
     if number > depth:
         raise SpecError(f"layer={asked} is out of range: this model has {depth} layers.")
     return tuple(range(depth - number + 1, depth + 1))

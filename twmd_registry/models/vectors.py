@@ -1,0 +1,250 @@
+"""Static word vectors as a model: tables in word2vec's and GloVe's formats, and folders of ``StaticEmbedding`` and model2vec.
+
+A table is read as it is written. Its words are looked for in texts by `WORD`, in lower case when the table has no capital.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import ModelError
+from twmd_registry.models.files import ModelFiles, is_static_folder
+from twmd_registry.registry.home import write_whole
+
+if TYPE_CHECKING:
+    import torch
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+UNKNOWN = "[UNK]"
+WORD = "\\w+(['\u2019]\\w+)*|[^\\w\\s]"
+"""What is a word of a text: letters and digits, with apostrophes inside, or one other character."""
+_HEADER = re.compile(rb"\s*([0-9]{1,9}) ([0-9]{1,5})\s*\n")
+_NUMBERS_FOLLOW = re.compile(rb"[^\s]+ [-+0-9.eE]+[ \r\n]")
+
+
+class Table(NamedTuple):
+    """Words and their vectors; shape (words, D), float32."""
+
+    words: list[str]
+    vectors: np.ndarray
+
+
+class StaticConfig(NamedTuple):
+    """What `Encoder` wants to know of a network."""
+
+    hidden_size: int
+    num_hidden_layers: int = 0
+
+
+def is_static(files: ModelFiles) -> bool:
+    """Whether a model is a table of word vectors, or a folder of static ones."""
+    return files.folder.is_file() or is_static_folder(files.folder)
+
+
+def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizerFast]:
+    """Load a table or a folder of static vectors as a network without layers, and its tokenizer.
+
+    Args:
+        files: A table, or a folder.
+        dtype: Name of a torch dtype.
+
+    Raises:
+        ModelError: It is damaged; names the line of a table.
+    """
+    import torch
+
+    if is_static_folder(files.folder):
+        tokenizer, vectors = _read_folder(files.folder, files.label)
+    else:
+        table = read_table(files.folder)
+        tokenizer, vectors = word_tokenizer(table.words), torch.from_numpy(_with_unknown(table.vectors))
+    if not bool(torch.isfinite(vectors).all()):
+        raise ModelError(f"model {files.label} holds vectors that are not finite.")
+    return _network(vectors.to(getattr(torch, dtype))), _wrapped(tokenizer)
+
+
+def _network(vectors: torch.Tensor) -> Any:
+    import torch
+    from transformers.modeling_outputs import BaseModelOutput
+
+    class StaticVectors(torch.nn.Module):
+        """A row per token, whatever stands around it: hidden state 0 and no other."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.config = StaticConfig(vectors.shape[1])
+            self.rows = torch.nn.Parameter(vectors, requires_grad=False)
+
+        def forward(self, input_ids: torch.Tensor, **_: Any) -> BaseModelOutput:
+            found = self.rows[input_ids]
+            return BaseModelOutput(last_hidden_state=found, hidden_states=(found,))
+
+    return StaticVectors().eval()
+
+
+def word_tokenizer(words: list[str]) -> Tokenizer:
+    """A tokenizer that knows some words; id 0 is any other."""
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({UNKNOWN: 0} | {word: i for i, word in enumerate(words, 1)}, unk_token=UNKNOWN))
+    if not any(word != word.lower() for word in words):
+        tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
+    return tokenizer
+
+
+def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
+    """As the rest of the library knows tokenizers; without special tokens, which static vectors say nothing about."""
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=tokenizer.model.unk_token)
+
+
+def _with_unknown(vectors: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros((1, vectors.shape[1]), dtype=np.float32), vectors])
+
+
+def _read_folder(folder: Path, label: str) -> tuple[Tokenizer, torch.Tensor]:
+    """Tokenizer and rows by token id of a ``StaticEmbedding`` or model2vec folder."""
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+    from tokenizers import Tokenizer
+
+    try:
+        tensors = load_file(folder / "model.safetensors")
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except (OSError, SafetensorError, Exception) as error:  # tokenizers raises plain Exception
+        raise ModelError(f"model {label} cannot be loaded: {error}") from error
+    rows = (tensors["embedding.weight"] if "embedding.weight" in tensors else tensors["embeddings"]).to(torch.float32)
+    if "mapping" in tensors:
+        rows = rows[tensors["mapping"].to(torch.int64)]
+    if "weights" in tensors:
+        rows = rows * tensors["weights"].to(torch.float32)[:, None]
+    size = max(tokenizer.get_vocab().values()) + 1
+    if len(rows) < size:
+        raise ModelError(f"model {label} has {len(rows)} vectors for a vocabulary of {size}.")
+    return tokenizer, rows
+
+
+def read_table(path: Path) -> Table:
+    """Read a word-vector table: word2vec text or binary, fastText text, GloVe text.
+
+    A word that comes twice keeps its first vector.
+
+    Raises:
+        ModelError: A pickle, an empty file, a line (or a word of a binary table) with another number of numbers, with something that is
+            no number, or with one that is not finite; names it.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
+    if head[:1] == b"\x80":
+        raise ModelError(
+            f"{path.name} is a pickle, which is never loaded: save the vectors in word2vec's format, or with save_vectors(vectors, FOLDER)."
+        )
+    header = _HEADER.match(head)
+    binary = header is not None and not _NUMBERS_FOLLOW.match(head[header.end() :].lstrip())
+    entries = _binary(path, header) if header is not None and binary else _text(path, skip=header is not None)
+    found: dict[str, np.ndarray] = {}
+    read = 0
+    for word, vector in entries:
+        found.setdefault(word, vector)
+        read += 1
+    if header is not None and read != int(header[1]):
+        raise ModelError(f"{path.name} announces {int(header[1])} words in its first line and has {read}: it is not complete.")
+    if not found:
+        raise ModelError(f"{path.name} holds no word: expected lines of a word and its numbers.")
+    return Table(list(found), np.stack(list(found.values())))
+
+
+def _text(path: Path, *, skip: bool) -> Iterator[tuple[str, np.ndarray]]:
+    """Lines of a word and its numbers; a word may hold spaces (GloVe's do)."""
+    width = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            line = raw.decode("utf-8", errors="replace").rstrip()
+            if not line or (skip and number == 1):
+                continue
+            where = f"{path.name}, line {number}"
+            width = width or len(line.split(" ")) - 1
+            word, *numbers = line.rsplit(" ", width)
+            if width < 1 or len(numbers) != width or _looks_like_numbers(word):
+                raise ModelError(
+                    f"{where}: expected a word and {max(width, 1)} numbers, as in the lines before; got {len(line.split()) - 1} after the word."
+                )
+            try:
+                with np.errstate(over="ignore"):  # what is too large is refused below
+                    vector = np.array(numbers, dtype=np.float32)
+            except ValueError as error:
+                raise ModelError(f"{where}: {error}.") from error
+            yield word, _finite(vector, where)
+
+
+def _looks_like_numbers(word: str) -> bool:
+    """Whether what should be a word is a word with numbers behind it: the line has too many."""
+    behind = word.split(" ")[1:]
+    return bool(behind) and all(re.fullmatch(r"-?[0-9]*\.[0-9]+([eE][-+]?[0-9]+)?", part) for part in behind)
+
+
+def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarray]]:
+    """A header, then for each word its bytes, a space, and its numbers as float32."""
+    words, width = int(header[1]), int(header[2])
+    with path.open("rb") as file:
+        file.seek(header.end())
+        for number in range(1, words + 1):
+            where = f"{path.name}, word {number} of {words}"
+            word = bytearray()
+            while (byte := file.read(1)) not in (b" ", b""):
+                word += byte
+            numbers = file.read(4 * width)
+            if len(numbers) != 4 * width:
+                raise ModelError(f"{where}: the file ends here; it is not complete, or no table of {width} numbers per word.")
+            yield word.strip().decode("utf-8", errors="replace"), _finite(np.frombuffer(numbers, dtype="<f4").astype(np.float32), where)
+
+
+def _finite(vector: np.ndarray, where: str) -> np.ndarray:
+    if not np.isfinite(vector).all():
+        raise ModelError(f"{where}: a number that is not finite.")
+    return vector
+
+
+def save_vectors(vectors: Any, folder: str | Path) -> Path:
+    """Save word vectors as a folder that is a model here, and a ``StaticEmbedding`` of sentence-transformers.
+
+    Args:
+        vectors: A ``gensim`` ``KeyedVectors`` (anything with ``index_to_key`` and ``vectors``), or the path of a table.
+        folder: Where to; made when it is not there.
+
+    Returns:
+        The folder: ``model=FOLDER``, with ``layer=0``.
+
+    Raises:
+        ModelError: A table that cannot be read, numbers that are not finite, or a folder that cannot be written.
+    """
+    import torch
+    from safetensors.torch import save
+
+    words = getattr(vectors, "index_to_key", None)
+    table = read_table(Path(vectors)) if words is None else Table(list(words), np.asarray(vectors.vectors, dtype=np.float32))
+    _finite(table.vectors, "these vectors")
+    content = {
+        "tokenizer.json": word_tokenizer(table.words).to_str().encode(),
+        "model.safetensors": save({"embedding.weight": torch.from_numpy(_with_unknown(table.vectors))}),
+    }
+    for name, written in content.items():
+        try:
+            write_whole(Path(folder) / name, written)
+        except OSError as error:
+            raise ModelError(f"cannot write {Path(folder) / name}: {error.strerror}.") from error
+    return Path(folder)
