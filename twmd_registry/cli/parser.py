@@ -31,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"twmd {__version__}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for add in (_score, _verify, _diff, _cite, _list, _explain, _preset, _selfcheck, _fit_mean, _fit_idf, _tune, _train, _install):
+    for add in (_score, _align, _verify, _diff, _cite, _list, _explain, _preset, _selfcheck, _fit_mean, _fit_idf, _tune, _train, _install):
         add(commands)
     return parser
 
@@ -95,10 +95,7 @@ def _score(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         metavar="METRIC",
         help=f"default: twmd; of {', '.join(MetricName)}, a signature, or SacreBLEU's bleu, chrf, ter",
     )
-    sub.add_argument("--preset", help="a named setting, see 'twmd list'")
-    sub.add_argument(
-        "--set", action="extend", nargs="+", default=[], metavar="KEY=VALUE", help="set a key of the specification; see 'twmd explain METRIC'"
-    )
+    _settings(sub)
     sub.add_argument(
         "--format", choices=("text", "table", "json", "latex", "tsv"), default="text", help="default: text; table is another word for it"
     )
@@ -113,6 +110,14 @@ def _score(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     _where(sub)
 
 
+def _settings(sub: argparse.ArgumentParser) -> None:
+    """What decides scores."""
+    sub.add_argument("--preset", help="a named setting, see 'twmd list'")
+    sub.add_argument(
+        "--set", action="extend", nargs="+", default=[], metavar="KEY=VALUE", help="set a key of the specification; see 'twmd explain METRIC'"
+    )
+
+
 def _test_options(sub: argparse.ArgumentParser) -> None:
     """SacreBLEU's tests and intervals."""
     tests = sub.add_mutually_exclusive_group()
@@ -123,6 +128,22 @@ def _test_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--confidence", action="store_true", help="95%% confidence intervals by bootstrap")
     sub.add_argument("--confidence-n", type=_resamples, default=1000, metavar="N", help="bootstrap resamples of the intervals (default: 1000)")
     sub.add_argument("--seed", type=_seed, default=_usual_seed(), metavar="SEED", help="of the resampling (default: $SACREBLEU_SEED, else 12345)")
+
+
+def _align(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "align",
+        _later("align", "run"),
+        "Show how the score of two texts comes about: which token carries how much to which.",
+        'twmd align moverscore "It rained all day." "The whole day was rainy." -o plan.png',
+    )
+    sub.add_argument("metric", metavar="METRIC", help="a metric, or a signature")
+    sub.add_argument("hypothesis", metavar="HYP", help="a text")
+    sub.add_argument("reference", metavar="REF", help="a text")
+    sub.add_argument("-o", "--output", type=Path, metavar="FILE", help="draw it: a .png, .svg or .html file")
+    _settings(sub)
+    _where(sub)
 
 
 def _parts(sub: argparse.ArgumentParser) -> None:

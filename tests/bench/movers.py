@@ -1,0 +1,131 @@
+"""MoverScore against its original's loop, and what exact transport costs beside the encoder: ``python -m tests.bench.movers``.
+
+The original (first release) is written down here again on current libraries: every hidden layer of every text, minimum,
+mean and maximum of the last five, one matrix of distances between all tokens of both texts, an exact solver, one pair
+after the other. Its own way is to encode 256 texts at once; with ``batch 1`` the encoder, too, sees one pair at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import ot
+import torch
+from tabulate import tabulate
+
+from tests.bench.__main__ import bare_encoder, timed
+from tests.bench.texts import benchmark_pairs
+from twmd_registry import align
+from twmd_registry.models.files import embedded_folder
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.scoring import Scorer, score_all
+
+LAST = 5
+Idf = Callable[[int], float]
+
+
+class OriginalLoop:
+    """The original's functions, one for one."""
+
+    def __init__(self) -> None:
+        from transformers import AutoModel, AutoTokenizer
+
+        folder = embedded_folder()
+        self.network, self.tokenizer = AutoModel.from_pretrained(folder).float().eval(), AutoTokenizer.from_pretrained(folder)
+
+    def idf(self, texts: Sequence[str]) -> Idf:
+        counts = Counter(token for text in texts for token in set(self.tokenizer(text)["input_ids"]))
+        return lambda token: float(np.log((len(texts) + 1) / (counts[token] + 1)))
+
+    def encode(self, texts: Sequence[str]) -> list[tuple[np.ndarray, list[int]]]:
+        """Vectors (3 D) and token ids of every text."""
+        inputs = self.tokenizer(list(texts), padding=True, truncation=True, max_length=512, return_tensors="pt")
+        with torch.inference_mode():
+            states = torch.stack(self.network(**inputs, output_hidden_states=True).hidden_states[1:])
+        states = states / states.norm(dim=-1, keepdim=True)
+        last = states[-LAST:]
+        vectors = torch.cat([last.amin(0), last.mean(0), last.amax(0)], dim=-1)
+        lengths = inputs["attention_mask"].sum(1).tolist()
+        return [(vectors[b, :n].numpy(), inputs["input_ids"][b, :n].tolist()) for b, n in enumerate(lengths)]
+
+    def kept(self, text: tuple[np.ndarray, list[int]], idf: Idf) -> tuple[np.ndarray, np.ndarray]:
+        vectors, ids = text
+        tokens = self.tokenizer.convert_ids_to_tokens(ids)
+        rows = [i for i, token in enumerate(tokens) if token not in set(string.punctuation) and "##" not in token]
+        return vectors[rows], np.array([idf(ids[i]) for i in rows])
+
+    def pair(self, one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> float:
+        (x, a), (y, b) = one, other
+        w = np.concatenate([x, y])
+        w = w / (np.linalg.norm(w, axis=1, keepdims=True) + 1e-30)
+        norms = np.square(w).sum(1)
+        distances = np.maximum(norms[:, None] + norms[None, :] - 2 * w @ w.T, 0).astype(np.float64)
+        left, right = np.concatenate([a, np.zeros(len(b))]), np.concatenate([np.zeros(len(a)), b])
+        return 1 - float(ot.emd2(left / left.sum(), right / right.sum(), distances))
+
+    def score(self, predictions: Sequence[str], references: Sequence[str], batch: int) -> list[float]:
+        of_references, of_predictions = self.idf(references), self.idf(predictions)
+        found = []
+        for start in range(0, len(predictions), batch):
+            refs, hyps = self.encode(references[start : start + batch]), self.encode(predictions[start : start + batch])
+            found += [self.pair(self.kept(r, of_references), self.kept(h, of_predictions)) for r, h in zip(refs, hyps, strict=True)]
+        return found
+
+
+def solver_clock(run: Callable[[], Any]) -> float:
+    """Seconds that a run spends in exact transport."""
+    aligner, spent = align.ALIGNERS[MetricName.MOVERSCORE], [0.0]
+
+    def clocked(*arguments: Any) -> Any:
+        result: list[Any] = []
+        spent[0] += timed(lambda: result.append(aligner(*arguments)))
+        return result[0]
+
+    align.ALIGNERS[MetricName.MOVERSCORE] = clocked
+    try:
+        run()
+    finally:
+        align.ALIGNERS[MetricName.MOVERSCORE] = aligner
+    return spent[0]
+
+
+def main() -> None:
+    """Print the tables."""
+    name, predictions, references = benchmark_pairs()
+    print(f"{name}; MiniLM, float32; {platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}")
+    whole, uniform, original = Scorer(make_spec("moverscore", "moverscore-v1")), Scorer(make_spec("moverscore", layer=4, ngram=1)), OriginalLoop()
+    assert whole.spec
+    assert uniform.spec
+    bare = bare_encoder(predictions, references)
+    scores: dict[str, Any] = {}
+
+    def ours() -> None:
+        scores["ours"] = score_all([whole], predictions, references)[0].scores
+
+    def loop(batch: int) -> Callable[[], None]:
+        def run() -> None:
+            scores[f"batch {batch}"] = original.score(predictions, references, batch)
+
+        return run
+
+    contestants = {"bare encoder, layer 4": bare, "moverscore-v1 here": ours, "original, batch 256": loop(256), "original, batch 1": loop(1)}
+    seconds = {what: timed(run) for what, run in contestants.items()}
+    rows = [[what, f"{s:.1f}", f"{s / seconds['moverscore-v1 here']:.2f}"] for what, s in seconds.items()]
+    print(tabulate(rows, headers=["", "seconds", "x moverscore-v1 here"], disable_numparse=True))
+    worst = max(float(np.abs(np.array(scores["ours"]) - np.array(found)).max()) for what, found in scores.items() if what != "ours")
+    print(f"largest difference between the scores: {worst:.1e}")
+    for what, one in (("uniform weights, layer 4", uniform), ("idf weights, five layers", whole)):
+        spent = solver_clock(partial(score_all, [one], predictions, references))
+        print(f"exact transport, {what}: {spent:.2f} s = {spent / seconds['bare encoder, layer 4']:.2f} x the bare encoder")
+
+
+if __name__ == "__main__":
+    main()

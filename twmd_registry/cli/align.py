@@ -1,0 +1,45 @@
+"""``twmd align``."""
+
+from __future__ import annotations
+
+import argparse
+
+from tabulate import tabulate
+
+from twmd_registry.alignment import Alignment
+from twmd_registry.cli.score import make_scorers
+from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.report.picture import draw, writer_of
+from twmd_registry.report.table import visible
+
+SHOWN_LINKS = 15
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Align one pair; print what carries most, and draw it."""
+    if "|" not in arguments.metric:
+        entry(arguments.metric)
+    if arguments.output is not None:
+        writer_of(arguments.output)
+    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    (scorer,) = make_scorers([arguments.metric], arguments, options)
+    found = scorer.score([arguments.hypothesis], [[arguments.reference]])
+    alignment = found.explain(0)
+    print(found)
+    for side in alignment.sides:
+        print(f"\n{side}:\n{_links(alignment, side)}")
+    if arguments.output is not None:
+        draw(alignment, arguments.output)
+        print(f"\nwrote {arguments.output}")
+    return 0
+
+
+def _links(alignment: Alignment, side: str) -> str:
+    links = alignment.links(side)
+    rows = [
+        [visible(alignment.hypothesis[link.hypothesis]), visible(alignment.reference[link.reference]), f"{link.amount:.4f}", f"{link.similarity:.4f}"]
+        for link in links[:SHOWN_LINKS]
+    ]
+    more = f"\n... and {len(links) - SHOWN_LINKS} more" if len(links) > SHOWN_LINKS else ""
+    return tabulate(rows, headers=["hypothesis", "reference", "carries", "cosine"], disable_numparse=True) + more
