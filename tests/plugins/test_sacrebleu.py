@@ -76,7 +76,7 @@ def test_segments_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestScores:
     def test_a_negative_score_keeps_its_interval(self) -> None:
-        metric = MoverScore(centering="corpus", special="none")
+        metric = MoverScore(centering="corpus", special="none", ngram=1, transform="linear")
         score = metric.corpus_score(
             ["stock prices fell", "the soup is cold", "we won"], [["a green hill", "trains run late", "my aunt sings"]], n_bootstrap=100
         )
