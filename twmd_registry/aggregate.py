@@ -37,8 +37,11 @@ def _power_mean(layers: Tensor, power: str) -> Tensor:
     if power.endswith("inf"):
         return layers.amin(1) if power.startswith("-") else layers.amax(1)
     p = int(power)
-    mean = layers.pow(p).mean(1)
-    return mean if p == 1 else mean.sign() * mean.abs().pow(1 / p)
+    if p == 1:
+        return layers.mean(1)
+    largest = layers.abs().amax(1).clamp(min=torch.finfo(layers.dtype).tiny)  # (T, D); small numbers' powers would vanish
+    mean = (layers / largest[:, None]).pow(p).mean(1)
+    return largest * mean.sign() * mean.abs().pow(1 / p)
 
 
 def _routing(layers: Tensor, rest: str) -> Tensor:

@@ -16,7 +16,8 @@ def relaxed(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
 
     ``expected``: ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, the TWMD authors' code.
     ``entropic``: ``C = mean_i T log sum_j exp(S_ij / T)``, the TWMD paper's Eq. 7.
-    With weights the mean is weighted and a partner counts as often as it weighs: ``softmax_j(S_ij / T + log b_j)``.
+    With weights the mean is weighted and a partner counts as often as it weighs: ``softmax_j(S_ij / T + log b_j)``
+    (``entropic`` then depends on the scale of b).
 
     Args:
         s: Similarities; shape (B, N, M).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
@@ -64,8 +65,13 @@ def save(kind: Kind, content: bytes, folder: Path) -> Path:
     return path
 
 
-def locate(kind: Kind, wanted: str) -> Path:
+def locate(kind: Kind, wanted: str, digest: Callable[[bytes], str] = hash_of) -> Path:
     """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path.
+
+    Args:
+        kind: What kind of file.
+        wanted: Hash or path.
+        digest: The hash of a file's content.
 
     Raises:
         ModelError: It is not here, or does not hold what its name says.
@@ -77,7 +83,7 @@ def locate(kind: Kind, wanted: str) -> Path:
     for folder in (kind.packaged, kind.home, Path()):
         path = folder / kind.name(wanted)
         if path.is_file():
-            if hash_of(path.read_bytes()) != wanted:
+            if digest(path.read_bytes()) != wanted:
                 raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
             return path
     raise ModelError(

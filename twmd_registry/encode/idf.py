@@ -94,8 +94,8 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], reading: Reading) -> bytes:
     Raises:
         InputError: The corpus has no text.
     """
-    distinct, times = np.unique([text for text in texts if text.strip()], return_counts=True)
-    if not len(distinct):
+    distinct, times = np.unique(list(texts), return_counts=True)
+    if not any(text.strip() for text in distinct):
         raise InputError("there is nothing to count: every text is empty.")
     found = count_documents(encoder, distinct.tolist(), times, reading)
     counts = {str(i): int(found.counts[i]) for i in np.flatnonzero(found.counts)}
@@ -137,13 +137,14 @@ def read_idf(path: Path, size: int) -> Fitted:
     try:
         content = path.read_bytes()
         about = json.loads(content)
-        found = {int(token): int(count) for token, count in about["counts"].items() if 0 <= int(token) < size}
-        documents, counts = int(about["documents"]), np.zeros(size, dtype=np.int64)
+        found = {int(token): count for token, count in about["counts"].items() if 0 <= int(token) < size}
+        documents, counts = about["documents"], np.zeros(size, dtype=np.int64)
+        whole = all(type(number) is int for number in (documents, *found.values()))
         counts[list(found)] = list(found.values())
-        sound = bool((counts >= 0).all() and (counts <= documents).all())
+        sound = whole and bool((counts >= 0).all() and (counts <= documents).all())
         fitted = Fitted(DocumentFrequencies(documents, counts), str(about["tokenizer"]), hash_of(content))
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
     if not sound:
-        raise ModelError(f"{path.name} holds a token in more texts than there are ({documents}), or in fewer than none.")
+        raise ModelError(f"{path.name} holds a token in more texts than there are ({documents}), in fewer than none, or in a part of one.")
     return fitted

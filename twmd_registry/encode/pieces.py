@@ -8,6 +8,7 @@ their own, as they do in WordPiece, so that dropping the rest of words does not 
 from __future__ import annotations
 
 import json
+import re
 import string
 import unicodedata
 from collections.abc import Callable
@@ -33,11 +34,13 @@ class Piece(NamedTuple):
         opens: Whether it begins a word wherever it stands.
         closes: Whether what follows begins a word.
         text: How it reads, without its mark.
+        raw: Its bytes; those of a word's pieces in a row are the word's.
     """
 
     opens: bool
     closes: bool
     text: str
+    raw: bytes
 
 
 class Pieces(NamedTuple):
@@ -49,6 +52,7 @@ class Pieces(NamedTuple):
         punctuation: Whether it consists of punctuation alone; bool.
         blank: Whether it is a mark alone, which belongs to the word that follows; bool.
         texts: As in `Piece`.
+        raw: As in `Piece`.
     """
 
     opens: np.ndarray
@@ -56,22 +60,41 @@ class Pieces(NamedTuple):
     punctuation: np.ndarray
     blank: np.ndarray
     texts: list[str]
+    raw: list[bytes]
 
     def continuing(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Which tokens continue the word of the token before them; shape (T,), bool.
+        """Which tokens continue the word of the token before them, or are a mark alone; shape (T,), bool.
 
         Args:
             ids: Token ids of many texts in a row; shape (T,).
             own: Which are no special tokens; shape (T,), bool.
-            starts: Where each text begins; a text may have no token.
+            starts: Where each text begins that has a token.
         """
-        if not len(ids):
-            return own
-        first = np.zeros(len(ids), dtype=bool)
-        first[starts] = True
-        # The first token of a text needs no mark to begin a word; nor does one that follows a word's end.
-        begins = self.opens[ids] | first | np.r_[True, ~own[:-1]] | np.r_[False, self.closes[ids[:-1]]]
-        return np.asarray(own & (~begins | self.blank[ids]))
+        return np.asarray(own & (~self._begins(ids, own, starts) | self.blank[ids]))
+
+    def words(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """The word that every token belongs to, numbered from 0; a mark alone belongs to the word that follows it. Shape (T,).
+
+        Args:
+            ids: As for `continuing`.
+            own: As for `continuing`.
+            starts: As for `continuing`.
+        """
+        marks = self.blank[ids] & own
+        after_mark = _after(marks)
+        after_mark[starts] = False
+        return np.asarray(np.cumsum(marks | (self._begins(ids, own, starts) & ~after_mark)) - 1)
+
+    def _begins(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Which tokens do not continue a word: marked ones, the first of a text, those after a word's end; shape (T,), bool."""
+        found = ~own | self.opens[ids] | _after(~own | self.closes[ids])
+        found[starts] = True
+        return np.asarray(found)
+
+
+def _after(flags: np.ndarray) -> np.ndarray:
+    """Which places come after a flag; shape (T,)."""
+    return np.asarray(np.r_[np.zeros(min(1, len(flags)), dtype=bool), flags[:-1]])
 
 
 def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Pieces:
@@ -83,7 +106,7 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Pieces:
     describe = _description(json.loads(tokenizer.backend_tokenizer.to_str()), type(tokenizer).__name__)
     vocabulary = tokenizer.get_vocab()
     size = max(vocabulary.values()) + 1
-    found = [Piece(opens=True, closes=True, text="")] * size
+    found = [Piece(opens=True, closes=True, text="", raw=b"")] * size
     for piece, number in vocabulary.items():
         found[number] = describe(piece)
     return Pieces(
@@ -92,6 +115,7 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Pieces:
         punctuation=np.array([_is_punctuation(piece.text) for piece in found]),
         blank=np.array([not piece.text for piece in found]),
         texts=[piece.text for piece in found],
+        raw=[piece.raw for piece in found],
     )
 
 
@@ -100,37 +124,63 @@ def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
     model = settings["model"]
     around = json.dumps([settings.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
     if model["type"] == "WordLevel":
-        return lambda piece: Piece(opens=True, closes=True, text=piece)
+        return lambda piece: Piece(opens=True, closes=True, text=piece, raw=piece.encode())
     if prefix := model.get("continuing_subword_prefix"):
-        return lambda piece: Piece(opens=not piece.startswith(prefix), closes=False, text=piece.removeprefix(prefix))
+        return lambda piece: _bare(piece.removeprefix(prefix), opens=not piece.startswith(prefix))
     if suffix := model.get("end_of_word_suffix"):
-        return lambda piece: Piece(opens=False, closes=piece.endswith(suffix), text=piece.removesuffix(suffix))
+        return _marked_at_ends(suffix, model.get("unk_token"))
     if "ByteLevel" in around:
         return _byte_level()
     if "▁" in around:
-        return lambda piece: _marked(marked=piece.startswith("▁"), text=piece.replace("▁", " ").strip())
+        return _sentence_piece(_unknown_of(model))
     raise SpecError(f"cannot tell how the vocabulary of {name} marks words (neither WordPiece, byte-level BPE nor SentencePiece): leave words whole.")
+
+
+def _marked_at_ends(suffix: str, unknown: str | None) -> Callable[[str], Piece]:
+    def describe(piece: str) -> Piece:
+        whole = piece == unknown
+        return _bare(piece.removesuffix(suffix), opens=whole, closes=whole or piece.endswith(suffix))
+
+    return describe
+
+
+def _bare(text: str, *, opens: bool = False, closes: bool = False) -> Piece:
+    return Piece(opens=opens, closes=closes, text=text, raw=text.encode())
+
+
+def _unknown_of(model: dict[str, Any]) -> str | None:
+    """The piece that stands for what the vocabulary does not hold."""
+    if model.get("unk_id") is not None:
+        return str(model["vocab"][model["unk_id"]][0])
+    return model.get("unk_token")
 
 
 def _byte_level() -> Callable[[str], Piece]:
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
+    return lambda piece: _marked(bytes(byte_of.get(character, 0x3F) for character in piece))
 
+
+def _sentence_piece(unknown: str | None) -> Callable[[str], Piece]:
     def describe(piece: str) -> Piece:
-        raw = bytes(byte_of.get(character, 0x3F) for character in piece)
-        found = _marked(marked=raw[:1].isspace(), text=raw.decode("utf-8", errors="replace").strip())
-        part_of_ideograph = found.text.startswith("\ufffd") and raw.strip()[0] in _LEAD_BYTES
-        return found._replace(opens=found.opens or part_of_ideograph)
+        if piece == unknown:
+            return _bare(piece)  # it may stand for a part of a word
+        if byte := re.fullmatch(r"<0x([0-9A-F]{2})>", piece):
+            raw = bytes.fromhex(byte[1])
+            return Piece(opens=raw[0] in _LEAD_BYTES, closes=False, text=piece, raw=raw)
+        return _marked(piece.replace("▁", " ").encode())
 
     return describe
 
 
-def _marked(*, marked: bool, text: str) -> Piece:
-    """A piece of a vocabulary that marks where words begin."""
+def _marked(raw: bytes) -> Piece:
+    """A piece of a vocabulary that marks where words begin, by a space."""
+    text = raw.decode("utf-8", errors="replace").strip()
     if not text:
-        return Piece(opens=False, closes=True, text="")
-    return Piece(opens=marked or _stands_alone(text[0]), closes=_stands_alone(text[-1]), text=text)
+        return Piece(opens=False, closes=True, text="", raw=raw)
+    part_of_ideograph = text.startswith("\ufffd") and raw.strip()[0] in _LEAD_BYTES
+    return Piece(opens=raw[:1].isspace() or part_of_ideograph or _stands_alone(text[0]), closes=_stands_alone(text[-1]), text=text, raw=raw)
 
 
 def _stands_alone(character: str) -> bool:

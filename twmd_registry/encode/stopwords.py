@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.encode.fitted import Kind, hash_of, locate
@@ -33,25 +32,29 @@ def find_stop_words(wanted: str) -> StopWords:
     Raises:
         ModelError: No such file, not UTF-8, without a word, or with a line of several words (names the line).
     """
-    path = locate(STOP_WORDS, wanted)
-    words = _read(path)
+    path = locate(STOP_WORDS, wanted, lambda content: hash_of(canonical(_read(content, f"stop-{wanted}.txt"))))
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}.") from error
+    words = _read(content, path.name)
     return StopWords(words, hash_of(canonical(words)))
 
 
 def canonical(words: frozenset[str]) -> bytes:
-    """The content of a file of stop words: sorted, one per line."""
+    """The one way to write a list: sorted, one word per line."""
     return "".join(f"{word}\n" for word in sorted(words)).encode()
 
 
-def _read(path: Path) -> frozenset[str]:
+def _read(content: bytes, name: str) -> frozenset[str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"stop words {path.name} cannot be read as UTF-8 text: {error}.") from error
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"stop words {name} cannot be read as UTF-8: {error}.") from error
     for number, line in enumerate(lines, 1):
         if len(line.split()) > 1:
-            raise ModelError(f"stop words {path.name}, line {number}: expected one word per line, got {line.strip()[:40]!r}.")
+            raise ModelError(f"stop words {name}, line {number}: expected one word per line, got {line.strip()[:40]!r}.")
     words = frozenset(line.strip().lower() for line in lines if line.strip())
     if not words:
-        raise ModelError(f"stop words {path.name}: there is no word in it.")
+        raise ModelError(f"stop words {name}: there is no word in it.")
     return words

@@ -53,22 +53,21 @@ def left_out(policy: WordPolicy, pieces: Pieces, ids: np.ndarray, own: np.ndarra
     Returns:
         Shape (T,), bool.
     """
-    continuing = pieces.continuing(ids, own, (np.cumsum(lengths) - lengths)[lengths > 0])
+    starts = (np.cumsum(lengths) - lengths)[lengths > 0]
     gone = np.zeros(len(ids), dtype=bool)
     if policy.subwords is Part.DROP:
-        gone |= continuing
+        gone |= pieces.continuing(ids, own, starts)
     if policy.punctuation is Part.DROP:
         gone |= pieces.punctuation[ids] & own
     if policy.stop_words:
-        gone |= _in_stop_words(policy.stop_words, pieces, ids, own, continuing)
+        gone |= _in_stop_words(policy.stop_words, pieces, ids, pieces.words(ids, own, starts)) & own
     return gone
 
 
-def _in_stop_words(stop_words: frozenset[str], pieces: Pieces, ids: np.ndarray, own: np.ndarray, continuing: np.ndarray) -> np.ndarray:
+def _in_stop_words(stop_words: frozenset[str], pieces: Pieces, ids: np.ndarray, words: np.ndarray) -> np.ndarray:
     """The tokens of words that are stop words."""
-    word = np.cumsum(~continuing) - 1  # (T,): the word every token belongs to
-    texts = [""] * (int(word[-1]) + 1 if len(word) else 0)
-    for number, token in zip(word.tolist(), ids.tolist(), strict=True):
-        texts[number] += pieces.texts[token]
-    stop = np.fromiter((text.lower() in stop_words for text in texts), dtype=bool, count=len(texts))
-    return np.asarray(stop[word] & own)
+    raw = [bytearray() for _ in range(int(words[-1]) + 1 if len(words) else 0)]
+    for number, token in zip(words.tolist(), ids.tolist(), strict=True):
+        raw[number] += pieces.raw[token]
+    stop = np.array([word.decode("utf-8", errors="replace").strip().lower() in stop_words for word in raw], dtype=bool)
+    return np.asarray(stop[words])

@@ -115,7 +115,7 @@ def _ngram(value: object) -> Value:
 
 def _layer(value: object) -> Value:
     """A number, or several in their one canonical form: ``2-6``, ``1,3,6``, ``last:5``."""
-    text = repr(value) if isinstance(value, bool) else str(value).replace(" ", "")
+    text = repr(value) if isinstance(value, bool) else re.sub(r"\s*([,-])\s*", r"\1", str(value).strip())
     if match := re.fullmatch(r"last:([1-9][0-9]{0,2})", text):
         return match[0]
     if not re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", text):

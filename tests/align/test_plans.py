@@ -1,0 +1,191 @@
+"""The plan of every metric: what its rows and columns sum to, and that it makes the score it is said to make."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+import twmd_registry
+from tests.align.problems import QUICK, SIZES, ragged, seeds
+from tests.align.test_weights import Text, block, drawn
+from tests.oracles import movers
+from twmd_registry.align import ALIGNERS, PLANS, align, align_self, plans, similarities, similarities_for
+from twmd_registry.align.settings import Settings
+from twmd_registry.carriers import Padded
+from twmd_registry.registry.names import Distance, MetricName, Transform
+
+WAYS = [Settings(t, i) for t in (0.05, 1.0) for i in (1, 3, None)]
+BALANCED = {MetricName.SBERT, MetricName.MOVERSCORE}
+TRANSPORTS = [metric for metric in ALIGNERS if metric is not MetricName.WORDSET_CKA]
+COMBINATIONS = list(itertools.product(Distance, Transform))
+CLOSE = 1e-6
+"""Shares of unweighted tokens are float32, as similarities are when texts are scored."""
+
+
+def sides(sizes: list[tuple[int, int]], *, weighted: bool, seed: int = 0, garbage: float = 1e3) -> tuple[Padded, Padded]:
+    hyp, ref = (block(side, garbage=garbage) for side in drawn(sizes, seed, least=0))
+    return (hyp, ref) if weighted else (hyp._replace(weights=None), ref._replace(weights=None))
+
+
+def shares(side: Padded, b: int) -> np.ndarray:
+    weights = side.mask[b].to(torch.float64) if side.weights is None else side.weights[b] * side.mask[b]
+    return np.asarray((weights / weights.sum()).numpy())
+
+
+def weights_of(text: Text, *, weighted: bool) -> np.ndarray:
+    return np.array(text.times if weighted else [1] * len(text.times), dtype=float)
+
+
+def test_every_aligner_has_a_plan() -> None:
+    assert set(PLANS) == set(ALIGNERS)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("how", WAYS)
+def test_a_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(metric: MetricName, how: Settings, weighted: bool) -> None:
+    x, y = sides(SIZES, weighted=weighted)
+    s = similarities(x, y)
+    for plan in plans(metric, s, x, y, how):
+        assert plan.shape == s.shape
+        assert float(plan[~(x.mask[:, :, None] & y.mask[:, None, :])].abs().max()) == 0
+        assert metric is MetricName.WORDSET_CKA or float(plan.min()) >= 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("metric", TRANSPORTS)
+@pytest.mark.parametrize("how", WAYS)
+def test_a_plan_carries_every_tokens_share(metric: MetricName, how: Settings, weighted: bool) -> None:
+    x, y = sides(SIZES, weighted=weighted)
+    precision, recall = (plan.numpy() for plan in plans(metric, similarities(x, y), x, y, how))
+    for b in range(len(SIZES)):
+        np.testing.assert_allclose(precision[b].sum(1), shares(x, b), atol=CLOSE)
+        np.testing.assert_allclose(recall[b].sum(0), shares(y, b), atol=CLOSE)
+        if metric in BALANCED:
+            np.testing.assert_allclose(precision[b].sum(0), shares(y, b), atol=CLOSE)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+def test_a_converged_plan_carries_the_shares_of_both_sides(weighted: bool, temperature: float) -> None:
+    x, y = sides(SIZES, weighted=weighted)
+    for side in plans(MetricName.TWMD, similarities(x, y), x, y, Settings(temperature, None)):
+        plan = side.numpy()
+        for b in range(len(SIZES)):
+            np.testing.assert_allclose(plan[b].sum(1), shares(x, b), atol=1e-5)
+            np.testing.assert_allclose(plan[b].sum(0), shares(y, b), atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("how", WAYS)
+def test_a_plan_times_the_similarities_is_c(metric: MetricName, how: Settings, weighted: bool) -> None:
+    x, y = sides(SIZES, weighted=weighted, garbage=0.0)
+    s = similarities(x, y)
+    for plan, wanted in zip(plans(metric, s, x, y, how), align(metric, s, x, y, how), strict=True):
+        torch.testing.assert_close((plan * s).sum((1, 2)).to(torch.float64), wanted, atol=CLOSE, rtol=CLOSE)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_greedy_token_gives_all_it_has_to_its_best_partner(weighted: bool) -> None:
+    x, y = sides(SIZES, weighted=weighted)
+    s = similarities(x, y)
+    precision, recall = plans(MetricName.BERTSCORE_CENTERED, s, x, y, Settings())
+    for b, (n, m) in enumerate(SIZES):
+        for i in range(n):
+            best = int(s[b, i, :m].argmax())
+            assert float(precision[b, i, best]) == pytest.approx(shares(x, b)[i], abs=CLOSE)
+            assert int((precision[b, i] > 0).sum()) <= 1
+        for j in range(m):
+            assert float(recall[b, int(s[b, :n, j].argmax()), j]) == pytest.approx(shares(y, b)[j], abs=CLOSE)
+
+
+def test_pooling_spreads_evenly_and_wordset_cka_weighs_each_similarity_by_itself() -> None:
+    x, y = sides(SIZES, weighted=True)
+    s = similarities(x, y)
+    assert x.weights is not None
+    assert y.weights is not None
+    pooled, kernel = (plans(metric, s, x, y, Settings()).hypothesis for metric in (MetricName.SBERT, MetricName.WORDSET_CKA))
+    for b, (n, m) in enumerate(SIZES):
+        np.testing.assert_allclose(pooled[b], np.outer(shares(x, b), shares(y, b)), atol=1e-12)
+        np.testing.assert_allclose(kernel[b, :n, :m], np.outer(x.weights[b, :n], y.weights[b, :m]) * s[b, :n, :m].numpy(), atol=1e-12)
+
+
+def test_a_tempered_plan_is_the_softmax_of_trwmd_and_the_first_sweeps_rows_of_twmd() -> None:
+    x, y = sides([(3, 4)], weighted=True, seed=8)
+    s, t = similarities(x, y), 0.2
+    assert y.weights is not None
+    raw = y.weights[0].numpy() * np.exp(s[0].numpy() / t)
+    wanted = shares(x, 0)[:, None] * raw / raw.sum(1, keepdims=True)
+    np.testing.assert_allclose(plans(MetricName.TRWMD, s, x, y, Settings(t)).hypothesis[0], wanted, atol=1e-12)
+    assert x.weights is not None
+    swept = x.weights[0].numpy()[:, None] * np.exp(s[0].numpy() / t)
+    swept = swept / swept.sum(0) * y.weights[0].numpy()
+    swept = swept / swept.sum(1, keepdims=True).clip(1e-300) * shares(x, 0)[:, None]
+    np.testing.assert_allclose(plans(MetricName.TWMD, s, x, y, Settings(t, 1)).hypothesis[0], swept, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("distance", "transform"), COMBINATIONS)
+def test_every_distance_and_transform_is_the_linear_programs(distance: Distance, transform: Transform, weighted: bool) -> None:
+    hyp, ref = drawn(SIZES, least=0)
+    x, y = sides(SIZES, weighted=weighted)
+    how = Settings(distance=distance, transform=transform)
+    found = align(MetricName.MOVERSCORE, similarities(x, y), x, y, how).hypothesis
+    for b in range(len(SIZES)):
+        cost = movers.costs(hyp[b].vectors, ref[b].vectors, distance)
+        emd = movers.emd(cost, weights_of(hyp[b], weighted=weighted), weights_of(ref[b], weighted=weighted))
+        assert float(found[b]) == pytest.approx(movers.score(emd, transform), abs=1e-9)
+
+
+@QUICK
+@given(sizes=ragged, seed=seeds)
+def test_an_exact_plan_times_the_cost_is_the_emd(sizes: list[tuple[int, int]], seed: int) -> None:
+    hyp, ref = drawn(sizes, seed, least=0)
+    x, y = sides(sizes, weighted=True, seed=seed)
+    for distance, transform in COMBINATIONS:
+        how = Settings(distance=distance, transform=transform)
+        s = similarities_for(distance, similarities(x, y), x, y)
+        plan = plans(MetricName.MOVERSCORE, s, x, y, how).hypothesis
+        found = align(MetricName.MOVERSCORE, s, x, y, how).hypothesis
+        for b, (n, m) in enumerate(sizes):
+            emd = float((plan[b, :n, :m].numpy() * movers.costs(hyp[b].vectors, ref[b].vectors, distance)).sum())
+            assert float(found[b]) == pytest.approx(movers.score(emd, transform), abs=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("distance", "transform"), COMBINATIONS)
+def test_a_text_costs_nothing_to_move_onto_itself(distance: Distance, transform: Transform, weighted: bool) -> None:
+    x, _ = sides(SIZES, weighted=weighted)
+    s = similarities_for(distance, similarities(x, x), x, x)
+    found = align_self(MetricName.MOVERSCORE, s, x, Settings(distance=distance, transform=transform))
+    torch.testing.assert_close(found, torch.ones_like(found), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize(("distance", "transform"), COMBINATIONS)
+def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical(distance: Distance, transform: Transform) -> None:
+    x, _ = sides(SIZES, weighted=True)
+    s = similarities_for(distance, similarities(x, x), x, x).clamp(max=1.0).requires_grad_()
+    found = align_self(MetricName.MOVERSCORE, s, x, Settings(distance=distance, transform=transform))
+    (slope,) = torch.autograd.grad(found.sum(), s)
+    assert bool(torch.isfinite(slope).all())
+
+
+@pytest.mark.parametrize("transform", Transform)
+@pytest.mark.parametrize("idf", ["none", "corpus"])
+def test_a_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transform: str, idf: str) -> None:
+    same = ["A heron waits at the weir.", "Nobody mended the lighthouse bell, so the fog went unannounced.", "Yes"]
+    with twmd_registry.scorer("moverscore", distance="euclidean", transform=transform, idf=idf) as mover:
+        assert mover.score(same, same).scores == (1.0, 1.0, 1.0)
+
+
+def test_by_squared_distance_the_score_is_twice_that_of_similarity_less_one() -> None:
+    hypotheses = ["A heron waits at the weir.", "The baker sold nine loaves before dawn.", "Snow."]
+    references = ["Some tall bird stands beside the dam.", "Snow fell on the quarry.", "A heron waits."]
+    by_cosine, by_squares = (twmd_registry.scorer("moverscore", distance=d, centering="none", layer=5) for d in ("similarity", "sqeuclidean"))
+    cosine, squares = (one.score(hypotheses, references).scores for one in (by_cosine, by_squares))
+    np.testing.assert_allclose(squares, 2 * np.array(cosine) - 1, atol=1e-6)

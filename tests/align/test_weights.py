@@ -1,0 +1,226 @@
+"""A weight is a multiplicity: what a token that counts twice changes is what a second copy of it would."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.align.problems import QUICK, SIZES, Problem, both, problem, ragged, seeds, temperatures
+from tests.oracles import family, movers
+from twmd_registry.align import ALIGNERS, align, align_self, marginal, similarities
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.settings import Settings
+from twmd_registry.assemble import normalise
+from twmd_registry.carriers import Padded, TokenVectors, pad
+from twmd_registry.errors import TwmdWarning
+from twmd_registry.registry.names import MetricName, Objective
+
+HOW = [Settings(t, i, o) for t in (0.05, 1.0) for i in (1, 3, None) for o in Objective]
+EXPECTED = [how for how in HOW if how.objective is Objective.EXPECTED]
+CONVERGED = 3e-5
+"""Two ways to a fixed point end this close together: each stops with column sums within 1e-5."""
+
+
+class Text(NamedTuple):
+    """One text's unit vectors and how often each of them counts."""
+
+    vectors: np.ndarray
+    times: list[int]
+
+
+def block(texts: list[Text], *, written_out: bool = False, garbage: float = 0.0) -> Padded:
+    """Texts side by side, tokens weighed or written out as many copies; `garbage` fills padding, weights and all."""
+    rows = [movers.copies(*text) if written_out else text.vectors for text in texts]
+    lengths = torch.tensor([len(row) for row in rows])
+    weights = None if written_out else torch.tensor([float(t) for text in texts for t in text.times], dtype=torch.float64)
+    found = pad(TokenVectors(torch.tensor(np.concatenate(rows)), lengths, weights=weights), torch.arange(len(rows)))
+    vectors = torch.where(found.mask[..., None], found.vectors, garbage)
+    filled = None if found.weights is None else torch.where(found.mask, found.weights, abs(garbage))
+    return Padded(vectors, found.mask, filled)
+
+
+def texts(sizes: list[int], seed: int, least: int = 1, most: int = 4) -> list[Text]:
+    draw = np.random.default_rng(seed)
+    found = []
+    for size in sizes:
+        vectors = draw.normal(size=(size, 6)) + 0.7
+        times = draw.integers(least, most + 1, size).tolist()
+        found.append(Text(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), times if sum(times) else [1, *times[1:]]))
+    return found
+
+
+def drawn(sizes: list[tuple[int, int]], seed: int = 0, least: int = 1) -> tuple[list[Text], list[Text]]:
+    return texts([n for n, _ in sizes], seed, least), texts([m for _, m in sizes], seed + 1, least)
+
+
+def c(metric: MetricName, x: Padded, y: Padded, how: Settings) -> tuple[Tensor, Tensor]:
+    return both(metric, Problem(x, y, []), how)
+
+
+def eq_1(metric: MetricName, x: Padded, y: Padded, how: Settings) -> list[Tensor]:
+    own = [align_self(metric, similarities(side, side), side, how) for side in (x, y)]
+    return [normalise(side, *own) for side in c(metric, x, y, how)]
+
+
+def near(how: Settings, metric: MetricName) -> float:
+    return CONVERGED if how.iterations is None and metric is MetricName.TWMD else 1e-10
+
+
+def times(side: Padded, factor: float | Tensor) -> Padded:
+    assert side.weights is not None
+    return side._replace(weights=side.weights * factor)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("how", HOW)
+def test_a_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: Settings) -> None:
+    x, y = drawn(SIZES)
+    weighed = c(metric, block(x), block(y), how)
+    written = c(metric, block(x, written_out=True), block(y, written_out=True), how)
+    for one, other in zip(weighed, written, strict=True):
+        torch.testing.assert_close(one, other, atol=near(how, metric), rtol=near(how, metric))
+
+
+@QUICK
+@pytest.mark.parametrize("metric", ALIGNERS)
+@given(sizes=ragged, seed=seeds, temperature=temperatures, objective=st.sampled_from(Objective))
+def test_so_it_does_in_any_block(metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float, objective: Objective) -> None:
+    x, y = drawn(sizes, seed)
+    how = Settings(temperature, 2, objective)
+    weighed = eq_1(metric, block(x), block(y), how)
+    written = eq_1(metric, block(x, written_out=True), block(y, written_out=True), how)
+    for one, other in zip(weighed, written, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("how", EXPECTED)
+def test_scaling_all_weights_of_a_side_changes_no_score(metric: MetricName, how: Settings) -> None:
+    x, y = (block(side) for side in drawn(SIZES))
+    as_they_are = eq_1(metric, x, y, how)
+    for one, other in ((times(x, 7.5), y), (x, times(y, 0.01)), (times(x, 0.3), times(y, 40.0))):
+        for mine, wanted in zip(eq_1(metric, one, other, how), as_they_are, strict=True):
+            torch.testing.assert_close(mine, wanted, atol=near(how, metric), rtol=0)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("how", EXPECTED)
+def test_nor_does_it_change_c_but_for_wordset_cka_which_sums(metric: MetricName, how: Settings) -> None:
+    x, y = (block(side) for side in drawn(SIZES))
+    factor = 2.5 * 0.4 * 3 if metric is MetricName.WORDSET_CKA else 1.0
+    for one, other in zip(c(metric, times(x, 2.5 * 3), times(y, 0.4), how), c(metric, x, y, how), strict=True):
+        torch.testing.assert_close(one, factor * other, atol=near(how, metric), rtol=1e-12)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+@pytest.mark.parametrize("metric", [MetricName.TRWMD, MetricName.TWMD])
+def test_k_times_as_many_partners_add_t_log_k_to_an_entropic_objective(metric: MetricName, temperature: float) -> None:
+    x, y = (block(side) for side in drawn(SIZES))
+    how = Settings(temperature, 2, Objective.ENTROPIC)
+    more = c(metric, x, times(y, 3.0), how)[0] - c(metric, x, y, how)[0]
+    torch.testing.assert_close(more, torch.full_like(more, temperature * np.log(3)), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize(("how", "weight"), [(how, 1.0) for how in HOW] + [(how, 0.25) for how in EXPECTED])
+def test_equal_weights_are_no_weights(metric: MetricName, how: Settings, weight: float) -> None:
+    p = problem(garbage=1e3)
+    x, y = (side._replace(weights=torch.full(side.mask.shape, weight, dtype=torch.float64)) for side in p[:2])
+    scale = weight**2 if metric is MetricName.WORDSET_CKA else 1.0
+    tolerance = 1e-5 if how.iterations is None and metric is MetricName.TWMD and weight != 1 else 1e-12
+    for one, other in zip(c(metric, x, y, how), both(metric, p, how), strict=True):
+        torch.testing.assert_close(one, scale * other, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("metric", set(ALIGNERS) - {MetricName.BERTSCORE_CENTERED})
+@pytest.mark.parametrize("how", HOW)
+def test_a_token_of_weight_zero_is_absent(metric: MetricName, how: Settings) -> None:
+    x, y = drawn(SIZES, least=0)
+    assert any(0 in text.times for text in [*x, *y])
+    without = [[Text(t.vectors[np.array(t.times) > 0], [k for k in t.times if k]) for t in side] for side in (x, y)]
+    for one, other in zip(c(metric, block(x), block(y), how), c(metric, block(without[0]), block(without[1]), how), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
+
+
+def test_a_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() -> None:
+    x, y = drawn(SIZES, least=0)
+    precision, recall = c(MetricName.BERTSCORE_CENTERED, block(x), block(y), Settings())
+    for b, (hyp, ref) in enumerate(zip(x, y, strict=True)):
+        s = hyp.vectors @ ref.vectors.T
+        assert float(precision[b]) == pytest.approx(family.greedy(movers.copies(s, hyp.times)), abs=1e-12)
+        assert float(recall[b]) == pytest.approx(family.greedy(movers.copies(s.T, ref.times)), abs=1e-12)
+
+
+@QUICK
+@given(sizes=ragged, seed=seeds)
+def test_weighted_exact_transport_is_the_linear_programs_optimum(sizes: list[tuple[int, int]], seed: int) -> None:
+    x, y = drawn(sizes, seed, least=0)
+    found = c(MetricName.MOVERSCORE, block(x, garbage=1e3), block(y, garbage=1e3), Settings())[0]
+    for b, (hyp, ref) in enumerate(zip(x, y, strict=True)):
+        a, w = np.array(hyp.times, dtype=float), np.array(ref.times, dtype=float)
+        assert float(found[b]) == pytest.approx(1 - movers.emd(1 - hyp.vectors @ ref.vectors.T, a, w), abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("how", HOW)
+def test_padding_and_neighbours_change_nothing(metric: MetricName, how: Settings) -> None:
+    x, y = drawn(SIZES, least=0)
+    together = c(metric, block(x, garbage=-77.0), block(y, garbage=1e3), how)
+    for b in range(len(SIZES)):
+        for side, alone in zip(together, c(metric, block(x[b : b + 1]), block(y[b : b + 1]), how), strict=True):
+            assert float(side[b]) == pytest.approx(float(alone), rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize("temperature", [1e-3, 0.1, 100.0])
+@pytest.mark.parametrize("iterations", [1, 20, None])
+def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(
+    metric: MetricName, objective: Objective, temperature: float, iterations: int | None
+) -> None:
+    x, y = (block(side, garbage=1e3) for side in drawn([(1, 1), (3, 3), (5, 4)], least=0))
+    s = similarities(x, y).to(torch.float32).requires_grad_()
+    hyp, ref = (Marginal(side.mask, None if side.weights is None else side.weights.float()) for side in (x, y))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        found = ALIGNERS[metric](s, hyp, ref, Settings(temperature, iterations, objective))
+    (slope,) = torch.autograd.grad(found.sum(), s)
+    assert bool(torch.isfinite(found).all())
+    assert bool(torch.isfinite(slope).all())
+    assert float(slope.abs().amax((1, 2)).min()) > 0
+    partners = ref.mask if metric is MetricName.BERTSCORE_CENTERED else ref.carrying
+    assert float(slope[~(hyp.carrying[:, :, None] & partners[:, None, :])].abs().max()) == 0
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize("objective", Objective)
+def test_weighted_gradients_are_those_of_the_formula(metric: MetricName, objective: Objective) -> None:
+    x, y = (block(side) for side in drawn([(3, 4), (2, 3)], seed=5))
+    s = similarities(x, y).requires_grad_()
+    hyp, ref = marginal(x), marginal(y)
+    assert torch.autograd.gradcheck(lambda z: ALIGNERS[metric](z, hyp, ref, Settings(0.3, 2, objective)), (s,), eps=1e-7, atol=1e-5)
+
+
+def test_weights_of_one_side_alone_are_taken() -> None:
+    x, y = drawn([(4, 5)])
+    for metric in ALIGNERS:
+        hyp, ref = block(x), block(y)._replace(weights=None)
+        ones = ref._replace(weights=ref.mask.to(torch.float64))
+        for one, other in zip(c(metric, hyp, ref, Settings(0.1, 2)), c(metric, hyp, ones, Settings(0.1, 2)), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
+
+
+def test_the_sides_of_a_weighted_pair_are_exchanged_by_swapping_the_texts() -> None:
+    x, y = (block(side) for side in drawn(SIZES))
+    for metric in ALIGNERS:
+        there = align(metric, similarities(x, y), x, y, Settings(0.1, 3))
+        back = align(metric, similarities(y, x), y, x, Settings(0.1, 3))
+        torch.testing.assert_close(there.hypothesis, back.reference)
+        torch.testing.assert_close(there.reference, back.hypothesis)

@@ -1,0 +1,236 @@
+"""What the pieces of real vocabularies are: small ones trained on the spot, and the embedded model's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
+
+import twmd_registry
+from tests.conftest import Texts
+from tests.encode import vocabularies
+from tests.encode.vocabularies import ALL, SUBWORD, Reader
+from twmd_registry.encode.pieces import pieces_of
+from twmd_registry.encode.words import WordPolicy, as_tokenized, left_out
+from twmd_registry.errors import SpecError
+from twmd_registry.registry.names import Part
+
+BYTES = ["byte-level", "byte-level with a space before"]
+MARKED = [*BYTES, "unigram", "sentencepiece bpe"]
+READERS: dict[str, Reader] = {}
+
+
+def reader(name: str) -> Reader:
+    if name not in READERS:
+        READERS[name] = Reader(ALL[name]())
+    return READERS[name]
+
+
+def words(name: str, text: str) -> list[str]:
+    """The words of a text in lower case, without marks that stand alone."""
+    return [word.lower() for word in reader(name).words(text) if word]
+
+
+def kept(read: Reader, policy: WordPolicy, text: str) -> list[str]:
+    """The pieces that a policy leaves, special tokens aside."""
+    ids, own, lengths = read.read([text])
+    policy = policy._replace(stop_words=as_tokenized(policy.stop_words, read.tokenizer))
+    gone = left_out(policy, read.pieces, ids, own, lengths)
+    assert not (gone & ~own).any()
+    return [read.pieces.texts[i] for i in ids[own & ~gone]]
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("walkers waded and walked on", ["walkers", "waded", "and", "walked", "on"]),
+        ("waiting, the heron walked", ["waiting", ",", "the", "heron", "walked"]),
+        ("the weir!", ["the", "weir", "!"]),
+    ],
+)
+def test_pieces_come_together_as_the_words_that_were_written(name: str, text: str, wanted: list[str]) -> None:
+    assert words(name, text) == wanted
+
+
+@pytest.mark.parametrize("name", SUBWORD)
+def test_words_next_to_punctuation_begin_there(name: str) -> None:
+    text = "the old mill (waiting, walked)"
+    glued = "".join(words(name, text))
+    assert glued == text.replace(" ", "")
+    assert {"the", "old", "mill", "walked"} <= set(words(name, text))
+    inside = kept(reader(name), WordPolicy(subwords=Part.DROP), text)
+    begun = [piece for piece in inside if any(character.isalpha() for character in piece)]
+    assert len(begun) == len(text.split())
+
+
+@pytest.mark.parametrize("name", [name for name in SUBWORD if name != "end-of-word bpe"])
+def test_ideographs_are_words_though_nothing_marks_them(name: str) -> None:
+    assert len(words(name, "我们喜欢猫")) == 5
+    assert len(kept(reader(name), WordPolicy(subwords=Part.DROP), "我们喜欢猫")) == 5
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_accents_do_not_divide_words(name: str) -> None:
+    assert len(words(name, "the café naïve herons")) == 4
+
+
+def test_wordpiece_reads_words_as_its_normalizer_writes_them() -> None:
+    assert words("wordpiece", "The Café, naïve") == ["the", "cafe", ",", "naive"]
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_an_emoji_of_four_bytes_is_one_word(name: str) -> None:
+    assert len(words(name, "heron \U0001f600 weir")) == 3
+    assert len(kept(reader(name), WordPolicy(subwords=Part.DROP), "heron \U0001f600 weir")) == 3
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("text", ["walked away", "  walked away", "waiting at the weir"])
+def test_the_first_word_of_a_text_needs_no_mark(name: str, text: str) -> None:
+    assert words(name, text) == text.split()
+    first = kept(reader(name), WordPolicy(subwords=Part.DROP), text)[0]
+    assert text.strip().startswith(first)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_text_begins_anew_whoever_its_neighbours_are(name: str) -> None:
+    texts = ["walked", "the heron waded", "naïve (see this)", "waiting at the weir,", "seeing"]
+    read = reader(name)
+    together = read.continuing(texts)
+    np.testing.assert_array_equal(together, np.concatenate([read.continuing([text]) for text in texts]))
+
+
+def test_texts_without_special_tokens_between_them_are_told_apart() -> None:
+    read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False)))
+    texts = ["walked", "", "waiting", "seeing the weir"]
+    together = read.continuing(texts)
+    np.testing.assert_array_equal(together, np.concatenate([read.continuing([text]) for text in texts]))
+    starts = np.cumsum([0, *(len(read.read([text])[0]) for text in texts)])
+    assert not together[[starts[0], starts[2], starts[3]]].any()
+
+
+def test_in_wordpiece_exactly_the_marked_pieces_continue() -> None:
+    read = reader("wordpiece")
+    texts = [*vocabularies.SENTENCES, "(see this)", "herons walkers creme"]
+    tokens = read.tokens(texts)
+    assert any(token.startswith("##") for token in tokens)
+    assert read.continuing(texts).tolist() == [token.startswith("##") for token in tokens]
+
+
+def test_in_the_embedded_model_exactly_the_marked_pieces_continue(texts: Texts) -> None:
+    with twmd_registry.scorer("twmd") as one:
+        encoder = one.route.model
+        read = Reader(encoder.tokenizer)
+    unusual = ["unbelievably overcaffeinated herons (semi-aquatic)", "naïve café-goers… #tagged ##ing", "我们喜欢猫", "\U0001f600!?", "x"]
+    every = [*texts.predictions, *texts.references, *unusual]
+    tokens = read.tokens(every)
+    assert sum(token.startswith("##") for token in tokens) > 20
+    assert read.continuing(every).tolist() == [token.startswith("##") for token in tokens]
+    assert read.pieces.opens.tolist() == [not str(t).startswith("##") for t in encoder.tokenizer.convert_ids_to_tokens(range(len(read.pieces.opens)))]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_punctuation_is_what_consists_of_it_alone(name: str) -> None:
+    read = reader(name)
+    text = "the heron, waiting at the weir!"
+    left = kept(read, WordPolicy(punctuation=Part.DROP), text)
+    assert "".join(left).lower() == "theheronwaitingattheweir"
+    marks = {piece for piece, flat in zip(read.pieces.texts, read.pieces.punctuation, strict=True) if flat}
+    assert {",", "!"} <= marks
+    assert not any(character.isalnum() or character == "\ufffd" for piece in marks for character in piece)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_stop_word_goes_with_all_its_pieces(name: str) -> None:
+    read = reader(name)
+    policy = WordPolicy(stop_words=frozenset({"walked", "the", "walkers"}))
+    assert "".join(kept(read, policy, "walkers waded where the heron walked")).lower() == "wadedwhereheron"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_stop_word_that_begins_a_longer_word_leaves_it(name: str) -> None:
+    policy = WordPolicy(stop_words=frozenset({"walk", "wait", "he", "bak", "wa", "ing", "see"}))
+    text = "walked waiting heron baking seeing"
+    assert "".join(kept(reader(name), policy, text)) == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_stop_word_is_found_first_last_and_beside_punctuation(name: str) -> None:
+    policy = WordPolicy(stop_words=frozenset({"waiting", "walked"}))
+    assert "".join(kept(reader(name), policy, "waiting, walked the heron, waiting")) == ",theheron,"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_special_tokens_stay_whatever_the_list_says(name: str) -> None:
+    read = reader(name)
+    ids, own, lengths = read.read(["the heron", "walked"])
+    gone = left_out(WordPolicy(Part.DROP, Part.DROP, frozenset({"[cls]", "[sep]", ""})), read.pieces, ids, own, lengths)
+    assert not own.all()
+    assert not gone[~own].any()
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_a_mark_that_stands_alone_leaves_with_its_stop_word(name: str) -> None:
+    read = reader(name)
+    text = "the heron kkkk waded"
+    policy = WordPolicy(stop_words=frozenset({read.words(text)[-2].lower()}))
+    assert "".join(kept(read, policy, text)) == "theheronwaded"
+    assert "" not in kept(read, policy, text)
+
+
+def test_a_mark_that_stands_first_is_no_part_of_the_text_before() -> None:
+    read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False)))
+    ids, own, lengths = read.read(["  waded", "heron walked"])
+    policy = WordPolicy(stop_words=frozenset({"walked"}))
+    both = left_out(policy, read.pieces, ids, own, lengths)
+    alone = read.read(["  waded"])
+    np.testing.assert_array_equal(both[: lengths[0]], left_out(policy, read.pieces, *alone))
+
+
+@pytest.mark.parametrize("name", ["unigram", "sentencepiece bpe", "end-of-word bpe", "word-level", "wordpiece", *BYTES])
+def test_a_stop_word_with_an_accent_goes_with_all_its_pieces(name: str) -> None:
+    policy = WordPolicy(stop_words=frozenset({"café"}))
+    assert "".join(kept(reader(name), policy, "the café waiting")) == "thewaiting"
+
+
+def test_letters_read_byte_by_byte_do_not_divide_a_word() -> None:
+    read = Reader(vocabularies.byte_fallback())
+    assert "<0xC3>" in read.tokens(["naïve"])
+    assert len([word for word in read.words("naïve arc") if word]) == 2
+
+
+@pytest.mark.parametrize("name", ["unigram", "sentencepiece bpe"])
+def test_the_rest_of_a_word_with_an_unknown_letter_is_no_stop_word(name: str) -> None:
+    read = reader(name)
+    assert "[UNK]" in read.tokens(["Ŧhe heron"])
+    assert "".join(kept(read, WordPolicy(stop_words=frozenset({"he", "h"})), "Ŧhe heron")).endswith("heheron")
+
+
+def test_an_unknown_word_does_not_swallow_the_next_where_ends_are_marked() -> None:
+    read = reader("end-of-word bpe")
+    assert "[UNK]" in read.tokens(["heron \U0001f600 weir"])
+    assert "weir" in kept(read, WordPolicy(subwords=Part.DROP), "heron \U0001f600 weir")
+
+
+def test_a_word_level_vocabulary_has_no_continuing_pieces() -> None:
+    assert not reader("word-level").continuing(vocabularies.SENTENCES).any()
+
+
+def test_no_texts_have_no_tokens() -> None:
+    read = reader("wordpiece")
+    none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
+    assert len(left_out(WordPolicy(Part.DROP, Part.DROP, frozenset({"a"})), read.pieces, none, nothing, np.zeros(2, dtype=np.int64))) == 0
+
+
+def test_a_vocabulary_whose_marks_are_not_known_is_refused() -> None:
+    backend = Tokenizer(models.Unigram([("[UNK]", 0.0), ("a", -1.0)], unk_id=0))
+    with pytest.raises(SpecError, match="cannot tell how the vocabulary of .* marks words"):
+        pieces_of(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]"))
+
+
+def test_a_policy_that_leaves_nothing_out_says_so() -> None:
+    assert WordPolicy().keeps_all
+    assert not WordPolicy(subwords=Part.DROP).keeps_all
+    assert not WordPolicy(stop_words=frozenset({"a"})).keeps_all

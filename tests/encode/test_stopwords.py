@@ -1,0 +1,116 @@
+"""Lists of stop words: how they are read, named, found and refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from twmd_registry.encode.fitted import hash_of, save
+from twmd_registry.encode.stopwords import STOP_WORDS, canonical, find_stop_words
+from twmd_registry.errors import ModelError, TwmdWarning
+
+PREDICTIONS, REFERENCES = ["the heron of the weir", "over and out"], ["a heron at the weir", "the mill is out"]
+
+
+def written(folder: Path, content: str | bytes, name: str = "words.txt") -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_list_has_one_word_per_line(tmp_path: Path) -> None:
+    found = find_stop_words(str(written(tmp_path, "the\nof\nétait\n")))
+    assert found.words == {"the", "of", "était"}
+    assert found.hash == hash_of(canonical(found.words))
+
+
+@pytest.mark.parametrize(
+    "content", ["of\nthe\nand\n", "THE\nAnd\nof", "\n\nthe\n  \nof\n\nand\n\n", "the\r\nof\r\nand\r\n", " the \n\tof\nand\nof\nThe\n"]
+)
+def test_order_case_repetition_and_empty_lines_do_not_change_its_hash(tmp_path: Path, content: str) -> None:
+    assert find_stop_words(str(written(tmp_path, content))) == find_stop_words(str(written(tmp_path, "and\nof\nthe\n", "other.txt")))
+
+
+def test_a_list_is_kept_sorted_one_word_per_line() -> None:
+    assert canonical(frozenset({"the", "of", "été", "and", "weir", "at", "by", "to"})) == "and\nat\nby\nof\nthe\nto\nweir\nété\n".encode()
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
+    assert find_stop_words(str(written(tmp_path, b"\xef\xbb\xbfthe\nof\n"))).words == {"the", "of"}
+
+
+def test_another_list_has_another_hash(tmp_path: Path) -> None:
+    first, second = (find_stop_words(str(written(tmp_path, content, f"{content[:2]}.txt"))) for content in ("the\nof\n", "of\nth\n"))
+    assert first.hash != second.hash
+
+
+@pytest.mark.parametrize(("content", "line"), [("the\nof the\n", 2), ("in spite of\n", 1), ("\n\nthe\n\nas well\n", 5)])
+def test_several_words_in_a_line_are_refused_with_its_number(tmp_path: Path, content: str, line: int) -> None:
+    with pytest.raises(ModelError, match=rf"words.txt, line {line}: expected one word per line"):
+        find_stop_words(str(written(tmp_path, content)))
+
+
+def test_what_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="words.txt cannot be read as UTF-8"):
+        find_stop_words(str(written(tmp_path, "était\n".encode("latin-1"))))
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_a_list_without_a_word_is_refused(tmp_path: Path, content: str) -> None:
+    with pytest.raises(ModelError, match="there is no word in it"):
+        find_stop_words(str(written(tmp_path, content)))
+
+
+@pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/list.txt", "english"])
+def test_a_list_that_is_not_here_is_one_clear_error(wanted: str) -> None:
+    with pytest.raises(ModelError, match=f"stop words .*{wanted}.* is n"):
+        find_stop_words(wanted)
+
+
+def test_a_list_is_found_by_its_hash_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
+    words = frozenset({"the", "of"})
+    path = save(STOP_WORDS, canonical(words), tmp_path / "stopwords")
+    digest = hash_of(canonical(words))
+    assert path.name == f"stop-{digest}.txt"
+    assert find_stop_words(digest).words == words
+    path.write_bytes(b"the\nof\nheron\n")
+    with pytest.raises(ModelError, match="does not hold what its name says"):
+        find_stop_words(digest)
+
+
+def test_a_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
+    digest = find_stop_words(str(written(tmp_path, "The\nOf\n"))).hash
+    (tmp_path / "stopwords").mkdir()
+    written(tmp_path / "stopwords", "The\nOf\n", STOP_WORDS.name(digest))
+    assert find_stop_words(digest).words == {"the", "of"}
+
+
+def test_the_signature_names_the_list_and_gives_the_scorer_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    path = written(tmp_path, "The\nof\n")
+    found = twmd_registry.scorer("moverscore", stopwords=path).score(PREDICTIONS, REFERENCES)
+    digest = find_stop_words(str(path)).hash
+    assert f"stopwords:{digest}" in str(found.signature)
+    assert twmd_registry.scorer(str(found.signature), stopwords=path).score(PREDICTIONS, REFERENCES) == found
+    with pytest.raises(ModelError, match=rf"stop words {digest} is not here: put stop-{digest}.txt into"):
+        twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES)
+    other = written(tmp_path, "heron\n", "other.txt")
+    with pytest.raises(ModelError, match=f"list of stop words .*, not {digest} as asked for"):
+        twmd_registry.scorer(str(found.signature), stopwords=other).score(PREDICTIONS, REFERENCES)
+    save(STOP_WORDS, canonical(frozenset({"the", "of"})), tmp_path / "home" / "stopwords")
+    assert twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES) == found
+
+
+@pytest.mark.parametrize("metric", ["moverscore", "twmd", "trwmd", "bertscore_centered", "wordset_cka", "sbert"])
+def test_a_sentence_of_stop_words_scores_one_with_itself_and_nothing_with_others(tmp_path: Path, metric: str) -> None:
+    path = written(tmp_path, "over\nand\nout\nof\n")
+    one = twmd_registry.scorer(metric, stopwords=path, special="none")
+    with pytest.warns(TwmdWarning, match=r"leave nothing: 2; each scores 1 against itself and 0 against any other") as caught:
+        found = one.score(["over and out", "over and out", "over and out", "the heron"], ["over and out", "the heron", "out of", "the heron"])
+    assert len([each for each in caught if "leave nothing" in str(each.message)]) == 1
+    assert found.scores == pytest.approx((1.0, 0.0, 0.0, 1.0), abs=1e-6)
+    assert found.counts.empty == 0
