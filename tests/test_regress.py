@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,3 +84,47 @@ def test_bfloat16_keeps_pairs_apart(tmp_path: Path) -> None:
     coarse = twmd_registry.scorer("stsscore", model=str(folder), scale=5, dtype="bfloat16").score(firsts, seconds)
     assert len(set(coarse.scores)) > 0.9 * len(set(exact.scores))
     assert float(np.abs(np.array(exact.scores) - np.array(coarse.scores)).max()) < 0.05
+
+
+def test_the_order_of_the_texts_is_a_choice(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {
+        "model": str(tiny.save_regressor(tmp_path / "model")),
+        "scale": 1e-4,
+    }  # a tiny model hardly minds the order: what it minds is made large
+    there = twmd_registry.scorer("stsscore", **keys).score(FIRST, SECOND)
+    back = twmd_registry.scorer("stsscore", **keys, first="reference").score(SECOND, FIRST)
+    assert there.scores == pytest.approx(back.scores, abs=1e-3)
+    turned = twmd_registry.scorer("stsscore", **keys, first="reference").score(FIRST, SECOND)
+    assert max(abs(a - b) for a, b in zip(there.scores, turned.scores, strict=True)) > 1e-2
+    assert "first" not in str(there.signature)
+    assert "|scale:0.0001|first:reference|" in str(back.signature)
+
+
+def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {
+        "model": str(tiny.save_regressor(tmp_path / "model")),
+        "scale": 1e-4,
+    }  # a tiny model hardly minds the order: what it minds is made large
+    one, other, both = twmd_registry.score_all(
+        [twmd_registry.scorer("stsscore", **keys, **more) for more in ({}, {"first": "reference"}, {"symmetric": "yes"})], FIRST, SECOND
+    )
+    assert both.scores == pytest.approx(np.mean([one.scores, other.scores], axis=0))
+    assert max(abs(a - b) for a, b in zip(one.scores, other.scores, strict=True)) > 1e-2
+    assert twmd_registry.scorer("stsscore", **keys, symmetric=True).score(SECOND, FIRST).scores == pytest.approx(both.scores, abs=1e-3)
+    with pytest.raises(SpecError, match="first=reference has no meaning with symmetric=yes"):
+        twmd_registry.scorer("stsscore", **keys, symmetric=True, first="reference")
+
+
+def test_clipping_cuts_off_what_lies_beyond_0_and_1(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"model": str(tiny.save_regressor(tmp_path / "model")), "scale": 1e-3}
+    free, clipped = (twmd_registry.scorer("stsscore", **keys, clip=clip).score(FIRST, SECOND) for clip in ("no", "yes"))
+    assert max(map(abs, free.scores)) > 1
+    assert clipped.scores == pytest.approx(np.clip(free.scores, 0, 1))
+    assert ("clip:yes" in str(clipped.signature), "clip" in str(free.signature)) == (True, False)
+
+
+def test_texts_that_are_empty_score_the_same_in_every_order(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"model": str(tiny.save_regressor(tmp_path / "model")), "scale": 5}
+    with pytest.warns(TwmdWarning, match="texts without a token: 3;"):
+        found = twmd_registry.scorer("stsscore", **keys, symmetric=True).score(["", "it"], ["", ""])
+    assert found.scores == (1.0, 0.0)

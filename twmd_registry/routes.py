@@ -27,11 +27,11 @@ from twmd_registry.models.pool import Handle
 from twmd_registry.pairs import Pairs
 from twmd_registry.pipeline import Job, PairPlan, Run, TextFlags
 from twmd_registry.registry.keys import layers_text
-from twmd_registry.registry.names import Centering, Idf, MetricName, Special
+from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.regress import Regressor
+from twmd_registry.regress import Predictions, Regressor
 from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted
 
@@ -285,27 +285,34 @@ class RegressionRoute(Route):
         empty, unknown = self.model.look_at(pairs.texts)
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
-        values, truncated = np.zeros(len(hyp)), np.zeros(len(pairs.texts), dtype=bool)
         full = np.flatnonzero(~empty[hyp] & ~empty[ref])
-        if len(full):
-            with torch.inference_mode(), exact_arithmetic():
-                predicted = self.model.predict(
-                    [pairs.texts[i] for i in hyp[full]],
-                    [pairs.texts[i] for i in ref[full]],
-                    limit=self.spec.limit,
-                    batch_tokens=self.options.batch_tokens,
-                    progress=progress,
-                )
-            values[full] = predicted.values
-            truncated[hyp[full][predicted.truncated]] = True
         blank = np.flatnonzero(empty[hyp] | empty[ref])
         fixed = np.array([empty_score(bool(empty[hyp[i]]), bool(empty[ref[i]])) for i in blank])
+        truncated = np.zeros(len(pairs.texts), dtype=bool)
+        raw: dict[First, np.ndarray] = {}
+        for first in sorted({first for route in group for first in route.orders}) if len(full) else ():
+            before, after = (hyp[full], ref[full]) if first is First.PREDICTION else (ref[full], hyp[full])
+            predicted = self._predict([pairs.texts[i] for i in before], [pairs.texts[i] for i in after], progress)
+            raw[first] = predicted.values
+            truncated[hyp[full][predicted.truncated]] = True
         found = []
         for route in group:
-            scores = values / float(route.spec.scale or 1.0)
+            scores = np.zeros(len(hyp))
             scores[blank] = fixed
-            found.append(PairScores(scores[inverse]))
+            if raw:
+                scores[full] = np.mean([raw[first] for first in route.orders], axis=0) / float(route.spec.scale or 1.0)
+            found.append(PairScores((np.clip(scores, 0.0, 1.0) if route.spec.clip else scores)[inverse]))
         return found, TextFlags(empty, truncated, unknown)
+
+    def _predict(self, firsts: list[str], seconds: list[str], progress: Progress | None) -> Predictions:
+        with torch.inference_mode(), exact_arithmetic():
+            found: Predictions = self.model.predict(firsts, seconds, limit=self.spec.limit, batch_tokens=self.options.batch_tokens, progress=progress)
+        return found
+
+    @property
+    def orders(self) -> tuple[First, ...]:
+        """Which text is read first, in every reading."""
+        return tuple(First) if self.spec.symmetric else (First(self.spec.first or First.PREDICTION),)
 
 
 def route_of(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Route:

@@ -45,6 +45,9 @@ OTHER: dict[str, Any] = {
     "vectors": "raw",
     "normalize": False,
     "scale": 4.0,
+    "first": None,
+    "symmetric": None,
+    "clip": None,
     "multiref": "mean",
     "truncation": "cut:99",
     "dtype": "bfloat16",
@@ -60,6 +63,9 @@ NOT_NEUTRAL: dict[str, Any] = {
     "idf": "references",
     "distance": "sqeuclidean",
     "transform": "inverse",
+    "first": "reference",
+    "symmetric": True,
+    "clip": True,
 }
 """For every key that may do nothing a value that does something."""
 
@@ -94,6 +100,9 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "vectors": lambda r: r.choice(list(Vectors)),
     "normalize": lambda r: r.random() < 0.5,
     "scale": lambda r: r.uniform(1e-6, 100),
+    "first": lambda r: r.choice([None, "reference"]),
+    "symmetric": lambda r: r.choice([None, True]),
+    "clip": lambda r: r.choice([None, True]),
     "multiref": lambda r: r.choice(list(Multiref)),
     "truncation": lambda r: r.choice(["cut", f"cut:{r.randint(1, 10**8)}", f"window:{r.randint(50, 999)}/{r.randint(1, 50)}"]),
     "dtype": lambda r: r.choice(list(Dtype)),
@@ -108,6 +117,8 @@ def random_spec(r: random.Random) -> MetricSpec:
     spec = spec.replace(**{name: CHOICES[name](r) for name in keys})
     if isinstance(spec.layer, int):
         spec = spec.replace(aggregation=None)
+    if spec.symmetric:
+        spec = spec.replace(first=None)
     if metric is MetricName.STSSCORE and spec.stride:
         spec = spec.replace(truncation="cut")
     if spec.centering_kind in {Centering.BATCH, Centering.CORPUS}:

@@ -149,8 +149,8 @@ CATALOGUE: dict[MetricName, Entry] = {
     MetricName.STSSCORE: Entry(
         title="STSScore",
         about="The semantic similarity that a regression model, fine-tuned on rated pairs, predicts for the two texts.",
-        formula="logit / scale, not clipped",
-        keys=("model", "revision", "adapter", "scale", *_TAIL_KEYS),
+        formula="logit / scale, not clipped unless clip=yes; with symmetric=yes the mean of both orders",
+        keys=("model", "revision", "adapter", "scale", "first", "symmetric", "clip", *_TAIL_KEYS),
         two_sided=False,
         self_normalised=False,
         lowest=None,

@@ -122,6 +122,13 @@ class Transform(StrEnum):
     INVERSE = "inverse"
 
 
+class First(StrEnum):
+    """Which of the two texts a regression model reads first."""
+
+    PREDICTION = "prediction"
+    REFERENCE = "reference"
+
+
 class Multiref(StrEnum):
     """How the scores against several references become one."""
 

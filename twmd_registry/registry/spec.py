@@ -55,6 +55,9 @@ class MetricSpec:
     vectors: str | None = None
     normalize: bool | None = None
     scale: float | None = None
+    first: str | None = None
+    symmetric: bool | None = None
+    clip: bool | None = None
     multiref: str | None = None
     truncation: str | None = None
     dtype: str | None = None
@@ -194,6 +197,8 @@ def check_keys_together(spec: MetricSpec) -> None:
         raise SpecError(f"special=partners is bert_score's way of matching; {spec.metric} takes cls, none or all.")
     if spec.vectors == Vectors.RAW and spec.centering_kind is Centering.SENTENCE:
         raise SpecError("centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering.")
+    if spec.symmetric and spec.first:
+        raise SpecError(f"first={spec.first} has no meaning with symmetric=yes: both orders are read.")
     if spec.stride and spec.metric is MetricName.STSSCORE:
         raise SpecError("truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N.")
     for name in sorted(_ALL_CENTERING_KEYS):
