@@ -26,7 +26,7 @@ FLOORS = (
     {"carriers", "border", "models", "scores"},
     {"comparison"},
     {"pairs"},
-    {"encode", "center", "aggregate", "ngrams", "align", "assemble", "regress"},
+    {"encode", "center", "aggregate", "ngrams", "align", "assemble", "regress", "baseline"},
     {"views"},
     {"pipeline"},
     {"routes"},

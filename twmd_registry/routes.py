@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from twmd_registry.assemble import empty_score
+from twmd_registry.baseline import Baseline, find_baseline
 from twmd_registry.encode import idf
 from twmd_registry.encode.background import Background, find_background, fit_background
 from twmd_registry.encode.encoder import Encoder
@@ -36,6 +37,16 @@ from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted
 
 Progress = Callable[[int], None]
+
+
+_Found = TypeVar("_Found", StopWords, idf.Fitted, Baseline)
+
+
+def _as_signed(found: _Found, signed: str | None, what: str, given: str | None) -> _Found:
+    """Refuse a file that does not have the signed content."""
+    if signed is not None and found.hash != signed:
+        raise ModelError(f"{given} is the {what} {found.hash}, not {signed} as asked for.")
+    return found
 
 
 class Route:
@@ -113,7 +124,23 @@ class Route:
     @cached_property
     def spec(self) -> MetricSpec:
         """The applied specification."""
+        return self._settled.replace(baseline=self.baseline.hash if self.baseline else None)
+
+    @cached_property
+    def _settled(self) -> MetricSpec:
         return self._settle()
+
+    @cached_property
+    def baseline(self) -> Baseline | None:
+        """What scores are rescaled by.
+
+        Raises:
+            ModelError: It is not here, damaged, or of other settings.
+        """
+        asked, given = self.requested.baseline, self.parts.baseline if self.parts else None
+        if asked is None:
+            return None
+        return _as_signed(find_baseline(given or asked, self._settled), asked if given else None, "baseline", given)
 
     def _settle(self) -> MetricSpec:
         """Fill in what only the model can say."""
@@ -259,16 +286,6 @@ class AlignmentRoute(Route):
         """How a pair among these is aligned."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return self.run([self], pairs, None).explain(pair)
-
-
-_Found = TypeVar("_Found", StopWords, idf.Fitted)
-
-
-def _as_signed(found: _Found, signed: str | None, what: str, given: str | None) -> _Found:
-    """Refuse a file that does not have the signed content."""
-    if signed is not None and found.hash != signed:
-        raise ModelError(f"{given} is the {what} {found.hash}, not {signed} as asked for.")
-    return found
 
 
 class RegressionRoute(Route):

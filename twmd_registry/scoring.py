@@ -12,6 +12,7 @@ import numpy as np
 
 from twmd_registry.alignment import Alignment
 from twmd_registry.assemble import over_references
+from twmd_registry.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.border import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.pairs import Pairs, make_pairs
@@ -27,6 +28,8 @@ from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
 Progress = Callable[[int], None]
 
+BASELINE_PAIRS = 10_000
+"""Pairs that a baseline is the mean of."""
 SHOWN_WORDS = 5
 """Words that a warning names."""
 
@@ -92,6 +95,26 @@ class Scorer:
         """
         return score_all([self], predictions, references)[0]
 
+    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0) -> bytes:
+        """Score pairs of unrelated texts: the content of a baseline file, for ``baseline=``.
+
+        Args:
+            texts: A corpus, which is paired at random.
+            pairs: How many pairs.
+            seed: Of the draw.
+
+        Raises:
+            InputError: Fewer than two different texts.
+            SpecError: The scorer has a baseline already.
+            ModelError: As for `score`, or unrelated texts score 1 or more.
+        """
+        if self.requested.baseline is not None:
+            raise SpecError(f"baseline={self.requested.baseline} is set already: fit one for scores without it.")
+        found = self.score(*random_pairs(texts, pairs, seed))
+        sides = found.precision, found.recall, found.f1
+        scores = PairScores(*map(np.array, sides)) if None not in sides else PairScores(np.array(found.scores))
+        return write_baseline(self.spec, scores, seed)
+
     def close(self) -> None:
         """Give the model back; the last scorer to do so frees its memory. The scorer can be used again."""
         self.route.close()
@@ -122,7 +145,8 @@ def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> S
         preset: A preset's name; without one, the preset tuned for the model.
         keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature only
             run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
-            ``background=FILE``, ``stopwords=FILE``, ``idf=FILE``; their content must be what the signature says.
+            ``background=FILE``, ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``; their
+            content must be what the signature says.
 
     Raises:
         SpecError: Unknown metric, preset or key, or a value that is not possible; of a signature, names the column.
@@ -189,7 +213,8 @@ def score_all(
         unknown = max(unknown, int(flags.unknown.sum()))
         _warn_of_words(flags.missing)
         for i, scores in zip(members, found, strict=True):
-            results[i] = _score_set(scorers[i], pairs, scores, flags, digest)
+            baseline = scorers[i].route.baseline
+            results[i] = _score_set(scorers[i], pairs, rescale(scores, baseline) if baseline else scores, flags, digest)
     _warn_of_texts(_count_empty(pairs, empty), truncated, unknown)
     return [results[i] for i in range(len(scorers))]
 

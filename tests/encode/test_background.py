@@ -9,9 +9,9 @@ import torch
 import twmd_registry
 from tests import tiny
 from twmd_registry.encode.background import MEAN_VECTOR, find_background, read_background
-from twmd_registry.encode.fitted import save
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.files import find_model
+from twmd_registry.models.fitted import save
 from twmd_registry.registry.names import EMBEDDED_MODEL, Special
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec

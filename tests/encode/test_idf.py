@@ -15,9 +15,9 @@ from tests import tiny
 from tests.encode import vocabularies
 from tests.oracles import movers
 from twmd_registry.border import check_segments
-from twmd_registry.encode.fitted import save
 from twmd_registry.encode.idf import FREQUENCIES, DocumentFrequencies, find_idf, read_idf, vocabulary_hash, vocabulary_size
 from twmd_registry.errors import InputError, ModelError
+from twmd_registry.models.fitted import save
 from twmd_registry.pairs import make_pairs
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import twmd_registry
-from twmd_registry.encode.fitted import hash_of, save
 from twmd_registry.encode.stopwords import STOP_WORDS, canonical, find_stop_words
 from twmd_registry.errors import ModelError, TwmdWarning
+from twmd_registry.models.fitted import hash_of, save
 
 PREDICTIONS, REFERENCES = ["the heron of the weir", "over and out"], ["a heron at the weir", "the mill is out"]
 

@@ -48,6 +48,7 @@ OTHER: dict[str, Any] = {
     "first": None,
     "symmetric": None,
     "clip": None,
+    "baseline": "ba9876543210",
     "multiref": "mean",
     "truncation": "cut:99",
     "dtype": "bfloat16",
@@ -66,6 +67,7 @@ NOT_NEUTRAL: dict[str, Any] = {
     "first": "reference",
     "symmetric": True,
     "clip": True,
+    "baseline": "0123456789ab",
 }
 """For every key that may do nothing a value that does something."""
 
@@ -103,6 +105,7 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "first": lambda r: r.choice([None, "reference"]),
     "symmetric": lambda r: r.choice([None, True]),
     "clip": lambda r: r.choice([None, True]),
+    "baseline": lambda r: r.choice([None, "0123456789ab"]),
     "multiref": lambda r: r.choice(list(Multiref)),
     "truncation": lambda r: r.choice(["cut", f"cut:{r.randint(1, 10**8)}", f"window:{r.randint(50, 999)}/{r.randint(1, 50)}"]),
     "dtype": lambda r: r.choice(list(Dtype)),

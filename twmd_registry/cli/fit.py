@@ -1,4 +1,4 @@
-"""``twmd fit-mean``, ``twmd fit-idf``, ``twmd tune`` and ``twmd train``."""
+"""``twmd fit-mean``, ``twmd fit-idf``, ``twmd fit-baseline``, ``twmd tune`` and ``twmd train``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from twmd_registry.cli.files import read_texts
-from twmd_registry.cli.score import progress_bar
+from twmd_registry.cli.score import make_scorers, progress_bar
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
@@ -21,7 +21,7 @@ SHOWN_TRIALS = 12
 def run_fit_mean(arguments: argparse.Namespace) -> int:
     """Fit a mean vector over every text of the files, write it, print how to name it."""
     from twmd_registry.encode.background import MEAN_VECTOR, read_background
-    from twmd_registry.encode.fitted import save
+    from twmd_registry.models.fitted import save
 
     keys = {name: getattr(arguments, name) for name in ("revision", "adapter", "truncation", "dtype")}
     spec = make_spec(MetricName.SBERT, model=arguments.model, layer=0, centering="none", **keys)
@@ -38,14 +38,27 @@ def run_fit_mean(arguments: argparse.Namespace) -> int:
 
 def run_fit_idf(arguments: argparse.Namespace) -> int:
     """Count document frequencies over every text of the files, write them, print how to name them."""
-    from twmd_registry.encode.fitted import save
     from twmd_registry.encode.idf import FREQUENCIES
+    from twmd_registry.models.fitted import save
 
     spec = make_spec(MetricName.SBERT, model=arguments.model, revision=arguments.revision, truncation=arguments.truncation, layer=0, centering="none")
     texts = [text for path in arguments.files for text in read_texts(path)]
     path = save(FREQUENCIES, AlignmentRoute(spec, _options(arguments)).fit_idf(texts), arguments.output or FREQUENCIES.home)
     print(f"counted over {sum(bool(text.strip()) for text in texts)} texts")
     print(f"use --set idf=background:{path if arguments.output else path.stem.rpartition('-')[2]}")
+    return 0
+
+
+def run_fit_baseline(arguments: argparse.Namespace) -> int:
+    """Score random pairs of the files' texts, write the means, print how to name them."""
+    from twmd_registry.baseline import BASELINE
+    from twmd_registry.models.fitted import save
+
+    texts = [text for path in arguments.files for text in read_texts(path)]
+    (scorer,) = make_scorers([arguments.metric], arguments, _options(arguments))
+    path = save(BASELINE, scorer.fit_baseline(texts, arguments.pairs, arguments.seed), arguments.output or BASELINE.home)
+    print(path.read_text(encoding="utf-8"), end="")
+    print(f"use --set baseline={path if arguments.output else path.stem.rpartition('-')[2]}")
     return 0
 
 

@@ -31,7 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"twmd {__version__}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for add in (_score, _align, _verify, _diff, _cite, _list, _explain, _preset, _selfcheck, _fit_mean, _fit_idf, _tune, _train, _install):
+    for add in (_score, _align, _verify, _diff, _cite, _list, _explain, _preset, _selfcheck, *_FITTING, _install):
         add(commands)
     return parser
 
@@ -150,7 +150,7 @@ def _parts(sub: argparse.ArgumentParser) -> None:
     """Where the parts of a stranger's signature are here."""
     for name, what in (("model", "model"), ("adapter", "adapter")):
         sub.add_argument(f"--{name}", metavar="DIR", help=f"your copy of the {what}; its content must be the one that was signed")
-    for name, what in (("background", "mean vector"), ("stopwords", "stop words"), ("idf", "document frequencies")):
+    for name, what in (("background", "mean vector"), ("stopwords", "stop words"), ("idf", "document frequencies"), ("baseline", "baseline")):
         sub.add_argument(f"--{name}", metavar="FILE", help=f"your copy of the {what}; likewise")
 
 
@@ -261,6 +261,23 @@ def _fit_idf(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _where(sub)
 
 
+def _fit_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "fit-baseline",
+        _later("fit", "run_fit_baseline"),
+        "Score random pairs of texts, for baseline=HASH: scores on a scale where unrelated texts are 0.",
+        "twmd fit-baseline bertscore_centered corpus.txt --set centering=none",
+    )
+    sub.add_argument("metric", metavar="METRIC", help=", ".join(MetricName))
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("--pairs", type=_whole, default=10_000, metavar="N", help="how many pairs (default: 10000)")
+    sub.add_argument("--seed", type=_seed, default=0, metavar="SEED", help="of the draw (default: 0)")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where baseline=HASH is looked for")
+    _settings(sub)
+    _where(sub)
+
+
 def _tune(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     sub = _command(
         commands,
@@ -289,6 +306,10 @@ def _train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     sub.add_argument("task", choices=("stsb",))
     sub.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.csv and dev.csv")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+
+
+_FITTING = (_fit_mean, _fit_idf, _fit_baseline, _tune, _train)
+"""Commands that make parts of a specification."""
 
 
 def _install(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -15,9 +15,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.fitted import Kind, hash_of, locate
 from twmd_registry.encode.store import Reading
 from twmd_registry.errors import InputError, ModelError
+from twmd_registry.models.fitted import Kind, hash_of, locate
 from twmd_registry.registry.names import Special
 
 SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}
@@ -61,7 +61,7 @@ def fit_background(
         progress: Called with the number of texts done.
 
     Returns:
-        The content of a mean-vector file; `twmd_registry.encode.fitted.save` writes it.
+        The content of a mean-vector file; `twmd_registry.models.fitted.save` writes it.
 
     Raises:
         InputError: The corpus has no text.

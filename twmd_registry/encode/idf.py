@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.fitted import Kind, hash_of, locate
 from twmd_registry.encode.store import Reading
 from twmd_registry.errors import InputError, ModelError
+from twmd_registry.models.fitted import Kind, hash_of, locate
 from twmd_registry.registry.fingerprint import LENGTH
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], reading: Reading) -> bytes:
     """Count over a corpus; a text that occurs twice counts twice.
 
     Returns:
-        The content of a frequencies file; `twmd_registry.encode.fitted.save` writes it.
+        The content of a frequencies file; `twmd_registry.models.fitted.save` writes it.
 
     Raises:
         InputError: The corpus has no text.

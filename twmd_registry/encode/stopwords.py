@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from twmd_registry.encode.fitted import Kind, hash_of, locate
 from twmd_registry.errors import ModelError
+from twmd_registry.models.fitted import Kind, hash_of, locate
 
 STOP_WORDS = Kind("stop words", "stopwords", "stop", ".txt", "stopwords")
 """Files of stop words."""

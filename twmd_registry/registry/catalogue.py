@@ -52,7 +52,7 @@ SBERT_CITATION = """\
 
 _TOKEN_KEYS = ("special", "subwords", "punctuation", "stopwords", "ngram", "idf")
 _ENCODER_KEYS = ("model", "revision", "adapter", "layer", "aggregation", *_TOKEN_KEYS, "centering", "centering_size", "centering_side")
-_TAIL_KEYS = ("multiref", "truncation", "dtype")
+_TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")
 _TEMPER_KEYS = ("temperature", "objective")
 
 

@@ -235,6 +235,7 @@ _AGGREGATIONS = (
     "are not defined, or have no bound), routing:gaussian, or routing:epanechnikov"
 )
 _IDF = "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see 'twmd fit-idf')"
+_BASELINES = "none, HASH, or a FILE (see 'twmd fit-baseline')"
 _TRUNCATION = "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors averaged)"
 _SWEEPS = "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)"
 
@@ -279,6 +280,14 @@ KEYS: dict[str, Key] = {
         _key("first", "fi", "the text that the regression model reads first", First, neutral=First.PREDICTION),
         _key("symmetric", "sy", "mean of both orders", "yes or no", _yes_no, neutral=False),
         _key("clip", "cl", "cut scores off below 0 and above 1", "yes or no", _yes_no, neutral=False),
+        _key(
+            "baseline",
+            "ba",
+            "what unrelated texts score: b of (x - b) / (1 - b)",
+            "none, HASH, or a FILE (see 'twmd fit-baseline')",
+            _place,
+            neutral="none",
+        ),
         _key("multiref", "mr", "best or mean over several references", Multiref),
         _key("truncation", "tr", "what happens to a text longer than the model can read", _TRUNCATION, _truncation),
         _key("dtype", "d", "number format of the encoder", Dtype),

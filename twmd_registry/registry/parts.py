@@ -17,6 +17,7 @@ class Parts(NamedTuple):
         background: A mean-vector file.
         stopwords: A file of stop words.
         idf: A file of document frequencies.
+        baseline: A file of baselines.
     """
 
     model: str | None = None
@@ -24,3 +25,4 @@ class Parts(NamedTuple):
     background: str | None = None
     stopwords: str | None = None
     idf: str | None = None
+    baseline: str | None = None

@@ -210,7 +210,7 @@ def _read_value(field: _Field, read_as: list[str]) -> Value:
     if usual != text and (field.name, unquote(text)) not in aliases.VALUES:
         read_as.append(f"{field.name}:{text} is read as {usual}")
     named = str(read).rpartition(":")[2]
-    unfitted = read == KEYS[field.name].neutral or (field.name != "stopwords" and ":" not in str(read))
+    unfitted = read == KEYS[field.name].neutral or (field.name in {"centering", "idf"} and ":" not in str(read))
     if field.name in _FITTED and not unfitted and not _HASH.fullmatch(named):
         _fail(field.column, f"{read} names a file: a signature names {_FITTED[field.name]} by its hash, {LENGTH} hexadecimal digits.")
     if is_request(field.name, read):
@@ -218,7 +218,7 @@ def _read_value(field: _Field, read_as: list[str]) -> Value:
     return read
 
 
-_FITTED = {"centering": "a mean vector", "idf": "document frequencies", "stopwords": "a list of stop words"}
+_FITTED = {"centering": "a mean vector", "idf": "document frequencies", "stopwords": "a list of stop words", "baseline": "a baseline"}
 """Keys whose value may name a file, and what is in it."""
 
 

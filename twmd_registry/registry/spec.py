@@ -58,6 +58,7 @@ class MetricSpec:
     first: str | None = None
     symmetric: bool | None = None
     clip: bool | None = None
+    baseline: str | None = None
     multiref: str | None = None
     truncation: str | None = None
     dtype: str | None = None
