@@ -17,7 +17,7 @@ class Link(NamedTuple):
         hypothesis: Number of the hypothesis token (or n-gram), from 0.
         reference: Number of the reference token.
         amount: What the plan carries between them.
-        similarity: Their cosine.
+        similarity: Their cosine (their inner product, with raw vectors).
     """
 
     hypothesis: int
@@ -28,20 +28,21 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The alignment of one hypothesis with one reference: M hypothesis tokens (or n-grams), N reference tokens.
+    """The alignment of one hypothesis with one reference: N hypothesis tokens (or n-grams), M reference tokens.
 
     Attributes:
         signature: What was applied.
         score: *The* score of the pair.
         hypothesis: The hypothesis's tokens, as they read.
         reference: The reference's tokens.
-        hypothesis_shares: How much each counts; shape (M,), sum 1.
-        reference_shares: How much each counts; shape (N,), sum 1.
-        similarities: Cosines S; shape (M, N).
+        hypothesis_shares: How much each counts; shape (N,), sum 1; zeros where a text has nothing to compare.
+        reference_shares: How much each counts; shape (M,), likewise.
+        similarities: S, cosines (inner products, with ``vectors=raw``); shape (N, M).
         plans: By side (``precision`` and ``recall`` for a two-sided metric, else ``score``), how much of which token goes where;
-            each of shape (M, N). The sum of plan times S is the side's C before Eq. 1 (for moverscore, of plan times cost the
-            EMD). Transport plans have the shares as row sums (precision) or column sums (recall), exact transport as both; a
-            greedy token gives all it has to one partner; sbert spreads evenly; wordset_cka weighs each similarity by itself.
+            each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for moverscore, of
+            plan times cost the EMD; ``objective=entropic`` adds the plan's entropy). Transport plans have the shares as row sums
+            (precision) or column sums (recall), exact transport as both; a greedy token gives all it has to one partner;
+            sbert spreads evenly; wordset_cka weighs each similarity by itself.
     """
 
     signature: Signature

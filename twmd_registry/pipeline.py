@@ -80,15 +80,15 @@ class TextFlags(NamedTuple):
 
 
 class PairPlan(NamedTuple):
-    """How one pair was aligned; M hypothesis tokens (or n-grams), N reference tokens.
+    """How one pair was aligned; N hypothesis tokens (or n-grams), M reference tokens.
 
     Attributes:
         hypothesis: The hypothesis's tokens, as they read.
         reference: The reference's tokens.
-        hypothesis_shares: How much each counts; shape (M,).
-        reference_shares: How much each counts; shape (N,).
-        similarities: S; shape (M, N).
-        plans: Of both sides; each of shape (M, N).
+        hypothesis_shares: How much each counts; shape (N,).
+        reference_shares: How much each counts; shape (M,).
+        similarities: S; shape (N, M).
+        plans: Of both sides; each of shape (N, M).
     """
 
     hypothesis: list[str]
@@ -218,9 +218,16 @@ class Run:
         """What a view needs, with the weights that these very texts give to tokens."""
         if view.idf not in {Idf.CORPUS, Idf.REFERENCES}:
             return fitted
-        of_references = self._frequencies(self._pairs.ref)
-        of_hypotheses = self._frequencies(self._pairs.hyp[self._pairs.starts]) if view.idf == Idf.CORPUS else of_references
-        return fitted._replace(weights=(torch.from_numpy(of_hypotheses.weights), torch.from_numpy(of_references.weights)))
+        of_references = torch.from_numpy(self._of_references.weights)
+        return fitted._replace(weights=(torch.from_numpy(self._of_hypotheses.weights) if view.idf == Idf.CORPUS else of_references, of_references))
+
+    @cached_property
+    def _of_hypotheses(self) -> DocumentFrequencies:
+        return self._frequencies(self._pairs.hyp[self._pairs.starts])
+
+    @cached_property
+    def _of_references(self) -> DocumentFrequencies:
+        return self._frequencies(self._pairs.ref)
 
     def _frequencies(self, texts: np.ndarray) -> DocumentFrequencies:
         """Over texts by their numbers, each as often as it occurs."""

@@ -39,7 +39,7 @@ from twmd_registry.views import Fitted
 Progress = Callable[[int], None]
 
 
-_Found = TypeVar("_Found", StopWords, idf.Fitted, Baseline)
+_Found = TypeVar("_Found", StopWords, idf.IdfFile, Baseline)
 
 
 def _as_signed(found: _Found, signed: str | None, what: str, given: str | None) -> _Found:
@@ -203,7 +203,7 @@ class AlignmentRoute(Route):
         return None if asked is None else _as_signed(find_stop_words(given or asked), asked if given else None, "list of stop words", given)
 
     @cached_property
-    def frequencies(self) -> idf.Fitted | None:
+    def frequencies(self) -> idf.IdfFile | None:
         """The document frequencies of ``idf=background``.
 
         Raises:
@@ -257,7 +257,7 @@ class AlignmentRoute(Route):
             means = self.background.means[Special(str(self.spec.special))]
             fitted = fitted._replace(means={k: means[k] for k in self.spec.layers})
         if self.stop_words is not None:
-            fitted = fitted._replace(stop_words=as_tokenized(self.stop_words.words, encoder.tokenizer))
+            fitted = fitted._replace(stop_words=as_tokenized(self.stop_words.words, encoder.tokenizer, encoder.pieces))
         if self.frequencies is not None:
             weights = torch.from_numpy(self.frequencies.frequencies.weights)
             fitted = fitted._replace(weights=(weights, weights))

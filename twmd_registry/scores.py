@@ -94,7 +94,8 @@ class ScoreSet:
     def explain(self, segment: int, reference: int | None = None) -> Alignment:
         """Show how a segment's score came about: which hypothesis token carries how much to which reference token.
 
-        The alignment is computed again, with everything that it depends on (its centering batch, say).
+        The alignment is computed again, with everything that it depends on (its centering batch; the whole corpus, for
+        ``centering=corpus`` and the idf of these texts). Keep the scorer open meanwhile, or the model is loaded every time.
 
         Args:
             segment: Its number, from 0.
@@ -103,7 +104,7 @@ class ScoreSet:
         Raises:
             InputError: No such segment or reference.
             SpecError: The metric aligns nothing (stsscore).
-            ModelError: The model is gone.
+            ModelError: The model is gone, or a part has changed since.
         """
         if self.explainer is None:
             raise SpecError("these scores were not computed here: score the texts to have them explained.")

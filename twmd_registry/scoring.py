@@ -14,7 +14,7 @@ from twmd_registry.alignment import Alignment
 from twmd_registry.assemble import over_references
 from twmd_registry.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.border import check_segments, digest_of_texts
-from twmd_registry.errors import InputError, SpecError, warn
+from twmd_registry.errors import InputError, ModelError, SpecError, warn
 from twmd_registry.pairs import Pairs, make_pairs
 from twmd_registry.pipeline import TextFlags
 from twmd_registry.registry.catalogue import entry
@@ -265,6 +265,8 @@ class Explainer:
         with Scorer(self.requested, self.options, self.parts) as again:
             if not isinstance(again.route, AlignmentRoute):
                 raise SpecError(f"{self.requested.metric} has no alignment to show: it predicts a number from both texts at once.")
+            if again.spec != self.signature.spec:
+                raise ModelError("the model, or another part of these scores, has changed since: score the texts again to have them explained.")
             found = again.route.explain(self.pairs, pair)
         sides = {"score": found.plans.hypothesis}
         if self.signature.spec.output:

@@ -13,7 +13,7 @@ from twmd_registry.carriers import Encoded, TokenVectors, span_indices
 from twmd_registry.center import GroupSums, Means, center, sum_groups
 from twmd_registry.encode.background import SPECIAL_LEVEL
 from twmd_registry.encode.pieces import Pieces
-from twmd_registry.encode.words import WordPolicy, left_out
+from twmd_registry.encode.words import Phrase, WordPolicy, left_out
 from twmd_registry.ngrams import form_ngrams, unit
 from twmd_registry.pairs import Pairs
 from twmd_registry.registry.names import SENTENCE, Aggregation, Centering, Idf, Part, Side, Special, Vectors
@@ -63,7 +63,7 @@ class Fitted(NamedTuple):
     """
 
     means: dict[int, Tensor] | None = None
-    stop_words: frozenset[str] = frozenset()
+    stop_words: frozenset[Phrase] = frozenset()
     weights: tuple[Tensor, Tensor] | None = None
 
 

@@ -1,8 +1,8 @@
-"""MoverScore, similarity form.
+"""MoverScore: the exact word mover similarity.
 
-The exact word mover similarity (Zhao et al. 2019, in the form of Chen et al. 2020, Eq. 2): the best balanced
-transport plan between the words of the two texts, solved as a linear program. It is symmetric, lies in [-1, 1], and is
-1.0 for a text against itself.
+The best balanced transport plan between the words, or n-grams, of the two texts (Zhao et al. 2019, and Eq. 2 of Chen et al.
+2020), solved as a linear program. It is symmetric, and 1.0 for a text against itself. By default trigrams move and
+the cost C becomes the score 1 / (1 + C), in (0, 1]; with ``transform="linear"`` it is 1 - C, in [-1, 1].
 
 Examples:
     >>> import evaluate
@@ -10,7 +10,7 @@ Examples:
     >>> metric = evaluate.load("moverscore")
     >>> result = metric.compute(predictions=["the cat sat on the mat"], references=[["a cat was sitting on the mat"]])
     >>> round(result["moverscore"], 3)
-    0.849
+    0.89
 """
 
 from twmd_registry.plugins.evaluate.metric import RegistryMetric
@@ -18,6 +18,6 @@ from twmd_registry.registry.names import MetricName
 
 
 class Moverscore(RegistryMetric):
-    """MoverScore, similarity form as an `evaluate.Metric`."""
+    """MoverScore as an `evaluate.Metric`."""
 
     metric = MetricName.MOVERSCORE

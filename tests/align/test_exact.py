@@ -1,4 +1,4 @@
-"""``moverscore`` (similarity form): exact transport."""
+"""``moverscore``: exact transport."""
 
 from __future__ import annotations
 

@@ -186,6 +186,6 @@ def test_a_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transfo
 def test_by_squared_distance_the_score_is_twice_that_of_similarity_less_one() -> None:
     hypotheses = ["A heron waits at the weir.", "The baker sold nine loaves before dawn.", "Snow."]
     references = ["Some tall bird stands beside the dam.", "Snow fell on the quarry.", "A heron waits."]
-    by_cosine, by_squares = (twmd_registry.scorer("moverscore", distance=d, centering="none", layer=5) for d in ("similarity", "sqeuclidean"))
+    by_cosine, by_squares = (twmd_registry.scorer("moverscore", "wmd", distance=d, layer=5) for d in ("similarity", "sqeuclidean"))
     cosine, squares = (one.score(hypotheses, references).scores for one in (by_cosine, by_squares))
     np.testing.assert_allclose(squares, 2 * np.array(cosine) - 1, atol=1e-6)

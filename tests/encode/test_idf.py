@@ -106,11 +106,17 @@ def test_texts_are_counted_as_they_are_read(route: AlignmentRoute) -> None:
 
 
 def test_a_file_is_named_by_its_content_whatever_the_order_of_the_texts(route: AlignmentRoute, tmp_path: Path) -> None:
-    first, second = (save(FREQUENCIES, route.fit_idf(corpus), tmp_path) for corpus in (CORPUS, [" ", *CORPUS[::-1], ""]))
+    first, second = (save(FREQUENCIES, route.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
     assert first == second
     found = find_idf(str(first), route.model.tokenizer)
     assert first.name == f"idf-{found.hash}.json"
     assert save(FREQUENCIES, route.fit_idf(CORPUS[:3]), tmp_path) != first
+
+
+def test_an_empty_text_is_a_text_without_any_token(route: AlignmentRoute, tmp_path: Path) -> None:
+    found = find_idf(str(save(FREQUENCIES, route.fit_idf([*CORPUS, "", " "]), tmp_path)), route.model.tokenizer).frequencies
+    assert found.documents == len(CORPUS) + 2
+    np.testing.assert_allclose(found.weights, expected([*CORPUS, "", " "]), atol=1e-6)
 
 
 def test_a_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
@@ -176,6 +182,7 @@ def test_a_changed_file_is_refused(route: AlignmentRoute, tmp_path: Path, monkey
         b"{}",
         b'{"counts": [1], "documents": 3, "tokenizer": "x"}',
         b'{"counts": {"a": 1}, "documents": 3, "tokenizer": "x"}',
+        b'{"counts": {}, "documents": 3, "tokenizer": "/a/path"}',
         b"\xff\xfe",
     ],
 )
@@ -188,11 +195,14 @@ def test_a_file_that_is_something_else_is_refused(route: AlignmentRoute, tmp_pat
 @pytest.mark.parametrize("counts", [{"4": 6}, {"4": -1}, {"4": 2, "5": 10**9}])
 def test_a_token_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(route: AlignmentRoute, tmp_path: Path, counts: dict[str, int]) -> None:
     (tmp_path / "odd.json").write_bytes(changed(route, counts=counts))
-    with pytest.raises(ModelError, match=r"odd.json holds a token in more texts than there are \(5\), or in fewer than none"):
+    with pytest.raises(ModelError, match=r"odd.json holds a token in more texts than there are \(5\), in fewer than none"):
         find_idf(str(tmp_path / "odd.json"), route.model.tokenizer)
 
 
-@pytest.mark.parametrize("change", [{"documents": -1}, {"documents": "many"}, {"documents": None}, {"counts": {"4": 10**30}}])
+@pytest.mark.parametrize(
+    "change",
+    [{"documents": -1}, {"documents": "many"}, {"documents": None}, {"documents": 10**400}, {"documents": 1 << 53}, {"counts": {"4": 10**30}}],
+)
 def test_numbers_that_cannot_be_counts_are_refused(route: AlignmentRoute, tmp_path: Path, change: dict[str, Any]) -> None:
     (tmp_path / "odd.json").write_bytes(changed(route, **change))
     with pytest.raises(ModelError, match=r"odd.json"):

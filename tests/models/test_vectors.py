@@ -11,10 +11,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.models import Unigram, WordLevel
+from tokenizers.pre_tokenizers import Metaspace, Whitespace
+from transformers import AutoModel
 
 import twmd_registry
+from tests import tiny
 from tests.oracles import family as oracle
 from twmd_registry.errors import ModelError, SpecError, TwmdWarning
 from twmd_registry.models.vectors import read_table
@@ -116,7 +118,7 @@ def test_words_may_hold_spaces_and_come_twice(tmp_path: Path) -> None:
     path.write_text("a 1 2\n. . . 3 4\na 5 6\n", encoding="utf-8")
     table = read_table(path)
     assert table.words == ["a", ". . ."]
-    np.testing.assert_array_equal(table.vectors, [[1, 2], [3, 4]])
+    np.testing.assert_array_equal(table.rows, [[0, 0], [1, 2], [3, 4]])
 
 
 @pytest.mark.parametrize("tensors", ["embedding.weight", "embeddings", "mapped"])
@@ -166,6 +168,8 @@ def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:
         ("the 0.1 0.2\ncat 0.1 nan\n", "line 2: a number that is not finite"),
         ("the 0.1 0.2\ncat 1e99 0.1\n", "line 2: a number that is not finite"),
         ("the 0.1 0.2\ncat 0.1 x\n", "line 2: could not convert string to float: 'x'"),
+        ("the 1 2\ncat 1 2 3\n", "line 2: expected a word and 2 numbers, as in the lines before; got 3 after the word"),
+        ("2 2\nthe 1 2\ncat 1 2 3\n", "line 3: expected a word and 2 numbers, as in the lines before; got 3 after the word"),
         ("word\n", "line 1: expected a word"),
         ("\n \n", "holds no word"),
         ("3 2\nthe 0.1 0.2\ncat 0.1 0.3\n", "announces 3 words in its first line and has 2"),
@@ -177,6 +181,19 @@ def test_a_damaged_table_is_refused_at_its_line(content: str, words: str, tmp_pa
     with pytest.raises(ModelError) as caught:
         twmd_registry.scorer("moverscore", "wmd", model=path).score(["the"], ["the"])
     assert words in str(caught.value)
+
+
+def test_a_binary_table_with_more_behind_its_words_is_refused(tmp_path: Path) -> None:
+    path = word2vec_binary(tmp_path)
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(ModelError, match="there is more behind its 10 words"):
+        read_table(path)
+
+
+def test_a_text_table_with_a_header_may_begin_with_a_word_that_holds_a_space(tmp_path: Path) -> None:
+    path = tmp_path / "spaced.vec"
+    path.write_text("2 2\nnew york 0.5 1\nrain 1 2\n", encoding="utf-8")
+    assert read_table(path).words == ["new york", "rain"]
 
 
 def test_a_binary_table_that_ends_too_soon_is_refused_at_its_word(tmp_path: Path) -> None:
@@ -211,7 +228,73 @@ def test_static_vectors_have_one_layer(tmp_path: Path) -> None:
         twmd_registry.scorer("twmd", model=glove(tmp_path), layer=1).score(["the"], ["the"])
 
 
-def test_the_encoders_own_embeddings_are_its_layer_0() -> None:
-    found = twmd_registry.scorer("moverscore", "wmd", layer=0).score(["the cat sat", "the cat sat"], ["the cat sat", "a dog ran"])
-    assert found.scores[0] == pytest.approx(1)
-    assert -1 <= found.scores[1] < 0.9
+def test_the_encoders_own_embeddings_are_its_layer_0(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    texts = "the cat sat", "a dog ran"
+    found = twmd_registry.scorer("moverscore", "wmd", model=str(folder), layer=0, special="all").score([texts[0]] * 2, texts)
+    model, tokenizer = AutoModel.from_pretrained(folder), tiny.tokenizer()
+    x, y = (torch.nn.functional.normalize(model.embeddings(tokenizer(text, return_tensors="pt")["input_ids"])[0], dim=1) for text in texts)
+    assert found.scores == pytest.approx((1, oracle.exact((x @ y.T).detach().numpy())), abs=1e-6)
+
+
+def test_a_table_whose_content_changed_is_not_explained_as_if_it_had_not(tmp_path: Path) -> None:
+    path = glove(tmp_path)
+    found = twmd_registry.scorer("moverscore", "wmd", model=path).score(["the cat"], ["a dog"])
+    path.write_text(LINES.replace("cat", "cow"), encoding="utf-8")
+    with pytest.raises(ModelError, match="has changed since: score the texts again"):
+        found.explain(0)
+
+
+@pytest.mark.parametrize("window", ["6/3", "4/1"])
+def test_windows_change_nothing_about_static_vectors(window: str, tmp_path: Path) -> None:
+    texts = ["the purple cat sat on the mat with a dog . rain", "a dog"], ["a dog sang on the mat and the cat sat . rain", "a cat"]
+    with pytest.warns(TwmdWarning, match="without a vector"):
+        whole, parts = (
+            twmd_registry.scorer("moverscore", "wmd", model=glove(tmp_path), **more).score(*texts)
+            for more in ({}, {"truncation": f"window:{window}"})
+        )
+    assert parts.scores == pytest.approx(whole.scores, abs=1e-6)
+    assert parts.counts.oov == whole.counts.oov == 4
+
+
+def static_folder(folder: Path, **tensors: torch.Tensor) -> Path:
+    """A folder of static vectors with pieces of words, as model2vec makes them of a SentencePiece vocabulary."""
+    pieces = ["[UNK]", *(f"\u2581{word}" for word in WORDS), "s"]
+    tokenizer = Tokenizer(Unigram([(piece, -float(i)) for i, piece in enumerate(pieces)], unk_id=0))
+    tokenizer.pre_tokenizer = Metaspace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    rows = torch.cat([torch.ones(1, 6), torch.from_numpy(VECTORS), torch.full((1, 6), 0.5)])
+    save_file({"embeddings": rows} | tensors, folder / "model.safetensors")
+    return folder
+
+
+def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) -> None:
+    folder = static_folder(tmp_path)
+    with pytest.warns(TwmdWarning, match="without a vector"):
+        found = twmd_registry.scorer("moverscore", "wmd", model=folder, subwords="drop").score(["the cats", "a \u4e2d cat"], ["a dogs", "the dog"])
+    assert found.scores == pytest.approx((wmd("the cat", "a dog"), wmd("a cat", "the dog")), abs=1e-6)
+    assert found.counts.oov == 1
+
+
+@pytest.mark.parametrize(
+    ("tensors", "words"),
+    [
+        ({"embeddings": torch.ones(5)}, r"its tensors \(embeddings \(5,\)\) do not fit a vocabulary of 12"),
+        ({"embeddings": torch.ones(3, 6)}, "do not fit a vocabulary of 12"),
+        ({"mapping": torch.arange(12).reshape(3, 4)}, "do not fit a vocabulary of 12"),
+        ({"weights": torch.ones(3)}, "do not fit a vocabulary of 12"),
+        ({"mapping": torch.full((12,), 40)}, "its mapping names a row that is not there"),
+        ({"mapping": torch.full((12,), -1)}, "its mapping names a row that is not there"),
+        ({"embeddings": torch.full((12, 6), torch.nan)}, "holds vectors that are not finite"),
+    ],
+)
+def test_a_damaged_folder_is_refused(tensors: dict[str, torch.Tensor], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=words):
+        twmd_registry.scorer("moverscore", "wmd", model=static_folder(tmp_path, **tensors)).score(["the"], ["the"])
+
+
+def test_a_folder_without_a_readable_tokenizer_is_refused(tmp_path: Path) -> None:
+    static_folder(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        twmd_registry.scorer("moverscore", "wmd", model=tmp_path).score(["the"], ["the"])

@@ -44,7 +44,7 @@ def run_fit_idf(arguments: argparse.Namespace) -> int:
     spec = make_spec(MetricName.SBERT, model=arguments.model, revision=arguments.revision, truncation=arguments.truncation, layer=0, centering="none")
     texts = [text for path in arguments.files for text in read_texts(path)]
     path = save(FREQUENCIES, AlignmentRoute(spec, _options(arguments)).fit_idf(texts), arguments.output or FREQUENCIES.home)
-    print(f"counted over {sum(bool(text.strip()) for text in texts)} texts")
+    print(f"counted over {len(texts)} texts")
     print(f"use --set idf=background:{path if arguments.output else path.stem.rpartition('-')[2]}")
     return 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 FREQUENCIES = Kind("document frequencies", "idf", "idf", ".json", "idf")
 """Files of fitted frequencies."""
 
+MOST_DOCUMENTS = 1 << 53
+"""More would not be counted exactly."""
 _AT_ONCE = 8192
 """Texts that are tokenised at once."""
 
@@ -43,7 +47,7 @@ class DocumentFrequencies(NamedTuple):
         return np.asarray(np.log((self.documents + 1) / (self.counts + 1)), dtype=np.float32)
 
 
-class Fitted(NamedTuple):
+class IdfFile(NamedTuple):
     """Frequencies from a file.
 
     Attributes:
@@ -86,7 +90,7 @@ def vocabulary_hash(tokenizer: PreTrainedTokenizerFast) -> str:
 
 
 def fit_idf(encoder: Encoder, texts: Iterable[str], reading: Reading) -> bytes:
-    """Count over a corpus; a text that occurs twice counts twice.
+    """Count over a corpus; a text that occurs twice counts twice, and an empty one counts, too.
 
     Returns:
         The content of a frequencies file; `twmd_registry.models.fitted.save` writes it.
@@ -94,16 +98,16 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], reading: Reading) -> bytes:
     Raises:
         InputError: The corpus has no text.
     """
-    distinct, times = np.unique(list(texts), return_counts=True)
-    if not any(text.strip() for text in distinct):
+    times = Counter(texts)
+    if not any(text.strip() for text in times):
         raise InputError("there is nothing to count: every text is empty.")
-    found = count_documents(encoder, distinct.tolist(), times, reading)
+    found = count_documents(encoder, list(times), np.array(list(times.values())), reading)
     counts = {str(i): int(found.counts[i]) for i in np.flatnonzero(found.counts)}
     about = {"tokenizer": vocabulary_hash(encoder.tokenizer), "model": encoder.files.name, "documents": found.documents, "counts": counts}
     return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()
 
 
-def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> Fitted:
+def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> IdfFile:
     """Find and read a frequencies file.
 
     Args:
@@ -124,7 +128,7 @@ def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> Fitted:
     return found
 
 
-def read_idf(path: Path, size: int) -> Fitted:
+def read_idf(path: Path, size: int) -> IdfFile:
     """Read a frequencies file.
 
     Args:
@@ -139,10 +143,9 @@ def read_idf(path: Path, size: int) -> Fitted:
         about = json.loads(content)
         found = {int(token): count for token, count in about["counts"].items() if 0 <= int(token) < size}
         documents, counts = about["documents"], np.zeros(size, dtype=np.int64)
-        whole = all(type(number) is int for number in (documents, *found.values()))
+        sound = type(documents) is int and all(type(count) is int and 0 <= count <= documents < MOST_DOCUMENTS for count in found.values())
         counts[list(found)] = list(found.values())
-        sound = whole and bool((counts >= 0).all() and (counts <= documents).all())
-        fitted = Fitted(DocumentFrequencies(documents, counts), str(about["tokenizer"]), hash_of(content))
+        fitted = IdfFile(DocumentFrequencies(documents, counts), re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0], hash_of(content))  # type: ignore[index]
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
     if not sound:

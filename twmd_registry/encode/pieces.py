@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import SpecError
+from twmd_registry.models.vectors import unknown_token
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -132,7 +133,7 @@ def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
     if "ByteLevel" in around:
         return _byte_level()
     if "▁" in around:
-        return _sentence_piece(_unknown_of(model))
+        return _sentence_piece(unknown_token(model))
     raise SpecError(f"cannot tell how the vocabulary of {name} marks words (neither WordPiece, byte-level BPE nor SentencePiece): leave words whole.")
 
 
@@ -146,13 +147,6 @@ def _marked_at_ends(suffix: str, unknown: str | None) -> Callable[[str], Piece]:
 
 def _bare(text: str, *, opens: bool = False, closes: bool = False) -> Piece:
     return Piece(opens=opens, closes=closes, text=text, raw=text.encode())
-
-
-def _unknown_of(model: dict[str, Any]) -> str | None:
-    """The piece that stands for what the vocabulary does not hold."""
-    if model.get("unk_id") is not None:
-        return str(model["vocab"][model["unk_id"]][0])
-    return model.get("unk_token")
 
 
 def _byte_level() -> Callable[[str], Piece]:

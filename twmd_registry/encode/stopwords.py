@@ -48,7 +48,7 @@ def canonical(words: frozenset[str]) -> bytes:
 
 def _read(content: bytes, name: str) -> frozenset[str]:
     try:
-        lines = content.decode("utf-8-sig").splitlines()
+        lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise ModelError(f"stop words {name} cannot be read as UTF-8: {error}.") from error
     for number, line in enumerate(lines, 1):

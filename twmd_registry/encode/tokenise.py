@@ -45,9 +45,8 @@ class TokenIds(NamedTuple):
 
     def select(self, rows: np.ndarray) -> TokenIds:
         """Some of the texts, in the order given."""
-        return self._replace(
-            ids=[self.ids[i] for i in rows], special=[self.special[i] for i in rows], truncated=self.truncated[rows], unknown=self.unknown[rows]
-        )
+        missing = [self.missing[i] for i in rows] if self.missing else ()
+        return TokenIds([self.ids[i] for i in rows], [self.special[i] for i in rows], self.truncated[rows], self.unknown[rows], missing)
 
 
 def tokenise(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: int | None, *, drop_unknown: bool = False) -> TokenIds:

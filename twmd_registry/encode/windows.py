@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.encode.tokenise import TokenIds
+from twmd_registry.encode.tokenise import LEFT_OUT, TokenIds
 
 
 class Window(NamedTuple):
@@ -64,7 +64,7 @@ def take_apart(tokens: TokenIds, window: Window | None) -> Sequences:
 
 def _windows(special: np.ndarray, window: Window) -> list[np.ndarray]:
     """The places of every window's tokens within its text."""
-    own = np.flatnonzero(special == 0)
+    own = np.flatnonzero(np.isin(special, (0, LEFT_OUT)))
     first, last = int(own[0]), int(own[-1]) + 1
     opening, closing = np.arange(first), np.arange(last, len(special))
     room = window.size - len(opening) - len(closing)

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from twmd_registry.encode.pieces import Pieces
+from twmd_registry.encode.tokenise import tokenise
 from twmd_registry.registry.names import Part
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+
+Phrase = tuple[str, ...]
+"""Words in a row, in lower case; nearly always one."""
 
 
 class WordPolicy(NamedTuple):
@@ -19,25 +24,26 @@ class WordPolicy(NamedTuple):
     Attributes:
         subwords: Pieces that continue a word.
         punctuation: Tokens of punctuation alone.
-        stop_words: Words, as the tokenizer writes them and in lower case, left out with all their pieces.
+        stop_words: What the tokenizer makes of the words that are left out with all their pieces; see `as_tokenized`.
     """
 
     subwords: Part = Part.KEEP
     punctuation: Part = Part.KEEP
-    stop_words: frozenset[str] = frozenset()
-
-    @property
-    def keeps_all(self) -> bool:
-        """Whether nothing is left out."""
-        return self == WordPolicy()
+    stop_words: frozenset[Phrase] = frozenset()
 
 
-def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast) -> frozenset[str]:
-    """Words as their pieces read once the tokenizer has normalised them (without accents, say)."""
-    normalizer = tokenizer.backend_tokenizer.normalizer
-    if normalizer is None:
-        return words
-    return words | {normalizer.normalize_str(word).replace("▁", " ").strip().lower() for word in words}
+def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Pieces) -> frozenset[Phrase]:
+    """Words as a tokenizer reads them: normalised, and taken apart where it always does (``don ' t``).
+
+    A word with a character that the vocabulary does not hold is none that could be found in a text.
+    """
+    found = set[Phrase]()
+    tokens = tokenise(tokenizer, list(words), limit=None)
+    for row, special in zip(tokens.ids, tokens.special, strict=True):
+        ids = row[special == 0]
+        if len(ids) and tokenizer.unk_token_id not in ids:
+            found.add(tuple(_texts(pieces, ids, pieces.words(ids, np.ones(len(ids), dtype=bool), np.zeros(1, dtype=np.int64)))))
+    return frozenset(found)
 
 
 def left_out(policy: WordPolicy, pieces: Pieces, ids: np.ndarray, own: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -60,14 +66,28 @@ def left_out(policy: WordPolicy, pieces: Pieces, ids: np.ndarray, own: np.ndarra
     if policy.punctuation is Part.DROP:
         gone |= pieces.punctuation[ids] & own
     if policy.stop_words:
-        gone |= _in_stop_words(policy.stop_words, pieces, ids, pieces.words(ids, own, starts)) & own
+        gone |= _in_phrases(policy.stop_words, _texts(pieces, ids, words := pieces.words(ids, own, starts)), words, starts) & own
     return gone
 
 
-def _in_stop_words(stop_words: frozenset[str], pieces: Pieces, ids: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """The tokens of words that are stop words."""
+def _texts(pieces: Pieces, ids: np.ndarray, words: np.ndarray) -> list[str]:
+    """Every word as it reads, in lower case."""
     raw = [bytearray() for _ in range(int(words[-1]) + 1 if len(words) else 0)]
     for number, token in zip(words.tolist(), ids.tolist(), strict=True):
         raw[number] += pieces.raw[token]
-    stop = np.array([word.decode("utf-8", errors="replace").strip().lower() in stop_words for word in raw], dtype=bool)
+    return [word.decode("utf-8", errors="replace").strip().lower() for word in raw]
+
+
+def _in_phrases(phrases: frozenset[Phrase], texts: list[str], words: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """The tokens of words that are, or are part of, one of some phrases; a phrase does not reach over a text's end."""
+    by_first: dict[str, list[Phrase]] = {}
+    for phrase in phrases:
+        by_first.setdefault(phrase[0], []).append(phrase)
+    ends = np.append(words[starts[1:]], len(texts))
+    stop = np.zeros(len(texts), dtype=bool)
+    for number, text in enumerate(texts):
+        for phrase in by_first.get(text, ()):
+            end = number + len(phrase)
+            if tuple(texts[number:end]) == phrase and (len(phrase) == 1 or end <= ends[np.searchsorted(ends, number, side="right")]):
+                stop[number:end] = True
     return np.asarray(stop[words])

@@ -5,7 +5,9 @@ A table is read as it is written. Its words are looked for in texts by `WORD`, i
 
 from __future__ import annotations
 
+import json
 import re
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,15 +26,19 @@ if TYPE_CHECKING:
 UNKNOWN = "[UNK]"
 WORD = "\\w+(['\u2019]\\w+)*|[^\\w\\s]"
 """What is a word of a text: letters and digits, with apostrophes inside, or one other character."""
-_HEADER = re.compile(rb"\s*([0-9]{1,9}) ([0-9]{1,5})\s*\n")
-_NUMBERS_FOLLOW = re.compile(rb"[^\s]+ [-+0-9.eE]+[ \r\n]")
+_HEADER = re.compile(rb"(?:\xef\xbb\xbf)?([0-9]{1,9}) ([0-9]{1,5})[ \t\r]*\n")
 
 
 class Table(NamedTuple):
-    """Words and their vectors; shape (words, D), float32."""
+    """Words and their vectors.
+
+    Attributes:
+        words: The words.
+        rows: Row 0, of zeros, for any other word, then theirs; shape (words + 1, D), float32.
+    """
 
     words: list[str]
-    vectors: np.ndarray
+    rows: np.ndarray
 
 
 class StaticConfig(NamedTuple):
@@ -63,7 +69,7 @@ def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizer
         tokenizer, vectors = _read_folder(files.folder, files.label)
     else:
         table = read_table(files.folder)
-        tokenizer, vectors = word_tokenizer(table.words), torch.from_numpy(_with_unknown(table.vectors))
+        tokenizer, vectors = word_tokenizer(table.words), torch.from_numpy(table.rows)
     if not bool(torch.isfinite(vectors).all()):
         raise ModelError(f"model {files.label} holds vectors that are not finite.")
     return _network(vectors.to(getattr(torch, dtype))), _wrapped(tokenizer)
@@ -105,34 +111,37 @@ def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=tokenizer.model.unk_token)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=unknown_token(json.loads(tokenizer.to_str())["model"]))
 
 
-def _with_unknown(vectors: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.zeros((1, vectors.shape[1]), dtype=np.float32), vectors])
+def unknown_token(model: dict[str, Any]) -> str | None:
+    """The token that stands for what a vocabulary does not hold; of the ``model`` in a ``tokenizer.json``."""
+    if model.get("unk_id") is not None:
+        return str(model["vocab"][model["unk_id"]][0])
+    return model.get("unk_token")
 
 
 def _read_folder(folder: Path, label: str) -> tuple[Tokenizer, torch.Tensor]:
     """Tokenizer and rows by token id of a ``StaticEmbedding`` or model2vec folder."""
     import torch
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
 
     try:
         tensors = load_file(folder / "model.safetensors")
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except (OSError, SafetensorError, Exception) as error:  # tokenizers raises plain Exception
+    except Exception as error:  # tokenizers raises no other
         raise ModelError(f"model {label} cannot be loaded: {error}") from error
     rows = (tensors["embedding.weight"] if "embedding.weight" in tensors else tensors["embeddings"]).to(torch.float32)
-    if "mapping" in tensors:
-        rows = rows[tensors["mapping"].to(torch.int64)]
-    if "weights" in tensors:
-        rows = rows * tensors["weights"].to(torch.float32)[:, None]
     size = max(tokenizer.get_vocab().values()) + 1
-    if len(rows) < size:
-        raise ModelError(f"model {label} has {len(rows)} vectors for a vocabulary of {size}.")
-    return tokenizer, rows
+    mapping = tensors.get("mapping", torch.arange(len(rows))).to(torch.int64)
+    weights = tensors.get("weights", torch.ones(len(mapping))).to(torch.float32)
+    if rows.dim() != 2 or mapping.dim() != 1 or weights.shape != mapping.shape or len(mapping) < size:
+        shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items())
+        raise ModelError(f"model {label}: its tensors ({shapes}) do not fit a vocabulary of {size}.")
+    if not bool(((mapping >= 0) & (mapping < len(rows))).all()):
+        raise ModelError(f"model {label}: its mapping names a row that is not there.")
+    return tokenizer, rows[mapping] * weights[:, None]
 
 
 def read_table(path: Path) -> Table:
@@ -141,60 +150,77 @@ def read_table(path: Path) -> Table:
     A word that comes twice keeps its first vector.
 
     Raises:
-        ModelError: A pickle, an empty file, a line (or a word of a binary table) with another number of numbers, with something that is
-            no number, or with one that is not finite; names it.
+        ModelError: A pickle, an empty file, a line (or a word of a binary table) with another number of numbers, with something
+            that is no number, with one that is not finite, or without a word; names it.
     """
     try:
         with path.open("rb") as file:
-            head = file.read(4096)
+            head = file.read(1 << 16)
     except OSError as error:
         raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
     if head[:1] == b"\x80":
         raise ModelError(
-            f"{path.name} is a pickle, which is never loaded: save the vectors in word2vec's format, or with save_vectors(vectors, FOLDER)."
+            f"{path.name} is a pickle, which is never loaded: save its vectors in word2vec's format, or by save_vectors(vectors, FOLDER)."
         )
     header = _HEADER.match(head)
-    binary = header is not None and not _NUMBERS_FOLLOW.match(head[header.end() :].lstrip())
-    entries = _binary(path, header) if header is not None and binary else _text(path, skip=header is not None)
-    found: dict[str, np.ndarray] = {}
-    read = 0
+    if header is not None and not _is_text(head[header.end() :], int(header[2])):
+        return _collect(path, _binary(path, header), int(header[1]))
+    return _collect(path, _text(path, header), None if header is None else int(header[1]))
+
+
+def _is_text(body: bytes, width: int) -> bool:
+    """Whether what follows a header begins with a line of a word and numbers."""
+    line = body.lstrip(b"\r\n").partition(b"\n")[0]
+    return len(line.split()) > 1 and all(_is_number(part) for part in line.split()[1:][-width:])
+
+
+def _is_number(part: bytes | str) -> bool:
+    try:
+        float(part)
+    except ValueError:
+        return False
+    return True
+
+
+def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: int | None) -> Table:
+    """All entries in one array: a large table is in memory once."""
+    words: dict[str, None] = {}
+    numbers, read = array("f"), 0
     for word, vector in entries:
-        found.setdefault(word, vector)
+        if not words:
+            numbers.frombytes(bytes(vector.nbytes))  # row 0
+        if word not in words:
+            words[word] = None
+            numbers.frombytes(vector.tobytes())
         read += 1
-    if header is not None and read != int(header[1]):
-        raise ModelError(f"{path.name} announces {int(header[1])} words in its first line and has {read}: it is not complete.")
-    if not found:
+    if not words:
         raise ModelError(f"{path.name} holds no word: expected lines of a word and its numbers.")
-    return Table(list(found), np.stack(list(found.values())))
+    if announced is not None and read != announced:
+        raise ModelError(f"{path.name} announces {announced} words in its first line and has {read}: it is not complete, or no such table.")
+    return Table(list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1))
 
 
-def _text(path: Path, *, skip: bool) -> Iterator[tuple[str, np.ndarray]]:
+def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.ndarray]]:
     """Lines of a word and its numbers; a word may hold spaces (GloVe's do)."""
-    width = 0
+    width = 0 if header is None else int(header[2])
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
-            line = raw.decode("utf-8", errors="replace").rstrip()
-            if not line or (skip and number == 1):
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").rstrip()
+            if not line or (header is not None and number == 1):
                 continue
             where = f"{path.name}, line {number}"
             width = width or len(line.split(" ")) - 1
             word, *numbers = line.rsplit(" ", width)
-            if width < 1 or len(numbers) != width or _looks_like_numbers(word):
-                raise ModelError(
-                    f"{where}: expected a word and {max(width, 1)} numbers, as in the lines before; got {len(line.split()) - 1} after the word."
-                )
+            behind = word.split(" ")[1:]
+            if width < 1 or len(numbers) != width or not word or (behind and all(map(_is_number, behind))):
+                got = len(line.split()) - 1
+                raise ModelError(f"{where}: expected a word and {max(width, 1)} numbers, as in the lines before; got {got} after the word.")
             try:
                 with np.errstate(over="ignore"):  # what is too large is refused below
                     vector = np.array(numbers, dtype=np.float32)
             except ValueError as error:
                 raise ModelError(f"{where}: {error}.") from error
             yield word, _finite(vector, where)
-
-
-def _looks_like_numbers(word: str) -> bool:
-    """Whether what should be a word is a word with numbers behind it: the line has too many."""
-    behind = word.split(" ")[1:]
-    return bool(behind) and all(re.fullmatch(r"-?[0-9]*\.[0-9]+([eE][-+]?[0-9]+)?", part) for part in behind)
 
 
 def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarray]]:
@@ -208,9 +234,11 @@ def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarr
             while (byte := file.read(1)) not in (b" ", b""):
                 word += byte
             numbers = file.read(4 * width)
-            if len(numbers) != 4 * width:
-                raise ModelError(f"{where}: the file ends here; it is not complete, or no table of {width} numbers per word.")
+            if len(numbers) != 4 * width or not word.strip():
+                raise ModelError(f"{where}: the file ends here, or has no word; it is not complete, or no table of {width} numbers per word.")
             yield word.strip().decode("utf-8", errors="replace"), _finite(np.frombuffer(numbers, dtype="<f4").astype(np.float32), where)
+        if file.read().strip():
+            raise ModelError(f"{path.name}: there is more behind its {words} words; it is no table of {width} numbers per word.")
 
 
 def _finite(vector: np.ndarray, where: str) -> np.ndarray:
@@ -236,11 +264,10 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
     from safetensors.torch import save
 
     words = getattr(vectors, "index_to_key", None)
-    table = read_table(Path(vectors)) if words is None else Table(list(words), np.asarray(vectors.vectors, dtype=np.float32))
-    _finite(table.vectors, "these vectors")
+    table = read_table(Path(vectors)) if words is None else _table_of(list(words), np.asarray(vectors.vectors, dtype=np.float32))
     content = {
         "tokenizer.json": word_tokenizer(table.words).to_str().encode(),
-        "model.safetensors": save({"embedding.weight": torch.from_numpy(_with_unknown(table.vectors))}),
+        "model.safetensors": save({"embedding.weight": torch.from_numpy(table.rows)}),
     }
     for name, written in content.items():
         try:
@@ -248,3 +275,7 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
         except OSError as error:
             raise ModelError(f"cannot write {Path(folder) / name}: {error.strerror}.") from error
     return Path(folder)
+
+
+def _table_of(words: list[str], vectors: np.ndarray) -> Table:
+    return Table(words, np.concatenate([np.zeros((1, vectors.shape[1]), dtype=np.float32), _finite(vectors, "these vectors")]))

@@ -209,9 +209,8 @@ def _read_value(field: _Field, read_as: list[str]) -> Value:
     usual = _written(field.name, read)
     if usual != text and (field.name, unquote(text)) not in aliases.VALUES:
         read_as.append(f"{field.name}:{text} is read as {usual}")
-    named = str(read).rpartition(":")[2]
-    unfitted = read == KEYS[field.name].neutral or (field.name in {"centering", "idf"} and ":" not in str(read))
-    if field.name in _FITTED and not unfitted and not _HASH.fullmatch(named):
+    named = str(read).partition(":")[2] if field.name in {"centering", "idf"} else str(read)
+    if field.name in _FITTED and named and read != KEYS[field.name].neutral and not _HASH.fullmatch(named):
         _fail(field.column, f"{read} names a file: a signature names {_FITTED[field.name]} by its hash, {LENGTH} hexadecimal digits.")
     if is_request(field.name, read):
         _fail(field.column, f"layer:{read} is a request: a signature says which layers were read.")
