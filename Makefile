@@ -4,7 +4,7 @@
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
-METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore
+METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore ensemble
 DEMO := twmd_registry/data/demo
 
 .PHONY: demo test bench clean

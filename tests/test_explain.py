@@ -114,6 +114,13 @@ def test_a_segment_or_reference_that_is_not_there_is_one_clear_error(segment: in
         found.explain(segment, reference)
 
 
+@pytest.mark.parametrize(("segment", "reference"), [("a", None), (1.5, None), (True, None), (0, "b")])
+def test_what_is_no_number_is_refused(segment: Any, reference: Any) -> None:
+    found = twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES)
+    with pytest.raises(InputError, match="expected the number of a segment or reference, from 0, not"):
+        found.explain(segment, reference)
+
+
 def test_a_regression_model_aligns_nothing() -> None:
     with pytest.raises(SpecError, match="stsscore has no alignment to show"):
         twmd_registry.scorer("stsscore").score(["a"], ["b"]).explain(0)

@@ -30,6 +30,7 @@ FLOORS = (
     {"views"},
     {"pipeline"},
     {"routes"},
+    {"explain", "notices"},
     {"scoring"},
     {"record"},
     {"selfcheck", "plugins", "metaeval", "train", "report", "scale"},

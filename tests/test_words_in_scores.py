@@ -260,9 +260,24 @@ def test_empty_texts_among_others_score_as_ever(metric: str) -> None:
 
 
 def test_a_text_of_punctuation_alone_is_left_with_nothing() -> None:
-    with pytest.warns(TwmdWarning, match="leave nothing: 2; each scores 1 against itself and 0 against any other"):
+    with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 2; each scores 1 against itself and 0 against any other"):
         found = twmd_registry.scorer("moverscore", "wmd", punctuation="drop").score(["?!", "?!", "..."], ["?!", "Snow.", "?!"])
     assert found.scores == (1.0, 0.0, 0.0)
+
+
+def test_a_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_says_so() -> None:
+    with pytest.warns(TwmdWarning, match="of which every word is left out: 2; their special tokens alone are compared"):
+        found = twmd_registry.scorer("moverscore", punctuation="drop", special="all").score(["?!", "?!", "Snow."], ["?!", "Snow.", "..."])
+    assert found.scores[0] == pytest.approx(1)
+    assert found.explain(0).hypothesis == ("[CLS] [SEP]",)
+
+
+@pytest.mark.parametrize("form", ["don't", "don\u2019t", "DON'T"])
+def test_a_stop_word_with_an_apostrophe_is_found_in_either_form(form: str, tmp_path: Path) -> None:
+    (tmp_path / "stop.txt").write_text("don't\n", encoding="utf-8")
+    found = twmd_registry.scorer("moverscore", "wmd", stopwords=tmp_path / "stop.txt").score([f"they {form} know", "don knows"], ["snow", "snow"])
+    assert found.explain(0).hypothesis == ("they", "know")
+    assert found.explain(1).hypothesis == ("don", "knows")
 
 
 @pytest.mark.parametrize("power", [15, 51])

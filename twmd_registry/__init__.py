@@ -2,7 +2,7 @@
 
 >>> import twmd_registry
 >>> twmd_registry.list_metrics()
-['twmd', 'trwmd', 'moverscore', 'bertscore_centered', 'wordset_cka', 'stsscore', 'sbert']
+['twmd', 'trwmd', 'moverscore', 'bertscore_centered', 'wordset_cka', 'stsscore', 'sbert', 'ensemble']
 
 Importing this package loads no torch and no model, touches no network, and makes ``evaluate.load("twmd")``
 work.

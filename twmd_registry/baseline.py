@@ -116,6 +116,9 @@ def _check(values: list[float], where: str) -> None:
 
 
 def rescale(found: PairScores, baseline: Baseline) -> PairScores:
-    """``(x - b) / (1 - b)``, each side by its own b (Zhang et al. 2020, as bert_score's ``rescale_with_baseline``)."""
+    """``(x - b) / (1 - b)``, each side by its own b (Zhang et al. 2020, as bert_score's ``rescale_with_baseline``).
+
+    An empty text's 0 becomes -b / (1 - b), as there: less than two unrelated texts score.
+    """
     sides = [side for side in found if side is not None]
     return PairScores(*((side - b) / (1 - b) for side, b in zip(sides, baseline.values, strict=True)))

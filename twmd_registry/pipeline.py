@@ -148,7 +148,7 @@ class Run:
             TwmdWarning: Texts of which nothing is left, or nothing that weighs anything.
         """
         found = [_blank(job, len(self._pairs.hyp)) for job in self._jobs]
-        vanished, weightless = set[int](), set[int]()
+        vanished, weightless, wordless = set[int](), set[int](), set[int]()
         for fetched in self._fetch(self._pieces):
             for view, members in self._views.items():
                 items, selected = self._select(view, fetched)
@@ -158,9 +158,10 @@ class Run:
                 _fill_tokenless(tokens, items, bare, scores, fetched.piece)
                 _score_piece(tokens, items, [self._jobs[j] for j in members], scores, fetched.piece)
                 vanished |= set(_texts_of_rows(fetched, items.row[(_tokens_of(tokens) == 0) & ~bare]))
+                wordless |= set(_texts_of_rows(fetched, selected.wordless))
                 if selected.weightless is not None:
                     weightless |= set(_texts_of_rows(fetched, items.row[selected.weightless.cpu().numpy()]))
-        _warn_of_nothing(len(vanished), len(weightless))
+        _warn_of_nothing(len(vanished), len(weightless), len(wordless))
         missing = [word for words in self._store.missing.values() for word in words]
         return found, TextFlags(self._store.empty, self._store.truncated, self._store.unknown, missing)
 
@@ -235,10 +236,13 @@ class Run:
         return count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._reading)
 
 
-def _warn_of_nothing(vanished: int, weightless: int) -> None:
+def _warn_of_nothing(vanished: int, weightless: int, wordless: int) -> None:
     if vanished:
-        what = "different texts of which centering or left-out words leave nothing"
+        what = "different texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)"
         warn(f"{what}: {vanished}; each scores 1 against itself and 0 against any other.")
+    if wordless:
+        rule = "with special=none each scores 1 against itself and 0 against any other"
+        warn(f"different texts of which every word is left out: {wordless}; their special tokens alone are compared ({rule}).")
     if weightless:
         warn(f"different texts of which every token has the idf 0 (it is in every text): {weightless}; their tokens count the same.")
 

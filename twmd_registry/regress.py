@@ -16,6 +16,7 @@ from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import check_limit, length_limit, load_network, load_tokenizer
+from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import weight_files
 
 SHORTEST_LIMIT = 5
@@ -59,6 +60,8 @@ class Regressor:
         """
         from transformers import AutoModelForSequenceClassification
 
+        if is_static(files):
+            raise ModelError(f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads both texts.")
         if adapter:
             network = merge(load_network(AutoModelForSequenceClassification, files, dtype, num_labels=1), adapter)
         else:

@@ -95,7 +95,8 @@ class ScoreSet:
         """Show how a segment's score came about: which hypothesis token carries how much to which reference token.
 
         The alignment is computed again, with everything that it depends on (its centering batch; the whole corpus, for
-        ``centering=corpus`` and the idf of these texts). Keep the scorer open meanwhile, or the model is loaded every time.
+        ``centering=corpus`` and the idf of these texts). It is that of one pair: with ``multiref=mean`` a segment's score is the
+        mean over its references, and each has an alignment. Keep the scorer open meanwhile, or the model is loaded every time.
 
         Args:
             segment: Its number, from 0.

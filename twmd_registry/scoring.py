@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from twmd_registry.alignment import Alignment
 from twmd_registry.assemble import over_references
 from twmd_registry.baseline import random_pairs, rescale, write_baseline
-from twmd_registry.border import check_segments, digest_of_texts
-from twmd_registry.errors import InputError, ModelError, SpecError, warn
+from twmd_registry.border import Segments, check_segments, digest_of_texts
+from twmd_registry.errors import SpecError
+from twmd_registry.explain import Explainer
+from twmd_registry.notices import count_empty, warn_of_lonely_centering, warn_of_texts, warn_of_words
 from twmd_registry.pairs import Pairs, make_pairs
 from twmd_registry.pipeline import TextFlags
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.names import Centering, Multiref, Output
+from twmd_registry.registry.members import split_name, write_members
+from twmd_registry.registry.names import MetricName, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
-from twmd_registry.registry.parts import Parts
+from twmd_registry.registry.parts import Parts, check_parts
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import MetricSpec, make_spec
-from twmd_registry.routes import AlignmentRoute, Route, route_of
+from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
+from twmd_registry.routes import Route, route_of
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
 Progress = Callable[[int], None]
 
 BASELINE_PAIRS = 10_000
 """Pairs that a baseline is the mean of."""
-SHOWN_WORDS = 5
-"""Words that a warning names."""
 
 
 class Scorer:
@@ -58,6 +56,11 @@ class Scorer:
         self.options = options or RunOptions()
         self.parts = parts
         self.route: Route = route_of(spec, self.options, parts)
+
+    @property
+    def members(self) -> tuple[Scorer, ...]:
+        """The scorers that do the work: itself, unless it is an ensemble."""
+        return (self,)
 
     @property
     def spec(self) -> MetricSpec:
@@ -129,19 +132,88 @@ class Scorer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what to do, not the model."""
-        return Scorer, (self.requested, self.options, self.parts)
+        return type(self), (self.requested, self.options, self.parts)
 
     def __repr__(self) -> str:
         """Metric and requested keys."""
         keys = ", ".join(f"{name}={value}" for name, value in self.requested.values().items())
-        return f"Scorer({self.requested.metric}: {keys})"
+        return f"{type(self).__name__}({self.requested.metric}: {keys})"
+
+
+class EnsembleScorer(Scorer):
+    """The weighted mean of several scorers' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k`` (Herbold 2024, A.2).
+
+    Each member takes the best (or mean) of several references by itself. Texts are encoded once for all members that read the
+    same model.
+    """
+
+    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None) -> None:
+        """Make the members; nothing is loaded yet.
+
+        Args:
+            spec: What to compute.
+            options: Where and how fast.
+            parts: Where parts of the members are, when `spec` is a stranger's.
+
+        Raises:
+            SpecError: A member that cannot be.
+        """
+        self.requested, self.options, self.parts = spec, options or RunOptions(), parts
+        self.weights, specs = zip(*member_specs(spec), strict=True)
+        self._members = tuple(Scorer(one, self.options, parts) for one in specs)
+
+    @property
+    def members(self) -> tuple[Scorer, ...]:
+        """The scorers whose mean it is."""
+        return self._members
+
+    @property
+    def spec(self) -> MetricSpec:
+        """The specification as it is applied, every member settled. Loads the models.
+
+        Raises:
+            ModelError: As for `Scorer.spec`.
+            SpecError: As for `Scorer.spec`.
+        """
+        return self.requested.replace(members=write_members(zip(self.weights, (one.spec for one in self.members), strict=True)))
+
+    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0) -> bytes:
+        """Refuse: an ensemble is a mean of members that have baselines of their own.
+
+        Raises:
+            SpecError: Always.
+        """
+        del texts, pairs, seed
+        raise SpecError("an ensemble has no baseline of its own: give its members theirs, as in ensemble(bertscore_centered;baseline=HASH,sbert).")
+
+    def close(self) -> None:
+        """Give the models back."""
+        for one in self.members:
+            one.close()
+
+    def combine(self, found: Sequence[ScoreSet]) -> ScoreSet:
+        """The mean of the members' scores."""
+        scores = np.average([one.scores for one in found], axis=0, weights=self.weights)
+        counts = Counts(*map(max, zip(*(one.counts for one in found), strict=True)))
+        signature = Signature(self.spec, found[0].signature.nrefs)
+        return make_score_set(signature, PairScores(scores), counts, found[0].texts, _explain_no_ensemble)
+
+
+def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
+    raise SpecError("an ensemble is a mean of metrics and has no alignment of its own: explain a member's scores.")
+
+
+def scorer_of(spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None) -> Scorer:
+    """The scorer of a specification; arguments as for `Scorer`."""
+    return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else Scorer)(spec, options, parts)
 
 
 def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> Scorer:
     """Make a scorer.
 
     Args:
-        metric: A metric of the catalogue, or a signature, which gives the scorer back that it was written by.
+        metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, each maybe with keys and a weight
+            (``ensemble(stsscore,2*sbert;layer=6)``); or a signature, which gives the scorer back that it was written by.
         preset: A preset's name; without one, the preset tuned for the model.
         keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature only
             run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
@@ -156,8 +228,9 @@ def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> S
     """
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
         return _scorer_of_signature(metric, preset, keys)
-    options, spec_keys = split_options(keys, entry(metric).keys)
-    return Scorer(make_spec(metric, preset, **spec_keys), options)
+    name, members = split_name(metric) if isinstance(metric, str) else (metric, None)
+    options, spec_keys = split_options(keys, entry(name).keys)
+    return scorer_of(make_spec(name, preset, **({} if members is None else {"members": members}), **spec_keys), options)
 
 
 def _scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
@@ -167,7 +240,9 @@ def _scorer_of_signature(signature: str | Signature, preset: str | None, keys: d
     for name in parts:
         if name not in Parts._fields:
             raise SpecError(f"the signature fixes {name}: beside it, say only where its parts are ({', '.join(Parts._fields)}) and how to run.")
-    return Scorer(parse_signature(signature).spec, options, Parts(**{name: str(path) for name, path in parts.items() if path is not None}))
+    spec, places = parse_signature(signature).spec, Parts(**{name: str(path) for name, path in parts.items() if path is not None})
+    check_parts(places, [spec])
+    return scorer_of(spec, options, places)
 
 
 def score_all(
@@ -197,9 +272,15 @@ def score_all(
         raise SpecError('expected a list of scorers: score_all([scorer("twmd"), scorer("trwmd")], predictions, references).')
     if not scorers:
         raise SpecError("there is no metric to score by.")
-    segments = check_segments(predictions, references)
+    members = [member for one in scorers for member in one.members]
+    found = iter(_score_each(members, check_segments(predictions, references), progress))
+    return [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
+
+
+def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None) -> list[ScoreSet]:
+    """Score by several scorers, none of them an ensemble."""
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
-    _warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
+    warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
     routes: dict[Any, list[int]] = {}
     for i, one in enumerate(scorers):
         routes.setdefault(one.route.share_key, []).append(i)
@@ -211,11 +292,11 @@ def score_all(
         empty |= flags.empty
         truncated = max(truncated, int(flags.truncated.sum()))
         unknown = max(unknown, int(flags.unknown.sum()))
-        _warn_of_words(flags.missing)
+        warn_of_words(flags.missing)
         for i, scores in zip(members, found, strict=True):
             baseline = scorers[i].route.baseline
             results[i] = _score_set(scorers[i], pairs, rescale(scores, baseline) if baseline else scores, flags, digest)
-    _warn_of_texts(_count_empty(pairs, empty), truncated, unknown)
+    warn_of_texts(count_empty(pairs, empty), truncated, unknown)
     return [results[i] for i in range(len(scorers))]
 
 
@@ -229,7 +310,7 @@ def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, d
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),
-        empty=_count_empty(pairs, flags.empty),
+        empty=count_empty(pairs, flags.empty),
         unknown=int(flags.unknown.sum()),
         repeated=texts - len(pairs.texts),
         oov=len(flags.missing),
@@ -237,91 +318,3 @@ def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, d
     signature = Signature(spec, nrefs)
     explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, found.chosen(spec.output))
     return make_score_set(signature, segments, counts, digest, explainer)
-
-
-@dataclass(frozen=True, eq=False)
-class Explainer:
-    """Finds the alignment of a pair again.
-
-    Attributes:
-        requested: With `options` and `parts`, what makes the scorer: a scorer itself would keep its model in memory.
-        options: Where and how fast.
-        parts: Where its parts are.
-        signature: What was applied.
-        pairs: All pairs that were scored.
-        scores: *The* score of each.
-    """
-
-    requested: MetricSpec
-    options: RunOptions
-    parts: Parts | None
-    signature: Signature
-    pairs: Pairs
-    scores: np.ndarray
-
-    def __call__(self, segment: int, reference: int | None) -> Alignment:
-        """As `ScoreSet.explain`."""
-        pair = self._find(segment, reference)
-        with Scorer(self.requested, self.options, self.parts) as again:
-            if not isinstance(again.route, AlignmentRoute):
-                raise SpecError(f"{self.requested.metric} has no alignment to show: it predicts a number from both texts at once.")
-            if again.spec != self.signature.spec:
-                raise ModelError("the model, or another part of these scores, has changed since: score the texts again to have them explained.")
-            found = again.route.explain(self.pairs, pair)
-        sides = {"score": found.plans.hypothesis}
-        if self.signature.spec.output:
-            sides = {str(Output.PRECISION): found.plans.hypothesis, str(Output.RECALL): found.plans.reference}
-        return Alignment(
-            signature=self.signature,
-            score=float(self.scores[pair]),
-            hypothesis=tuple(found.hypothesis),
-            reference=tuple(found.reference),
-            hypothesis_shares=found.hypothesis_shares,
-            reference_shares=found.reference_shares,
-            similarities=found.similarities,
-            plans={side: plan.numpy() for side, plan in sides.items()},
-        )
-
-    def _find(self, segment: int, reference: int | None) -> int:
-        """The pair that is meant."""
-        if not 0 <= segment < len(self.pairs.counts):
-            raise InputError(f"segment {segment} is out of range: there are {len(self.pairs.counts)}, counted from 0.")
-        first, number = int(self.pairs.starts[segment]), int(self.pairs.counts[segment])
-        if reference is None:
-            return first + int(self.scores[first : first + number].argmax())
-        if not 0 <= reference < number:
-            raise InputError(f"reference {reference} of segment {segment} is out of range: it has {number}, counted from 0.")
-        return first + reference
-
-
-def _count_empty(pairs: Pairs, empty: np.ndarray) -> int:
-    """Predictions and references (each occurrence) without a token."""
-    return int(empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum())
-
-
-def _warn_of_texts(empty: int, truncated: int, unknown: int) -> None:
-    if empty:
-        warn(f"texts without a token: {empty}; each scores 0 against text and 1 against another empty text.")
-    if truncated:
-        warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
-    if unknown:
-        warn(f"different texts of nothing but unknown tokens: {unknown}; to this model they are all alike.")
-
-
-def _warn_of_words(missing: Sequence[str]) -> None:
-    if missing:
-        often = Counter(missing)
-        shown = ", ".join([*(repr(word) for word, _ in often.most_common(SHOWN_WORDS)), *(["..."] if len(often) > SHOWN_WORDS else [])])
-        warn(f"words without a vector, left out: {len(missing)} in different texts, {len(often)} different ({shown}).")
-
-
-def _warn_of_lonely_centering(specs: Sequence[MetricSpec], segments: int) -> None:
-    for spec in specs:
-        last = segments % spec.centering_size if spec.centering_size else segments
-        if spec.centering_kind in {Centering.BATCH, Centering.CORPUS} and (last == 1 or spec.centering_size == 1):
-            which = "the last segment" if segments > 1 and spec.centering_size != 1 else "a segment"
-            warn(
-                f"centering={spec.centering}: {which} is alone in its batch, so that its own mean is subtracted: "
-                "use background centering to score single segments."
-            )
-            return

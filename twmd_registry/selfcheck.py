@@ -14,7 +14,7 @@ from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, score_all
+from twmd_registry.scoring import score_all, scorer_of
 
 TOLERANCE = 1e-5
 """Largest difference of a score: what may change with hardware and library versions in float32."""
@@ -68,5 +68,5 @@ def measure(pairs: list[dict[str, str]]) -> dict[str, Any]:
 
 
 def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions | None) -> list[ScoreSet]:
-    scorers = [Scorer(make_spec(metric), options) for metric in metrics]
+    scorers = [scorer_of(make_spec(metric), options) for metric in metrics]
     return score_all(scorers, [pair["prediction"] for pair in pairs], [pair["reference"] for pair in pairs])

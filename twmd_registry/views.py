@@ -130,10 +130,12 @@ class Selected(NamedTuple):
     Attributes:
         layers: The items' tokens in every layer of the view.
         weightless: Items all of whose tokens weigh nothing; shape (I,), bool; None where tokens have no weights.
+        wordless: Texts, by row, whose words are all left out, so that special tokens alone are compared.
     """
 
     layers: list[TokenVectors]
     weightless: Tensor | None
+    wordless: np.ndarray
 
 
 def select(view: View, encoded: Encoded, items: Items, pieces: Pieces | None, fitted: Fitted) -> Selected:
@@ -147,11 +149,13 @@ def select(view: View, encoded: Encoded, items: Items, pieces: Pieces | None, fi
         fitted: Stop words and weights.
     """
     keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
+    wordless = np.zeros(0, dtype=np.int64)
     if pieces is not None:
         policy = WordPolicy(view.subwords, view.punctuation, fitted.stop_words)
         own = (encoded.special == 0).cpu().numpy()
         gone = left_out(policy, pieces, encoded.ids.cpu().numpy(), own, encoded.lengths.cpu().numpy())
         keep = keep & ~torch.from_numpy(gone).to(keep.device)
+        wordless = _wordless(encoded, own, own & ~gone, keep.cpu().numpy())
     whole = TokenVectors(keep[:, None], encoded.lengths)
     lengths = torch.zeros_like(encoded.lengths).index_add(0, whole.owners, keep.to(torch.int64))
     row = torch.from_numpy(items.row).to(lengths.device)
@@ -160,9 +164,16 @@ def select(view: View, encoded: Encoded, items: Items, pieces: Pieces | None, fi
     counted = encoded.special[places] == 0 if view.special is Special.PARTNERS else None
     layers = [TokenVectors(encoded.layers[k][places], lengths[row], counted, places=places) for k in view.layers]
     if fitted.weights is None:
-        return Selected(layers, None)
+        return Selected(layers, None, wordless)
     weights, weightless = _weigh(layers[0], encoded.ids[places], items, fitted.weights)
-    return Selected([tokens._replace(weights=weights) for tokens in layers], weightless)
+    return Selected([tokens._replace(weights=weights) for tokens in layers], weightless, wordless)
+
+
+def _wordless(encoded: Encoded, own: np.ndarray, left: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """The rows of texts that had tokens of their own, have none left, and still have special ones."""
+    owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
+    had, have, kept = (np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0 for which in (own, left, keep))
+    return np.flatnonzero(had & ~have & kept)
 
 
 def _weigh(tokens: TokenVectors, ids: Tensor, items: Items, weights: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

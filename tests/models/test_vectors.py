@@ -163,13 +163,28 @@ def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("the 0.1 0.2\ncat 0.1\n", "line 2: expected a word and 2 numbers, as in the lines before; got 1 after the word"),
-        ("the 0.1 0.2\ncat 0.1 0.2 0.3\n", "line 2: expected a word and 2 numbers, as in the lines before; got 3 after the word"),
+        (
+            "the 0.1 0.2\ncat 0.1\n",
+            "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got 1 after the word",
+        ),
+        (
+            "the 0.1 0.2\ncat 0.1 0.2 0.3\n",
+            "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got 3 after the word",
+        ),
         ("the 0.1 0.2\ncat 0.1 nan\n", "line 2: a number that is not finite"),
         ("the 0.1 0.2\ncat 1e99 0.1\n", "line 2: a number that is not finite"),
-        ("the 0.1 0.2\ncat 0.1 x\n", "line 2: could not convert string to float: 'x'"),
-        ("the 1 2\ncat 1 2 3\n", "line 2: expected a word and 2 numbers, as in the lines before; got 3 after the word"),
-        ("2 2\nthe 1 2\ncat 1 2 3\n", "line 3: expected a word and 2 numbers, as in the lines before; got 3 after the word"),
+        ("the 0.1 0.2\ncat 0.1 x\n", "line 2: expected 2 numbers with single spaces between them, not 'x'"),
+        (
+            "the 1 2\ncat 1 2 3\n",
+            "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got 3 after the word",
+        ),
+        (
+            "2 2\nthe 1 2\ncat 1 2 3\n",
+            "line 3: expected a word and 2 numbers with single spaces between them, as in the lines before; got 3 after the word",
+        ),
+        ("the\t0.1 0.2\n", "line 1: a tab; expected a word and its numbers with one space between them"),
+        ("the\t0.1\t0.2\n", "line 1: a tab;"),
+        ("the  0.1 0.2\n", "line 1: expected 3 numbers with single spaces between them, not ''"),
         ("word\n", "line 1: expected a word"),
         ("\n \n", "holds no word"),
         ("3 2\nthe 0.1 0.2\ncat 0.1 0.3\n", "announces 3 words in its first line and has 2"),
@@ -221,6 +236,27 @@ def test_vectors_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="not finite"):
         twmd_registry.save_vectors(KeyedVectors(["a"], np.array([[np.nan]])), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("wrong", [3, {"a": 1}, None])
+def test_what_holds_no_vectors_is_not_saved(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="expected gensim's KeyedVectors or the path of a table, not"):
+        twmd_registry.save_vectors(wrong, tmp_path / "out")
+
+
+def test_a_regression_model_is_not_a_table(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="holds static word vectors: stsscore needs a regression model"):
+        twmd_registry.scorer("stsscore", model=glove(tmp_path)).score(["the"], ["the"])
+
+
+def test_a_folder_of_which_half_is_gone_says_which(tmp_path: Path) -> None:
+    folder = static_folder(tmp_path)
+    (folder / "model.safetensors").write_bytes(b"x" * 20)
+    with pytest.raises(ModelError, match=r"its model.safetensors is damaged, or holds no static vectors"):
+        twmd_registry.scorer("moverscore", "wmd", model=folder).score(["the"], ["the"])
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"has tokenizer.json alone: static vectors are"):
+        twmd_registry.scorer("moverscore", "wmd", model=folder).score(["the"], ["the"])
 
 
 def test_static_vectors_have_one_layer(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import twmd_registry
-from twmd_registry.errors import SignatureError, TwmdError, TwmdWarning
+from twmd_registry.errors import SignatureError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.registry import aliases
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import write_members
 from twmd_registry.registry.names import Centering, Dtype, MetricName, Multiref, Objective, Output, Side, Special, Vectors
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import Signature, canonical, parse_signature
@@ -23,6 +24,7 @@ from twmd_registry.version import __version__
 
 OTHER: dict[str, Any] = {
     "output": "recall",
+    "members": "sbert;layer=1",
     "model": "some/other-model",
     "revision": "v2",
     "adapter": "other@0123456789ab",
@@ -74,6 +76,8 @@ NOT_NEUTRAL: dict[str, Any] = {
 
 def whole(metric: MetricName) -> MetricSpec:
     """A specification in which every key of the metric is set."""
+    if metric is MetricName.ENSEMBLE:
+        return make_spec(metric)
     keys: dict[str, Any] = {"centering": "batch"} if "centering" in CATALOGUE[metric].keys else {}
     spec = make_spec(metric, model="a/b", revision="main", **keys).replace(fingerprint="0123456789ab", adapter="name@ba9876543210")
     spec = spec.replace(layer="2-6") if "layer" in CATALOGUE[metric].keys else spec
@@ -112,9 +116,15 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
 }
 
 
-def random_spec(r: random.Random) -> MetricSpec:
+SINGLE = [metric for metric in MetricName if metric is not MetricName.ENSEMBLE]
+
+
+def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
     """Any specification that the rules allow, most of them nobody would ask for."""
-    metric = r.choice(list(MetricName))
+    metric = r.choice(SINGLE if single else list(MetricName))
+    if metric is MetricName.ENSEMBLE:
+        members = [(r.choice([1.0, 2.0, r.uniform(1e-6, 1e6)]), random_spec(r, single=True)) for _ in range(r.randint(1, 3))]
+        return MetricSpec(metric=metric, members=write_members(members))
     spec = MetricSpec(metric=metric, fingerprint=r.choice([None, f"{r.getrandbits(48):012x}"]))
     keys = [name for name in CATALOGUE[metric].keys if name in CHOICES]
     spec = spec.replace(**{name: CHOICES[name](r) for name in keys})
@@ -193,7 +203,7 @@ def test_a_signature_gives_its_specification_back(spec: MetricSpec, short: bool,
 def test_every_key_is_in_the_signature_and_changes_it(metric: MetricName) -> None:
     spec = whole(metric)
     assert set(spec.values()) == set(CATALOGUE[metric].keys)
-    for key in (*CATALOGUE[metric].keys, "fingerprint"):
+    for key in (*CATALOGUE[metric].keys, *(["fingerprint"] if spec.model else [])):
         other = spec.replace(**{key: OTHER.get(key, "ffffffffffff")})
         assert other != spec
         assert str(Signature(other)) != str(Signature(spec)), key
@@ -269,6 +279,17 @@ def test_a_broken_signature_is_refused_at_its_column(before: str, after: str, at
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("part", ["stopwords", "idf", "baseline", "background", "adapter"])
+def test_a_part_that_the_signature_does_not_name_is_refused(part: str) -> None:
+    with pytest.raises(SpecError, match=f"{part}='x' has no place here: the signature names no {part}"):
+        twmd_registry.scorer(WHOLE, **{part: "x"})
+
+
+def test_weights_by_the_texts_themselves_need_no_file() -> None:
+    with pytest.raises(SpecError, match="idf='x' has no place here"):
+        twmd_registry.scorer(WHOLE.replace("|centering", "|idf:corpus|centering"), idf="x")
+
+
 def test_something_much_too_long_is_refused_at_once() -> None:
     with pytest.raises(SignatureError, match="a signature is shorter than this text of 10000000 characters"):
         parse_signature("twmd|" * 2_000_000)
@@ -331,12 +352,12 @@ def test_any_text_at_all_gives_a_specification_or_the_packages_own_error(text: s
         twmd_registry.parse(text)
     except TwmdError:
         return
-    assert text.strip().partition("|")[0] in set(MetricName)
+    assert text.strip().partition("|")[0].partition("(")[0] in set(MetricName)
 
 
 @pytest.mark.parametrize(("metric", "preset"), list(presets()))
 def test_every_preset_makes_a_specification(metric: MetricName, preset: str) -> None:
-    model = None if presets()[metric, preset].model else "some/model"
+    model = None if presets()[metric, preset].model or metric is MetricName.ENSEMBLE else "some/model"
     spec = make_spec(metric, preset, model=model)
     assert set(spec.values()) <= set(CATALOGUE[metric].keys)
     settled = spec

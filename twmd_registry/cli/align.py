@@ -7,8 +7,9 @@ import argparse
 from tabulate import tabulate
 
 from twmd_registry.alignment import Alignment
-from twmd_registry.cli.score import make_scorers
+from twmd_registry.cli.score import make_scorers, parts_of
 from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.members import split_name
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.report.picture import draw, writer_of
 from twmd_registry.report.table import visible
@@ -19,11 +20,11 @@ SHOWN_LINKS = 15
 def run(arguments: argparse.Namespace) -> int:
     """Align one pair; print what carries most, and draw it."""
     if "|" not in arguments.metric:
-        entry(arguments.metric)
+        entry(split_name(arguments.metric)[0])
     if arguments.output is not None:
         writer_of(arguments.output)
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
-    (scorer,) = make_scorers([arguments.metric], arguments, options)
+    (scorer,) = make_scorers([arguments.metric], arguments, options, parts_of(arguments))
     found = scorer.score([arguments.hypothesis], [[arguments.reference]])
     alignment = found.explain(0)
     print(found)
@@ -42,4 +43,4 @@ def _links(alignment: Alignment, side: str) -> str:
         for link in links[:SHOWN_LINKS]
     ]
     more = f"\n... and {len(links) - SHOWN_LINKS} more" if len(links) > SHOWN_LINKS else ""
-    return tabulate(rows, headers=["hypothesis", "reference", "carries", "cosine"], disable_numparse=True) + more
+    return tabulate(rows, headers=["hypothesis", "reference", "carries", "similarity"], disable_numparse=True) + more

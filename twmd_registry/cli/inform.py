@@ -18,6 +18,7 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import Preset, presets, presets_of
 from twmd_registry.registry.signature import canonical
+from twmd_registry.registry.spec import apply_preset, member_specs
 
 INDENT = "    "
 
@@ -39,17 +40,22 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def _availability(preset: Preset) -> str:
     """Whether a preset's model is on this machine; never asks the network."""
-    if preset.model is None:
-        return "depends on model="
-    if preset.model == EMBEDDED_MODEL and importlib.util.find_spec(EMBEDDED_PACKAGE) is not None:
+    if preset.metric is MetricName.ENSEMBLE:
+        models = {one.model for _, one in member_specs(apply_preset(preset, {}))}
+        return "depends on its members" if models != {EMBEDDED_MODEL} else _where_is(EMBEDDED_MODEL)
+    return "depends on model=" if preset.model is None else _where_is(preset.model)
+
+
+def _where_is(model: str) -> str:
+    if model == EMBEDDED_MODEL and importlib.util.find_spec(EMBEDDED_PACKAGE) is not None:
         return "yes (installed)"
-    if Path(preset.model).is_dir():
+    if Path(model).is_dir():
         return "yes (folder)"
-    if not HUB_ID.fullmatch(preset.model):
+    if not HUB_ID.fullmatch(model):
         return "no (no such folder)"
     from huggingface_hub import try_to_load_from_cache
 
-    return "yes (Hub cache)" if isinstance(try_to_load_from_cache(preset.model, "config.json"), str) else "no"
+    return "yes (Hub cache)" if isinstance(try_to_load_from_cache(model, "config.json"), str) else "no"
 
 
 def run_preset(arguments: argparse.Namespace) -> int:

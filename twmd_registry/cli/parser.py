@@ -107,6 +107,7 @@ def _score(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     sub.add_argument("--record", type=Path, metavar="FILE", help="write scores, signatures, hashes and environment to a JSON file")
     _test_options(sub)
+    _parts(sub)
     _where(sub)
 
 
@@ -143,11 +144,13 @@ def _align(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     sub.add_argument("reference", metavar="REF", help="a text")
     sub.add_argument("-o", "--output", type=Path, metavar="FILE", help="draw it: a .png, .svg or .html file")
     _settings(sub)
+    _parts(sub)
     _where(sub)
 
 
 def _parts(sub: argparse.ArgumentParser) -> None:
-    """Where the parts of a stranger's signature are here."""
+    """Where the parts of a signature are here."""
+    sub = sub.add_argument_group("parts of a signature", "beside a named metric, use --set KEY=VALUE")  # type: ignore[assignment]
     for name, what in (("model", "model"), ("adapter", "adapter")):
         sub.add_argument(f"--{name}", metavar="DIR", help=f"your copy of the {what}; its content must be the one that was signed")
     for name, what in (("background", "mean vector"), ("stopwords", "stop words"), ("idf", "document frequencies"), ("baseline", "baseline")):

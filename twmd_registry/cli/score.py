@@ -16,14 +16,15 @@ from twmd_registry.record.content import make_record
 from twmd_registry.record.file import check_writable, write_record
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.parts import Parts
+from twmd_registry.registry.parts import Parts, check_parts
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.report.table import json_table, latex_table, number, sentence_lines, text_table, tsv_table
 from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, score_all
+from twmd_registry.scoring import Scorer, score_all, scorer_of
 
 PATIENCE_S = 2.0
 """Seconds after which work counts as long and a progress bar appears."""
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Score every system by every metric and print."""
     lexical = [name for name in dict.fromkeys(arguments.metrics) if name in LEXICAL_NAMES]
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
-    scorers = make_scorers([name for name in arguments.metrics if name not in LEXICAL_NAMES], arguments, options)
+    scorers = make_scorers([name for name in arguments.metrics if name not in LEXICAL_NAMES], arguments, options, parts_of(arguments))
     if arguments.record:
         if not scorers:
             raise SpecError("--record keeps the scores of this package's metrics: name one of them in -m.")
@@ -54,7 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: RunOptions) -> list[Scorer]:
+def parts_of(arguments: argparse.Namespace) -> Parts:
+    """Where the parts of signatures are, as the command line says."""
+    return Parts(**{name: getattr(arguments, name) for name in Parts._fields})
+
+
+def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: RunOptions, parts: Parts = Parts()) -> list[Scorer]:  # noqa: B008 (frozen)
     """Scorers of metrics and signatures, each once; a ``--set`` key goes to every named metric that uses it.
 
     Raises:
@@ -66,7 +72,7 @@ def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: Run
         if not equals:
             raise SpecError(f"--set {assignment!r}: expected KEY=VALUE.")
         given[name] = value
-    named = [metric for metric in metrics if "|" not in metric]
+    named = [split_name(metric)[0] for metric in metrics if "|" not in metric]
     for metric in named:
         if metric not in set(MetricName):
             raise SpecError(f"there is no metric {metric!r}; {menu(metric, [*MetricName, *LEXICAL_NAMES])}.")
@@ -76,15 +82,17 @@ def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: Run
     for name in given:
         if name not in used:
             raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {menu(name, [key for key in KEYS if key in used])}.")
+    check_parts(parts, [parse_signature(metric).spec for metric in metrics if "|" in metric])
     scorers: dict[object, Scorer] = {}
     for metric in metrics:
         if "|" in metric:
             spec = parse_signature(metric).spec
-            scorers.setdefault(spec, Scorer(spec, options, Parts()))
+            scorers.setdefault(spec, scorer_of(spec, options, parts))
         else:
-            own = {name: value for name, value in given.items() if name in entry(metric).keys}
-            spec = make_spec(metric, arguments.preset, **own)
-            scorers.setdefault(spec, Scorer(spec, options))
+            metric_name, members = split_name(metric)
+            own = {name: value for name, value in given.items() if name in entry(metric_name).keys}
+            spec = make_spec(metric_name, arguments.preset, **own | ({} if members is None else {"members": members}))
+            scorers.setdefault(spec, scorer_of(spec, options))
     return list(scorers.values())
 
 

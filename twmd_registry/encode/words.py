@@ -35,10 +35,11 @@ class WordPolicy(NamedTuple):
 def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Pieces) -> frozenset[Phrase]:
     """Words as a tokenizer reads them: normalised, and taken apart where it always does (``don ' t``).
 
-    A word with a character that the vocabulary does not hold is none that could be found in a text.
+    An apostrophe stands for either form, ``'`` and ``\u2019``. A word with a character that the vocabulary does not hold is none
+    that could be found in a text.
     """
     found = set[Phrase]()
-    tokens = tokenise(tokenizer, list(words), limit=None)
+    tokens = tokenise(tokenizer, sorted({form for word in words for form in (word, word.replace("'", "\u2019"))}), limit=None)
     for row, special in zip(tokens.ids, tokens.special, strict=True):
         ids = row[special == 0]
         if len(ids) and tokenizer.unk_token_id not in ids:

@@ -148,6 +148,13 @@ def _check_safe(folder: Path, model: str) -> None:
     if is_static_folder(folder):
         return
     if not (folder / "config.json").is_file():
+        parts = [name for name in ("tokenizer.json", "model.safetensors") if (folder / name).is_file()]
+        if parts and len(parts) < 2:
+            raise ModelError(
+                f"model {model!r} has {parts[0]} alone: static vectors are tokenizer.json and model.safetensors, other models have a config.json."
+            )
+        if parts:
+            raise ModelError(f"model {model!r}: its model.safetensors is damaged, or holds no static vectors, and there is no config.json.")
         raise ModelError(f"model {model!r} has no config.json: it is not a transformers model folder.")
     if not weight_files(folder):
         pickled = sorted(path.name for path in folder.glob("*") if path.suffix in {".bin", ".pt", ".pth", ".ckpt", ".pkl"})

@@ -9,6 +9,7 @@ import json
 import re
 from array import array
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -209,17 +210,23 @@ def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.
             if not line or (header is not None and number == 1):
                 continue
             where = f"{path.name}, line {number}"
+            if "\t" in line:
+                raise ModelError(f"{where}: a tab; expected a word and its numbers with one space between them.")
+            before = ", as in the lines before" if width else ""
             width = width or len(line.split(" ")) - 1
             word, *numbers = line.rsplit(" ", width)
             behind = word.split(" ")[1:]
             if width < 1 or len(numbers) != width or not word or (behind and all(map(_is_number, behind))):
                 got = len(line.split()) - 1
-                raise ModelError(f"{where}: expected a word and {max(width, 1)} numbers, as in the lines before; got {got} after the word.")
+                raise ModelError(
+                    f"{where}: expected a word and {max(width, 1)} numbers with single spaces between them{before}; got {got} after the word."
+                )
             try:
                 with np.errstate(over="ignore"):  # what is too large is refused below
                     vector = np.array(numbers, dtype=np.float32)
             except ValueError as error:
-                raise ModelError(f"{where}: {error}.") from error
+                wrong = next(part for part in numbers if not _is_number(part))
+                raise ModelError(f"{where}: expected {width} numbers with single spaces between them, not {wrong!r}.") from error
             yield word, _finite(vector, where)
 
 
@@ -252,7 +259,7 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
 
     Args:
         vectors: A ``gensim`` ``KeyedVectors`` (anything with ``index_to_key`` and ``vectors``), or the path of a table.
-        folder: Where to; made when it is not there.
+        folder: Where to; made when it is not there. Other files in it stay.
 
     Returns:
         The folder: ``model=FOLDER``, with ``layer=0``.
@@ -264,6 +271,8 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
     from safetensors.torch import save
 
     words = getattr(vectors, "index_to_key", None)
+    if words is None and not isinstance(vectors, str | PathLike):
+        raise ModelError(f"expected gensim's KeyedVectors or the path of a table, not {type(vectors).__name__}.")
     table = read_table(Path(vectors)) if words is None else _table_of(list(words), np.asarray(vectors.vectors, dtype=np.float32))
     content = {
         "tokenizer.json": word_tokenizer(table.words).to_str().encode(),

@@ -18,10 +18,11 @@ from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.history import since
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.parts import Parts
+from twmd_registry.registry.parts import Parts, check_parts
 from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.registry.spec import MetricSpec, dtypes, is_pinned
 from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, score_all
+from twmd_registry.scoring import Scorer, score_all, scorer_of
 from twmd_registry.version import __version__
 
 TOLERANCES = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1e-2}
@@ -120,11 +121,13 @@ def verify_record(
 
     Raises:
         InputError: Another number of systems than in the record, or texts that cannot be scored.
+        SpecError: A part that no signature of the record has.
     """
     names = [system.name for system in record.systems]
     if len(systems) != len(names):
         raise InputError(f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given.")
     options = options or RunOptions()
+    check_parts(parts or Parts(), _readable(record))
     with reread():
         checks = [
             check
@@ -137,6 +140,21 @@ def verify_record(
         + _environment_differences(record.environment, environment(options.device))
     )
     return Verification(tuple(checks), record.edited, tuple(differences))
+
+
+def _tolerance(signature: Signature) -> float:
+    """What the coarsest of a signature's number formats allows."""
+    return max(TOLERANCES[dtype] for dtype in dtypes(signature.spec))
+
+
+def _readable(record: Record) -> list[MetricSpec]:
+    """What the signatures of a record say, as far as they are signatures."""
+    found = []
+    for result in (result for system in record.systems for result in system.results):
+        with contextlib.suppress(SignatureError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", TwmdWarning)
+            found.append(parse_signature(result.signature).spec)
+    return found
 
 
 class _Entry(NamedTuple):
@@ -157,7 +175,7 @@ def _check_system(system: RecordedSystem, texts: Texts, options: RunOptions, par
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TwmdWarning)
                 signature = parse_signature(result.signature)
-                scorer = Scorer(signature.spec, options, parts)
+                scorer = scorer_of(signature.spec, options, parts)
                 _ = scorer.spec  # finds the model and checks its content
             ready.append(_Entry(place, result, signature, scorer))
         except (SpecError, ModelError) as error:
@@ -166,7 +184,7 @@ def _check_system(system: RecordedSystem, texts: Texts, options: RunOptions, par
     found = score_all([entry.scorer for entry in ready], *texts) if ready else []
     same_texts = digest_of_texts(check_segments(*texts)) == system.texts
     for entry, scores in zip(ready, found, strict=True):
-        limit = TOLERANCES[Dtype(str(entry.signature.spec.dtype))] if tolerance is None else tolerance
+        limit = _tolerance(entry.signature) if tolerance is None else tolerance
         problems = [] if same_texts else ["texts: they are not the ones that were scored"]
         problems += _contradictions(entry.result, entry.signature, limit) + _score_problems(entry, scores, limit, same_texts=same_texts)
         off, worst = _compare(system.name, entry.result, scores, texts.predictions, limit)
@@ -292,13 +310,14 @@ def verify_number(
         raise SpecError(f"{value!r} is not a number as a paper prints it, such as 0.8614 or 86.1.")
     printed, rounding = float(match[1]), 0.5 * 10.0 ** -len(match[2])
     asked = parse_signature(signature)
+    check_parts(parts or Parts(), [asked.spec])
     with reread():
-        found = score_all([Scorer(asked.spec, options, parts or Parts())], *texts)[0]
+        found = scorer_of(asked.spec, options, parts or Parts()).score(*texts)
     if asked.nrefs not in {None, found.signature.nrefs}:
         raise InputError(f"the signature was written for nrefs:{asked.nrefs}; these texts have nrefs:{found.signature.nrefs}.")
-    noise = TOLERANCES[Dtype(str(asked.spec.dtype))] if tolerance is None else tolerance
+    noise = _tolerance(asked) if tolerance is None else tolerance
     plain = not match[3] and abs(found.score - printed) <= rounding + noise
     hundred = abs(100 * found.score - printed) <= rounding + 100 * noise
     per_cent = bool(match[3]) or (hundred and not plain)
     margin = rounding + noise * (100 if per_cent else 1)
-    return Number(found.score, found.signature, margin, per_cent, plain or hundred, asked.spec.fingerprint is not None)
+    return Number(found.score, found.signature, margin, per_cent, plain or hundred, is_pinned(asked.spec))

@@ -170,6 +170,18 @@ CATALOGUE: dict[MetricName, Entry] = {
         identical=1.0,
         citation=SBERT_CITATION,
     ),
+    MetricName.ENSEMBLE: Entry(
+        title="Ensemble",
+        about="The weighted mean of other metrics' scores of each segment, ensemble(stsscore,2*sbert): steadier than any of them.",
+        formula="sum_k w_k score_k / sum_k w_k",
+        keys=("members",),
+        two_sided=False,
+        self_normalised=False,
+        lowest=None,
+        highest=None,
+        identical=None,
+        citation=STSSCORE_CITATION,
+    ),
 }
 
 

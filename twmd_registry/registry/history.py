@@ -27,7 +27,7 @@ class Change(NamedTuple):
     centerings: tuple[Centering, ...] = ()
 
 
-_ALIGNED = tuple(metric for metric in MetricName if metric is not MetricName.STSSCORE)
+_ALIGNED = tuple(metric for metric in MetricName if metric not in {MetricName.STSSCORE, MetricName.ENSEMBLE})
 
 CHANGES = (
     Change(

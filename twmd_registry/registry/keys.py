@@ -231,7 +231,7 @@ _SPECIAL = "one of cls (the first only), none, all, or partners (none count, but
 
 _LAYERS = "a whole number from 0; several as 2-6 or 1,3,6 or last:5 (with aggregation)"
 _AGGREGATIONS = (
-    "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1, inf or -inf: other powers of negative numbers "
+    "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1 to 99, inf or -inf: other powers of negative numbers "
     "are not defined, or have no bound), routing:gaussian, or routing:epanechnikov"
 )
 _IDF = "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see 'twmd fit-idf')"
@@ -243,6 +243,7 @@ KEYS: dict[str, Key] = {
     key.name: key
     for key in (
         _key("output", "o", "the side of a two-sided metric that is the score", Output),
+        _key("members", "me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see registry/members.py)", _name),
         _key("model", "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place),
         _key("revision", "r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name),
         _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place),

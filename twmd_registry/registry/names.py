@@ -15,6 +15,7 @@ class MetricName(StrEnum):
     WORDSET_CKA = "wordset_cka"
     STSSCORE = "stsscore"
     SBERT = "sbert"
+    ENSEMBLE = "ensemble"
 
 
 class Output(StrEnum):

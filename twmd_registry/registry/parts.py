@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from twmd_registry.errors import SpecError
+from twmd_registry.registry.spec import MetricSpec, member_specs
 
 
 class Parts(NamedTuple):
@@ -26,3 +30,19 @@ class Parts(NamedTuple):
     stopwords: str | None = None
     idf: str | None = None
     baseline: str | None = None
+
+
+def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> None:
+    """Refuse a part that none of the signed specifications has: it would change nothing, and look as if it did.
+
+    Raises:
+        SpecError: As said; names the part.
+    """
+    known = set[str]()
+    for spec in specs:
+        for one in [spec, *(member for _, member in member_specs(spec))] if spec.members else [spec]:
+            named = {"model": one.model, "adapter": one.adapter, "background": one.background, "stopwords": one.stopwords}
+            known |= {name for name, value in {**named, "idf": one.idf_file, "baseline": one.baseline}.items() if value}
+    for name, value in parts._asdict().items():
+        if value is not None and name not in known:
+            raise SpecError(f"{name}={value!r} has no place here: the signature names no {name} that could be looked for; what it says is fixed.")

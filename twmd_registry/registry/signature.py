@@ -20,15 +20,18 @@ from twmd_registry.registry import aliases, history
 from twmd_registry.registry.catalogue import Entry, entry
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
+from twmd_registry.registry.members import split_name, write_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import Preset
-from twmd_registry.registry.spec import MetricSpec, apply_preset, check_keys_together, required_keys, without_neutral
+from twmd_registry.registry.spec import MetricSpec, apply_preset, check_keys_together, member_specs, required_keys, without_neutral
 from twmd_registry.version import __version__
 
 _SAFE = "/._-+ ,[]="
 _TRAILER = {"nrefs": "nr", "bs": "bs", "ar": "ar", "seed": "rs", "version": "v"}
 _HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 BLANK = "?"
+MEMBERS = "members"
+"""The key that stands in parentheses behind the metric."""
 LONGEST = 10_000
 """Characters of the longest text that is looked at as a signature."""
 
@@ -62,11 +65,11 @@ class Signature:
         Args:
             short: Use the one- or two-letter key names.
         """
-        fields = [str(self.spec.metric)]
+        fields = [f"{self.spec.metric}({self.spec.members})" if self.spec.members else str(self.spec.metric)]
         known = self.spec.values()
         needed = set(required_keys(self.spec))
         for name in KEYS:
-            if name not in known and name not in needed:
+            if name == MEMBERS or (name not in known and name not in needed):
                 continue
             text = _written(name, known[name]) if name in known and not is_request(name, known[name]) else BLANK
             if name == "model" and self.spec.fingerprint:
@@ -93,7 +96,7 @@ def canonical(preset: Preset) -> Signature:
 
     A model that the preset leaves open, or a layer, is shown as ``?``; a Hub model has no fingerprint before it is read.
     """
-    if preset.model is not None:
+    if preset.model is not None or MEMBERS in preset.keys:
         return Signature(apply_preset(preset, {}))
     return Signature(apply_preset(preset, {"model": "any"}).replace(model=None))
 
@@ -140,11 +143,16 @@ def parse_signature(text: str | Signature) -> Signature:
         _fail(lone.start() + 1, f"lone surrogate {lone[0]!a}: this text is not valid Unicode.")
     head, *rest = line.split("|")
     read_as: list[str] = []
-    facts, metric = _read_metric(head, read_as)
+    name, members = split_name(head)
+    facts, metric = _read_metric(name, read_as)
     fields = _split(rest, len(head) + 2, facts, read_as)
+    if MEMBERS in fields:  # where the name must stand alone, as SacreBLEU writes it
+        members = fields.pop(MEMBERS).text
     values = {name: _read_value(field, read_as) for name, field in fields.items() if name not in _TRAILER}
     fingerprint = _read_fingerprint(fields.get("model"))
     spec = MetricSpec(metric=metric, fingerprint=fingerprint, **without_neutral(values))  # type: ignore[arg-type]
+    if metric is MetricName.ENSEMBLE or members is not None:
+        spec = spec.replace(members=_read_members(metric, members, len(name) + 1, read_as))
     _check_whole(spec, fields, len(line) + 1)
     version = _read_version(fields, len(line) + 1)
     if read_as:
@@ -209,12 +217,38 @@ def _read_value(field: _Field, read_as: list[str]) -> Value:
     usual = _written(field.name, read)
     if usual != text and (field.name, unquote(text)) not in aliases.VALUES:
         read_as.append(f"{field.name}:{text} is read as {usual}")
-    named = str(read).partition(":")[2] if field.name in {"centering", "idf"} else str(read)
-    if field.name in _FITTED and named and read != KEYS[field.name].neutral and not _HASH.fullmatch(named):
-        _fail(field.column, f"{read} names a file: a signature names {_FITTED[field.name]} by its hash, {LENGTH} hexadecimal digits.")
-    if is_request(field.name, read):
-        _fail(field.column, f"layer:{read} is a request: a signature says which layers were read.")
+    _check_settled(field.name, read, field.column)
     return read
+
+
+def _check_settled(name: str, value: Value, column: int) -> None:
+    """Refuse a value that stands for what is not known yet, or for a file on somebody's disk."""
+    named = str(value).partition(":")[2] if name in {"centering", "idf"} else str(value)
+    if name in _FITTED and named and value != KEYS[name].neutral and not _HASH.fullmatch(named):
+        _fail(column, f"{value} names a file: a signature names {_FITTED[name]} by its hash, {LENGTH} hexadecimal digits.")
+    if is_request(name, value):
+        _fail(column, f"layer:{value} is a request: a signature says which layers were read.")
+
+
+def _read_members(metric: MetricName, members: str | None, column: int, read_as: list[str]) -> str:
+    """The members of an ensemble, each of them whole."""
+    if metric is not MetricName.ENSEMBLE or not members:
+        _fail(column, "an ensemble, and nothing else, has its members in parentheses: ensemble(...).")
+    try:
+        specs = member_specs(MetricSpec(metric=metric, members=members))
+    except SpecError as error:
+        _fail(column, error, error)
+    for number, (_, spec) in enumerate(specs, 1):
+        if missing := [name for name in required_keys(spec) if getattr(spec, name) is None]:
+            _fail(column, f"member {number} of the ensemble, {spec.metric}, lacks {', '.join(missing)}: the signature is edited, or cut off.")
+        if spec.fingerprint is not None and not _HASH.fullmatch(spec.fingerprint):
+            _fail(column, f"@{spec.fingerprint} is not the content of a model: expected {LENGTH} hexadecimal digits after @.")
+        for name, value in spec.values().items():
+            _check_settled(name, value, column)
+    usual = write_members(specs)
+    if usual != members:
+        read_as.append(f"({members}) is read as ({usual})")
+    return usual
 
 
 _FITTED = {"centering": "a mean vector", "idf": "document frequencies", "stopwords": "a list of stop words", "baseline": "a baseline"}
@@ -234,7 +268,7 @@ def _check_whole(spec: MetricSpec, fields: dict[str, _Field], end: int) -> None:
     """Refuse a signature that lacks a key, or whose values exclude each other."""
     order = list(KEYS)
     for name in required_keys(spec):
-        if name not in fields:
+        if name not in fields and name != MEMBERS:
             later = [field.column for other, field in fields.items() if other in _TRAILER or order.index(other) > order.index(name)]
             _fail(min(later, default=end), f"{name} is missing here: the signature is cut off, edited, or not from this package.")
     try:

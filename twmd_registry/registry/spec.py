@@ -8,7 +8,8 @@ from pathlib import Path
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS, Value, key, layers_of
-from twmd_registry.registry.names import EMBEDDED_MODEL, Aggregation, Centering, MetricName, Output, Side, Special, Vectors
+from twmd_registry.registry.members import read_members, write_members
+from twmd_registry.registry.names import EMBEDDED_MODEL, Aggregation, Centering, Dtype, MetricName, Output, Side, Special, Vectors
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 CENTERING_SIZE = 32
@@ -32,6 +33,7 @@ class MetricSpec:
 
     metric: MetricName
     output: Output | None = None
+    members: str | None = None
     model: str | None = None
     fingerprint: str | None = None
     revision: str | None = None
@@ -162,15 +164,54 @@ def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
     same_model = "revision" not in given and merged.get("model") == own.get("model")
     spec = MetricSpec(
         metric=preset.metric,
-        fingerprint=preset.fingerprint if same_model else None,
+        fingerprint=preset.fingerprint if same_model and "model" in facts.keys else None,
         **_settle_centering(merged, given),  # type: ignore[arg-type]
     )
+    if spec.members is not None:
+        return spec.replace(members=_expand(spec.members))
     if spec.model is None:
         raise SpecError(f"preset {preset.name!r} of {preset.metric} names no model: give model=.")
     if missing := [name for name in required_keys(spec) if name != "layer" and getattr(spec, name) is None]:
         raise SpecError(f"preset {preset.name!r} of {preset.metric} leaves out {', '.join(missing)}: give a value.")
     check_keys_together(spec)
     return spec
+
+
+def _expand(members: str) -> str:
+    """Members as a user wrote them, each with every key of its preset."""
+    specs = []
+    for member in read_members(members):
+        given: dict[str, object] = dict(member.keys)
+        preset = given.pop("preset", None)
+        spec = make_spec(member.metric, str(preset) if preset else None, **given)
+        specs.append((member.weight, spec.replace(fingerprint=member.content) if member.content else spec))
+    return write_members(specs)
+
+
+def member_specs(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
+    """The members of an ensemble, with their weights.
+
+    Raises:
+        SpecError: A member has an unknown key, an impossible value, or values that exclude each other.
+    """
+    found = []
+    for member in read_members(spec.members or ""):
+        allowed = entry(member.metric).keys
+        values = {name: key(name, allowed, str(member.metric)).parse(value) for name, value in member.keys.items()}
+        one = MetricSpec(metric=member.metric, fingerprint=member.content, **without_neutral(values))  # type: ignore[arg-type]
+        check_keys_together(one)
+        found.append((member.weight, one))
+    return tuple(found)
+
+
+def is_pinned(spec: MetricSpec) -> bool:
+    """Whether it says which content of every model is used."""
+    return all(one.fingerprint for _, one in member_specs(spec)) if spec.members else spec.fingerprint is not None
+
+
+def dtypes(spec: MetricSpec) -> set[Dtype]:
+    """The number formats of the encoders that are used."""
+    return {Dtype(str(one.dtype)) for _, one in member_specs(spec)} if spec.members else {Dtype(str(spec.dtype))}
 
 
 def without_neutral(values: dict[str, Value]) -> dict[str, Value]:

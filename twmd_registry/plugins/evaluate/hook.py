@@ -24,7 +24,7 @@ COPIED_TO = ("evaluate.inspect", "evaluate.evaluation_suite")
 """Modules that import the factory by value; those loaded before us need the wrapped one, too."""
 MARK = "_wrapped_by_twmd_registry"
 """Attribute of a factory that is wrapped already."""
-METRICS = ("twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "stsscore")
+METRICS = ("twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "stsscore", "ensemble")
 """The metrics with an `evaluate` module; a test holds this equal to the folders under ``metrics/``."""
 
 

@@ -15,7 +15,7 @@ from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import split_options
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer
+from twmd_registry.scoring import Scorer, scorer_of
 
 EVALUATE_SETTINGS = frozenset(
     {"keep_in_memory", "cache_dir", "num_process", "process_id", "seed", "experiment_id", "hash", "max_concurrent_cache_files", "timeout"}
@@ -59,7 +59,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     def _make_scorer(self, settings: dict[str, Any]) -> Scorer:
         metric = MetricName(self.metric)
         options, keys = split_options(settings, CATALOGUE[metric].keys)
-        return Scorer(make_spec(metric, self._preset, **keys), options)
+        return scorer_of(make_spec(metric, self._preset, **keys), options)
 
     def _info(self) -> evaluate.MetricInfo:
         entry, text = CATALOGUE[MetricName(self.metric)], datasets.Value("string")

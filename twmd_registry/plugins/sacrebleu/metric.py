@@ -15,7 +15,7 @@ from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, scorer
 
@@ -66,7 +66,8 @@ class EmbeddingSignature(BaseSignature):
     def format(self, short: bool = False) -> str:  # noqa: FBT002 (SacreBLEU's)
         """The signature, long or short."""
         known: dict[str, Any] = {name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None}
-        return Signature(self._spec, **known).format(short=short).partition("|")[2]
+        rest = Signature(self._spec, **known).format(short=short).partition("|")[2]
+        return f"members:{self._spec.members}|{rest}" if self._spec.members else rest
 
 
 class EmbeddingMetric(Metric):
@@ -195,6 +196,11 @@ def short_name(spec: MetricSpec) -> str:
     >>> short_name(make_spec("twmd", temperature=0.2, layer=3))
     'twmd[layer=3,temperature=0.2]'
     """
+    if spec.members == make_spec(MetricName.ENSEMBLE).members:
+        return str(spec.metric)
+    if spec.members:
+        members = ((weight, short_name(one)) for weight, one in member_specs(spec))
+        return f"{spec.metric}({','.join(name if weight == 1 else f'{weight:g}*{name}' for weight, name in members)})"
     usual = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
     own = {name: value for name, value in spec.values().items() if value != usual.get(name) and not (name == "truncation" and usual[name] == "cut")}
     return f"{spec.metric}[{','.join(f'{name}={KEYS[name].format(value)}' for name, value in own.items())}]" if own else str(spec.metric)
@@ -242,6 +248,12 @@ class SBERT(EmbeddingMetric):
     METRIC = MetricName.SBERT
 
 
+class Ensemble(EmbeddingMetric):
+    """The mean of several metrics."""
+
+    METRIC = MetricName.ENSEMBLE
+
+
 METRICS: dict[MetricName, type[EmbeddingMetric]] = {
-    kind.METRIC: kind for kind in (TWMD, TRWMD, MoverScore, BERTScoreCentered, WordsetCKA, STSScore, SBERT)
+    kind.METRIC: kind for kind in (TWMD, TRWMD, MoverScore, BERTScoreCentered, WordsetCKA, STSScore, SBERT, Ensemble)
 }

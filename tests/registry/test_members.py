@@ -1,0 +1,109 @@
+"""Members of an ensemble as text: read, written, refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from twmd_registry.errors import SignatureError, SpecError
+from twmd_registry.registry.members import read_members, split_name
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.registry.spec import dtypes, is_pinned, make_spec, member_specs
+
+WHOLE = str(Signature(make_spec("ensemble")))
+
+
+def test_members_have_weights_and_keys() -> None:
+    first, second = read_members("2.5*twmd;temperature=0.1;layer=1%2C3, sbert;model=a/b@0123456789ab")
+    assert first == (2.5, MetricName.TWMD, None, {"temperature": "0.1", "layer": "1,3"})
+    assert second == (1.0, MetricName.SBERT, "0123456789ab", {"model": "a/b"})
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("twmd", ("twmd", None)), ("ensemble()", ("ensemble", "")), ("ensemble(a", ("ensemble(a", None))])
+def test_a_name_is_told_from_its_members(text: str, wanted: tuple[str, str | None]) -> None:
+    assert split_name(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ("nothing", "member 1 of the ensemble, 'nothing': Choices: twmd"),
+        ("twmd,", "member 2 of the ensemble, '': Choices"),
+        ("ensemble", "member 1 of the ensemble, 'ensemble'"),
+        ("0*twmd", "a weight is a number from 1e-06 to 1e\\+06, not '0'"),
+        ("-1*twmd", "a weight is"),
+        ("nan*twmd", "a weight is"),
+        ("*twmd", "a weight is"),
+        ("twmd;temperature", "'temperature' is no key=value"),
+        ("twmd;layer=1;layer=2", "'layer=2' is no key=value, or comes twice"),
+        ("twmd;layer=%ff", "is not percent-encoded UTF-8"),
+        ("twmd;colour=red", "there is no key 'colour'"),
+        ("twmd;temperature=-1", "temperature='-1' is not possible"),
+        ("moverscore;layer=1,3", "member 2 of the ensemble, '3'.*',' inside a value is written %2C"),
+        ("moverscore;preset=nobody", "moverscore has no preset 'nobody'"),
+    ],
+)
+def test_members_that_cannot_be_are_refused_by_number(members: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        make_spec("ensemble", members=members)
+
+
+def test_a_preset_may_be_named() -> None:
+    ((_, found),) = member_specs(make_spec("ensemble", members="moverscore;preset=wmd;special=all"))
+    assert found == make_spec("moverscore", "wmd", special="all")
+
+
+def test_written_members_are_read_as_they_are() -> None:
+    specs = [make_spec("moverscore", layer="1,3", aggregation="mean", ngram=1, transform="linear"), make_spec("twmd", dtype="bfloat16")]
+    text = ",".join(f"{one.metric};" + ";".join(f"{k}={v}".replace(",", "%2C") for k, v in one.values().items()) for one in specs)
+    found = member_specs(make_spec("ensemble", members="moverscore;layer=1%2C3;aggregation=mean;ngram=1;transform=linear,twmd;dtype=bfloat16"))
+    assert [one for _, one in found] == specs
+    assert len(read_members(text)) == 2
+
+
+def test_the_coarsest_format_and_every_content_are_known() -> None:
+    spec = make_spec("ensemble", members="twmd;dtype=bfloat16,sbert")
+    assert dtypes(spec) == {"bfloat16", "float32"}
+    assert is_pinned(spec)
+    assert not is_pinned(make_spec("ensemble", members="twmd;model=some/model,sbert"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("scale=5.0;", "", "member 1 of the ensemble, stsscore, lacks scale"),
+        ("@0336012e2308", "@xyz", "@xyz is not the content of a model"),
+        ("baseline=b52f4f73e689", "baseline=%2Fetc%2Fpasswd", "/etc/passwd names a file"),
+        ("layer=4", "layer=last%3A2;aggregation=mean", "layer:last:2 is a request"),
+        ("layer=4", "layer=x", "layer='x' is not possible"),
+        ("ensemble(", "twmd(", "an ensemble, and nothing else, has its members in parentheses"),
+        ("stsscore;", "tsscore;", "member 1 of the ensemble"),
+    ],
+)
+def test_a_broken_ensemble_is_refused_at_its_column(before: str, after: str, words: str) -> None:
+    assert before in WHOLE
+    with pytest.raises(SignatureError, match=r"^column \d+: ") as caught:
+        parse_signature(WHOLE.replace(before, after, 1))
+    assert words in str(caught.value)
+
+
+def test_an_ensemble_without_members_is_no_signature() -> None:
+    with pytest.raises(SignatureError, match="column 9: an ensemble, and nothing else"):
+        parse_signature("ensemble|version:0.3.0")
+
+
+def test_members_may_stand_behind_the_name_where_it_must_stand_alone() -> None:
+    members = WHOLE.partition("(")[2].partition(")")[0]
+    assert parse_signature(f"ensemble|members:{members}|version:0.3.0") == parse_signature(WHOLE)
+
+
+def test_weights_have_one_form() -> None:
+    with pytest.warns(match=r"is read as \(3\*twmd;"):
+        found = parse_signature(
+            WHOLE.replace(
+                "ensemble(stsscore",
+                "ensemble(3.00*twmd" + str(Signature(make_spec("twmd")))[4:].split("|version")[0].replace("|", ";").replace(":", "=") + ",stsscore",
+            )
+        )
+    assert found.spec.members is not None
+    assert found.spec.members.startswith("3*twmd;")
