@@ -1,4 +1,4 @@
-# make demo    install into .venv and score the packaged example by all six metrics
+# make demo    install into .venv and score the packaged example by every metric
 # make test    format, lint, types and tests: what .ci/run calls
 # make bench   speed and memory beside bert_score, torchmetrics and the bare encoder
 VENV := .venv

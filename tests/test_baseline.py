@@ -89,12 +89,19 @@ def test_a_baseline_of_other_settings_is_refused(keys: dict[str, Any], words: st
 
 @pytest.mark.parametrize(
     "change",
-    [{"values": {"precision": 1.0}}, {"values": {}}, {"values": {"precision": float("nan"), "recall": 0, "f1": 0}}, {"values": 3}, {"keys": None}],
+    [
+        {"values": {"precision": 1.0}},
+        {"values": {"precision": 0.5}},
+        {"values": {}},
+        {"values": {"precision": float("nan"), "recall": 0, "f1": 0}},
+        {"values": 3},
+        {"keys": None},
+    ],
 )
 def test_a_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd")
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"a baseline is below 1|is not a baseline"):
+    with pytest.raises(ModelError, match=r"a baseline is below 1|is not a baseline|holds 1 values: twmd needs another number"):
         twmd_registry.scorer("twmd", baseline=path).score(PREDICTIONS, REFERENCES)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 
 import twmd_registry
 from tests import tiny
+from twmd_registry.baseline import BASELINE
 from twmd_registry.cli import main
 from twmd_registry.errors import ModelError, SpecError
+from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.models.fitted import save
 from twmd_registry.scoring import score_all
 
 PREDICTIONS = ["the cat sat on the mat", "it rains", "nobody answered the door"]
@@ -63,6 +67,25 @@ def test_members_of_a_users_own_model_are_found_where_the_user_says(tmp_path: Pa
     with pytest.raises(ModelError, match="say where your copy of the model is"):
         twmd_registry.scorer(signature).score(PREDICTIONS, REFERENCES)
     assert twmd_registry.scorer(signature, model=str(folder)).score(PREDICTIONS, REFERENCES).scores == found.scores
+
+
+def test_a_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> None:
+    adapter = shutil.copytree(packaged_adapters() / "stsb-siamese", tmp_path / "own")
+    path = save(BASELINE, twmd_registry.scorer("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6), tmp_path)
+    rescaled = "bertscore_centered;centering=none;baseline=b52f4f73e689"
+    for members, parts in (
+        (f"stsscore,stsscore;adapter={adapter};scale=4", {"adapter": str(adapter)}),
+        (f"sbert;baseline={path},{rescaled}", {"baseline": str(path)}),
+    ):
+        found = twmd_registry.scorer(f"ensemble({members})").score(PREDICTIONS, REFERENCES)
+        assert twmd_registry.scorer(str(found.signature), **parts).score(PREDICTIONS, REFERENCES).scores == found.scores
+
+
+@pytest.mark.parametrize("member", ["twmd;centering=batch;centering_size=2", "twmd;dtype=bfloat16"])
+def test_a_member_scores_as_it_does_alone(member: str) -> None:
+    found = twmd_registry.scorer(f"ensemble({member})").score(PREDICTIONS, REFERENCES)
+    keys = dict(part.split("=") for part in member.split(";")[1:])
+    assert found.scores == twmd_registry.scorer("twmd", **keys).score(PREDICTIONS, REFERENCES).scores
 
 
 def test_the_command_line_scores_records_verifies_and_cites_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ FLOORS = (
     {"alignment"},
     {"carriers", "border", "models", "scores"},
     {"comparison"},
-    {"pairs"},
+    {"pairs", "rated"},
     {"encode", "center", "aggregate", "ngrams", "align", "assemble", "regress", "baseline"},
     {"views"},
     {"pipeline"},

@@ -11,6 +11,7 @@ import numpy as np
 
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import Kind, hash_of, locate
+from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scores import PairScores
@@ -103,6 +104,8 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a baseline that 'twmd fit-baseline' wrote.") from error
     _check(values, path.name)
+    if len(values) != (len(SIDES) if entry(spec.metric).two_sided else 1):
+        raise ModelError(f"{path.name} holds {len(values)} values: {spec.metric} needs another number.")
     own = keys_of(spec)
     if other := sorted(name for name in {*own, *found.keys} if own.get(name) != found.keys.get(name)):
         listed = "; ".join(f"{name}: {found.keys.get(name, 'none')} there, {own.get(name, 'none')} here" for name in other)

@@ -5,24 +5,25 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 
 from twmd_registry.assemble import empty_score
-from twmd_registry.baseline import Baseline, find_baseline
+from twmd_registry.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.encode import idf
-from twmd_registry.encode.background import Background, find_background, fit_background
+from twmd_registry.encode.background import MEAN_VECTOR, Background, find_background, fit_background
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.layers import check_layer, last_layers, rule_layer
-from twmd_registry.encode.stopwords import StopWords, find_stop_words
+from twmd_registry.encode.stopwords import STOP_WORDS, StopWords, find_stop_words
 from twmd_registry.encode.store import Reading
 from twmd_registry.encode.words import as_tokenized
 from twmd_registry.errors import ModelError, warn
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.batching import exact_arithmetic
 from twmd_registry.models.files import ModelFiles, find_model
+from twmd_registry.models.fitted import find_signed
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import Handle
 from twmd_registry.pairs import Pairs
@@ -30,23 +31,13 @@ from twmd_registry.pipeline import Job, PairPlan, Run, TextFlags
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.parts import Parts
+from twmd_registry.registry.parts import Parts, SharedParts
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.regress import Predictions, Regressor
+from twmd_registry.regress.regressor import Predictions, Regressor
 from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted
 
 Progress = Callable[[int], None]
-
-
-_Found = TypeVar("_Found", StopWords, idf.IdfFile, Baseline)
-
-
-def _as_signed(found: _Found, signed: str | None, what: str, given: str | None) -> _Found:
-    """Refuse a file that does not have the signed content."""
-    if signed is not None and found.hash != signed:
-        raise ModelError(f"{given} is the {what} {found.hash}, not {signed} as asked for.")
-    return found
 
 
 class Route:
@@ -104,6 +95,9 @@ class Route:
             return find_adapter(asked, paths=self.parts is None)
         found, (_, _, wanted) = find_adapter(self.parts.adapter), asked.partition("@")
         if wanted and found.name.rpartition("@")[2] != wanted:
+            if isinstance(self.parts, SharedParts):
+                with contextlib.suppress(ModelError):
+                    return find_adapter(asked, paths=False)
             raise ModelError(f"adapter {self.parts.adapter} has the content {found.name.rpartition('@')[2]}, not {wanted} as asked for.")
         return found._replace(name=asked) if wanted else found
 
@@ -137,10 +131,10 @@ class Route:
         Raises:
             ModelError: It is not here, damaged, or of other settings.
         """
-        asked, given = self.requested.baseline, self.parts.baseline if self.parts else None
+        asked = self.requested.baseline
         if asked is None:
             return None
-        return _as_signed(find_baseline(given or asked, self._settled), asked if given else None, "baseline", given)
+        return find_signed(lambda wanted: find_baseline(wanted, self._settled), asked, self.parts, BASELINE)
 
     def _settle(self) -> MetricSpec:
         """Fill in what only the model can say."""
@@ -186,11 +180,9 @@ class AlignmentRoute(Route):
         """
         if self.requested.centering_kind is not Centering.BACKGROUND:
             return None
-        asked, given = self.requested.background, self.parts.background if self.parts else None
-        found = find_background(given or asked, self.files.fingerprint, self.adapter.name if self.adapter else None)
-        if given and asked and found.hash != asked:
-            raise ModelError(f"{given} is the mean vector {found.hash}, not {asked} as asked for.")
-        return found
+        asked = self.requested.background
+        of_model = partial(find_background, fingerprint=self.files.fingerprint, adapter=self.adapter.name if self.adapter else None)
+        return of_model(None) if asked is None else find_signed(of_model, asked, self.parts, MEAN_VECTOR)
 
     @cached_property
     def stop_words(self) -> StopWords | None:
@@ -199,8 +191,8 @@ class AlignmentRoute(Route):
         Raises:
             ModelError: The list is not here, or not one.
         """
-        asked, given = self.requested.stopwords, self.parts.stopwords if self.parts else None
-        return None if asked is None else _as_signed(find_stop_words(given or asked), asked if given else None, "list of stop words", given)
+        asked = self.requested.stopwords
+        return None if asked is None else find_signed(find_stop_words, asked, self.parts, STOP_WORDS)
 
     @cached_property
     def frequencies(self) -> idf.IdfFile | None:
@@ -209,8 +201,8 @@ class AlignmentRoute(Route):
         Raises:
             ModelError: They are not here, damaged, or of another tokenizer.
         """
-        asked, given = self.requested.idf_file, self.parts.idf if self.parts else None
-        return None if asked is None else _as_signed(idf.find_idf(given or asked, self.model.tokenizer), asked if given else None, "idf file", given)
+        asked = self.requested.idf_file
+        return None if asked is None else find_signed(lambda wanted: idf.find_idf(wanted, self.model.tokenizer), asked, self.parts, idf.FREQUENCIES)
 
     def _settle(self) -> MetricSpec:
         """Fill in what only the model can say; warns when its layer was chosen by rule."""

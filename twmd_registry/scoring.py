@@ -17,10 +17,10 @@ from twmd_registry.notices import count_empty, warn_of_lonely_centering, warn_of
 from twmd_registry.pairs import Pairs, make_pairs
 from twmd_registry.pipeline import TextFlags
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.members import split_name, write_members
+from twmd_registry.registry.members import with_members, write_members
 from twmd_registry.registry.names import MetricName, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
-from twmd_registry.registry.parts import Parts, check_parts
+from twmd_registry.registry.parts import Parts, SharedParts, check_parts
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
 from twmd_registry.routes import Route, route_of
@@ -160,7 +160,8 @@ class EnsembleScorer(Scorer):
         """
         self.requested, self.options, self.parts = spec, options or RunOptions(), parts
         self.weights, specs = zip(*member_specs(spec), strict=True)
-        self._members = tuple(Scorer(one, self.options, parts) for one in specs)
+        shared = SharedParts(*parts) if parts else parts
+        self._members = tuple(Scorer(one, self.options, shared) for one in specs)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
@@ -228,9 +229,9 @@ def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> S
     """
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
         return _scorer_of_signature(metric, preset, keys)
-    name, members = split_name(metric) if isinstance(metric, str) else (metric, None)
-    options, spec_keys = split_options(keys, entry(name).keys)
-    return scorer_of(make_spec(name, preset, **({} if members is None else {"members": members}), **spec_keys), options)
+    name, given = with_members(metric, keys) if isinstance(metric, str) else (metric, keys)
+    options, spec_keys = split_options(given, entry(name).keys)
+    return scorer_of(make_spec(name, preset, **spec_keys), options)
 
 
 def _scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:

@@ -1,8 +1,8 @@
 """STSScore.
 
 The similarity that a regression model, fine-tuned on rated sentence pairs, predicts: its output divided by 5, not
-clipped (Herbold 2024), so that values slightly above 1 or below 0 occur. The model reads both texts at once; the order
-matters a little.
+clipped (Herbold 2024), so that values slightly above 1 or below 0 occur. The embedded model reads the texts apart; to a
+cross-encoder, which reads them at once, their order matters a little.
 
 Examples:
     >>> import evaluate
@@ -10,7 +10,7 @@ Examples:
     >>> metric = evaluate.load("stsscore")
     >>> result = metric.compute(predictions=["the cat sat on the mat"], references=[["a cat was sitting on the mat"]])
     >>> round(result["stsscore"], 3)
-    0.897
+    0.928
 """
 
 from twmd_registry.plugins.evaluate.metric import RegistryMetric

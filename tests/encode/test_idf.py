@@ -146,7 +146,7 @@ def test_a_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
 def test_a_file_of_other_content_than_the_signed_is_refused(route: AlignmentRoute, tmp_path: Path) -> None:
     paths = [save(FREQUENCIES, route.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[:2])]
     one = twmd_registry.scorer("moverscore", model=str(route.files.folder), layer=2, centering="none", idf=f"background:{paths[0]}")
-    with pytest.raises(ModelError, match=r"is the idf file .*, not .* as asked for"):
+    with pytest.raises(ModelError, match=r"holds the document frequencies .*, not .* as asked for"):
         twmd_registry.scorer(one.signature, model=str(route.files.folder), idf=paths[1]).score(["it"], ["it"])
 
 

@@ -99,7 +99,7 @@ def test_the_signature_names_the_list_and_gives_the_scorer_back(tmp_path: Path, 
     with pytest.raises(ModelError, match=rf"stop words {digest} is not here: put stop-{digest}.txt into"):
         twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES)
     other = written(tmp_path, "heron\n", "other.txt")
-    with pytest.raises(ModelError, match=f"list of stop words .*, not {digest} as asked for"):
+    with pytest.raises(ModelError, match=f"holds the stop words .*, not {digest} as asked for"):
         twmd_registry.scorer(str(found.signature), stopwords=other).score(PREDICTIONS, REFERENCES)
     save(STOP_WORDS, canonical(frozenset({"the", "of"})), tmp_path / "home" / "stopwords")
     assert twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES) == found

@@ -11,8 +11,8 @@ from tests import tiny
 from tests.conftest import shared
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.metaeval.correlation import STATISTICS, by_group, correlate
-from twmd_registry.metaeval.readers import read_wmt
 from twmd_registry.metaeval.tune import GRID, settings, tune
+from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.scoring import Scorer
 

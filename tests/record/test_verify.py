@@ -188,7 +188,7 @@ class TestTampering:
         from twmd_registry.models.adapter import packaged_adapters
 
         folder = tmp_path / "mine"
-        shutil.copytree(packaged_adapters() / "stsb-minilm", folder)
+        shutil.copytree(packaged_adapters() / "stsb-siamese", folder)
         record = record_of(twmd_registry.scorer("stsscore"))
         assert verify_record(record, [TEXTS], parts=Parts(adapter=str(folder))).agrees
         content = bytearray((folder / "adapter_model.safetensors").read_bytes())
@@ -223,7 +223,7 @@ class TestParts:
         signature = record.systems[0].results[0].signature.replace("sentence-transformers/all-MiniLM-L6-v2", quote(name, safe="/"))
         with pytest.raises(ModelError, match="the signature names a folder of its author's"):
             twmd_registry.scorer(signature).score(["a"], ["b"])
-        adapted = record.systems[0].results[5].signature.replace("stsb-minilm", quote(name, safe="/"))
+        adapted = record.systems[0].results[5].signature.replace("stsb-siamese", quote(name, safe="/"))
         with pytest.raises(ModelError, match="the signature names a folder of its author's"):
             twmd_registry.scorer(adapted).score(["a"], ["b"])
 
@@ -247,7 +247,7 @@ class TestParts:
         assert main(["fit-mean", "corpus.txt", "-o", "means"]) == 0
         (path,) = (tmp_path / "means").iterdir()
         scorer = twmd_registry.scorer(twmd_registry.scorer("bertscore_centered").signature, background=str(path))
-        with pytest.raises(ModelError, match=r"is the mean vector [0-9a-f]{12}, not 370008ba2c06 as asked for"):
+        with pytest.raises(ModelError, match=r"holds the mean vector [0-9a-f]{12}, not 370008ba2c06 as asked for"):
             scorer.score(["a"], ["b"])
 
 

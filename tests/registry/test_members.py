@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError
-from twmd_registry.registry.members import read_members, split_name
+from twmd_registry.registry.diff import compare
+from twmd_registry.registry.members import read_members, split_name, write_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.registry.spec import dtypes, is_pinned, make_spec, member_specs
+from twmd_registry.registry.spec import MetricSpec, dtypes, is_pinned, make_spec, member_specs
 
 WHOLE = str(Signature(make_spec("ensemble")))
 
@@ -55,10 +57,12 @@ def test_a_preset_may_be_named() -> None:
 
 def test_written_members_are_read_as_they_are() -> None:
     specs = [make_spec("moverscore", layer="1,3", aggregation="mean", ngram=1, transform="linear"), make_spec("twmd", dtype="bfloat16")]
-    text = ",".join(f"{one.metric};" + ";".join(f"{k}={v}".replace(",", "%2C") for k, v in one.values().items()) for one in specs)
     found = member_specs(make_spec("ensemble", members="moverscore;layer=1%2C3;aggregation=mean;ngram=1;transform=linear,twmd;dtype=bfloat16"))
     assert [one for _, one in found] == specs
-    assert len(read_members(text)) == 2
+    text = write_members([(1.0, specs[0]), (2.5, specs[1])])
+    assert text.startswith("moverscore;model=sentence-transformers/all-MiniLM-L6-v2@0336012e2308;layer=1%2C3;aggregation=mean;")
+    assert ",2.5*twmd;output=f1;" in text
+    assert member_specs(MetricSpec(metric=MetricName.ENSEMBLE, members=text)) == ((1.0, specs[0]), (2.5, specs[1]))
 
 
 def test_the_coarsest_format_and_every_content_are_known() -> None:
@@ -107,3 +111,32 @@ def test_weights_have_one_form() -> None:
         )
     assert found.spec.members is not None
     assert found.spec.members.startswith("3*twmd;")
+
+
+def test_what_stands_behind_an_at_sign_is_content_or_a_revision() -> None:
+    ((_, content), (_, revision)) = member_specs(make_spec("ensemble", members="sbert;model=a/b@0123456789ab;layer=1,sbert;model=a/b@main;layer=1"))
+    assert (content.model, content.fingerprint, content.revision) == ("a/b", "0123456789ab", None)
+    assert (revision.model, revision.fingerprint, revision.revision) == ("a/b", None, "main")
+
+
+def test_members_given_twice_are_refused() -> None:
+    with pytest.raises(SpecError, match="members are given twice"):
+        twmd_registry.scorer("ensemble(sbert)", members="twmd")
+    with pytest.raises(SignatureError, match="members stand behind the metric already"):
+        parse_signature(WHOLE.replace("|version", "|members:sbert|version"))
+
+
+def test_no_version_had_ensembles_before_this_one() -> None:
+    with pytest.raises(SignatureError, match="version 0.2.0 had no ensembles"):
+        parse_signature(WHOLE.replace("version:0.3.0", "version:0.2.0"))
+
+
+def test_a_blank_in_a_member_is_refused() -> None:
+    with pytest.raises(SignatureError, match="model of member 1 is a blank"):
+        parse_signature(WHOLE.replace("model=sentence-transformers/all-MiniLM-L6-v2@0336012e2308", "model=?", 1))
+
+
+def test_ensembles_whose_models_are_not_pinned_cannot_be_compared_for_certain() -> None:
+    one = Signature(make_spec("ensemble", members="sbert;model=a/b;layer=3"))
+    assert not compare(one, one).certain
+    assert compare(parse_signature(WHOLE), parse_signature(WHOLE)).certain

@@ -24,7 +24,7 @@ from twmd_registry.version import __version__
 
 OTHER: dict[str, Any] = {
     "output": "recall",
-    "members": "sbert;layer=1",
+    "members": "sbert;model=a/b@0123456789ab;layer=1",
     "model": "some/other-model",
     "revision": "v2",
     "adapter": "other@0123456789ab",
@@ -335,7 +335,7 @@ def test_aliases_stand_for_things_that_exist_and_hide_none() -> None:
         assert name == "model" or word not in KEYS[name].accepts.split(", ")
 
 
-@pytest.mark.parametrize("metric", MetricName)
+@pytest.mark.parametrize("metric", SINGLE)
 def test_an_old_version_is_read_with_a_warning_that_says_what_changed(metric: MetricName) -> None:
     now = str(canonical(presets()[metric, "embedded"]))
     with pytest.warns(TwmdWarning, match="written by version 0.1.0") as caught:

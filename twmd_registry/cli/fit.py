@@ -64,8 +64,8 @@ def run_fit_baseline(arguments: argparse.Namespace) -> int:
 
 def run_tune(arguments: argparse.Namespace) -> int:
     """Try every setting of the grid and print the best."""
-    from twmd_registry.metaeval.readers import read_wmt
     from twmd_registry.metaeval.tune import settings, tune
+    from twmd_registry.rated.wmt import read_wmt
 
     data = [read_wmt(path) for path in arguments.data]
     layers = arguments.layers or range(1, _depth(arguments) + 1)
@@ -83,11 +83,10 @@ def run_tune(arguments: argparse.Namespace) -> int:
 
 def run_train(arguments: argparse.Namespace) -> int:
     """Train the STS benchmark adapter."""
-    from twmd_registry.models.adapter import find_adapter
     from twmd_registry.train.stsb import train_stsb
 
     result = train_stsb(arguments.data, arguments.output)
-    print(f"Pearson on dev {result['eval_pearson']:.4f}\nuse --set adapter={arguments.output} (content {find_adapter(str(arguments.output)).name})")
+    print(f"Pearson on dev {result.pearson:.4f}\nuse --set adapter={arguments.output}\nsignature {result.signature}")
     return 0
 
 

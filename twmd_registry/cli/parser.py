@@ -311,7 +311,31 @@ def _train(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
 
 
-_FITTING = (_fit_mean, _fit_idf, _fit_baseline, _tune, _train)
+MEASURES = {
+    "stsscore": "stsscore",
+    "bertscore": "bertscore_centered;centering=none;baseline=b52f4f73e689",
+    "sbert": "sbert;layer=6;special=all;centering=none",
+}
+"""What the STSScore paper measures beside BLEU, on the embedded model."""
+
+
+def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    sub = _command(
+        commands,
+        "study",
+        _later("study", "run_study"),
+        "Do a paper's analysis over: its tables beside the paper's numbers, and its figures.",
+        "twmd study stsscore --data-dir data/ -o out/",
+    )
+    sub.add_argument("paper", choices=("stsscore",), help="Herbold 2024")
+    sub.add_argument("--data-dir", type=Path, required=True, metavar="DIR", help="holds stsb/, mrpc/, qqp/, wmt22/, as far as you have them")
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="tables (text, Markdown, LaTeX, TSV), figures (PNG, SVG, CSV)")
+    for name, member in MEASURES.items():
+        sub.add_argument(f"--{name}", default=member, metavar="METRIC", help=f"a metric with keys, as a member of an ensemble (default: {member})")
+    _where(sub)
+
+
+_FITTING = (_fit_mean, _fit_idf, _fit_baseline, _tune, _train, _study)
 """Commands that make parts of a specification."""
 
 

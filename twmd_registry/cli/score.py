@@ -16,7 +16,7 @@ from twmd_registry.record.content import make_record
 from twmd_registry.record.file import check_writable, write_record
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import split_name
+from twmd_registry.registry.members import split_name, with_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts, check_parts
@@ -89,9 +89,9 @@ def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: Run
             spec = parse_signature(metric).spec
             scorers.setdefault(spec, scorer_of(spec, options, parts))
         else:
-            metric_name, members = split_name(metric)
-            own = {name: value for name, value in given.items() if name in entry(metric_name).keys}
-            spec = make_spec(metric_name, arguments.preset, **own | ({} if members is None else {"members": members}))
+            allowed = entry(split_name(metric)[0]).keys
+            name, own = with_members(metric, {key: value for key, value in given.items() if key in allowed})
+            spec = make_spec(name, arguments.preset, **own)
             scorers.setdefault(spec, scorer_of(spec, options))
     return list(scorers.values())
 

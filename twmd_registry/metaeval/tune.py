@@ -14,7 +14,7 @@ import numpy as np
 
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.correlation import by_group
-from twmd_registry.metaeval.readers import Rated
+from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions

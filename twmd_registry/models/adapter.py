@@ -13,6 +13,8 @@ from twmd_registry.models.files import HUB_ID, from_hub
 from twmd_registry.registry.fingerprint import digest, sha256_of
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
+HEAD_FILE = "head.safetensors"
+"""What a siamese regression model has beside an adapter of its encoder; see `twmd_registry.regress.siamese`."""
 
 
 class AdapterFiles(NamedTuple):
@@ -20,6 +22,12 @@ class AdapterFiles(NamedTuple):
 
     name: str
     folder: Path
+
+    @property
+    def head(self) -> Path | None:
+        """The head of a siamese regression model, None for an adapter without one."""
+        path = self.folder / HEAD_FILE
+        return path if path.is_file() else None
 
 
 def packaged_adapters() -> Path:
@@ -52,7 +60,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     for file in _FILES:
         if not (folder / file).is_file():
             raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors are loaded.")
-    found = digest({file: sha256_of(folder / file) for file in _FILES})
+    found = digest({file: sha256_of(folder / file) for file in (*_FILES, HEAD_FILE) if (folder / file).is_file()})
     if wanted and wanted != found:
         raise ModelError(f"adapter {name!r} has the content {found}, not {wanted} as asked for.")
     public = f"./{folder.resolve().name}" if own and folder == own else name

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from twmd_registry.errors import ModelError
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.home import home, write_whole
+from twmd_registry.registry.parts import Parts, SharedParts
 
 
 class Kind(NamedTuple):
@@ -89,3 +91,42 @@ def locate(kind: Kind, wanted: str, digest: Callable[[bytes], str] = hash_of) ->
     raise ModelError(
         f"{kind.what} {wanted} is not here: put {kind.name(wanted)} into {kind.home}, or say where it is ({kind.key}=FILE, --{kind.key} FILE)."
     )
+
+
+class Named(Protocol):
+    """A part that knows the hash of its content."""
+
+    @property
+    def hash(self) -> str:
+        """The hash."""
+
+
+_Found = TypeVar("_Found", bound=Named)
+
+
+def find_signed(find: Callable[[str], _Found], asked: str, parts: Parts | None, kind: Kind) -> _Found:
+    """Find a part, by the name in the specification or, of a stranger's, where the user says.
+
+    Args:
+        find: Finds it by name or path.
+        asked: Its name in the specification.
+        parts: What the user says.
+        kind: What kind of part.
+
+    Raises:
+        ModelError: It is not here, or does not have the signed content.
+    """
+    given = getattr(parts, kind.key) if parts else None
+    if given is None:
+        return find(asked)
+    try:
+        found = find(given)
+        if found.hash == asked:
+            return found
+        problem = ModelError(f"{given} holds the {kind.what} {found.hash}, not {asked} as asked for.")
+    except ModelError as error:
+        problem = error
+    if isinstance(parts, SharedParts):
+        with contextlib.suppress(ModelError):
+            return find(asked)
+    raise problem

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from twmd_registry.registry.history import changes_between
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.registry.spec import MetricSpec, is_pinned
 
 
 class Matter(StrEnum):
@@ -69,7 +69,8 @@ def compare(one: Signature, other: Signature) -> Comparison:
 def _model_differences(one: Signature, other: Signature) -> list[Difference]:
     a, b = one.spec, other.spec
     if a.members or b.members:
-        return []  # they name their models
+        certain = is_pinned(a) and is_pinned(b)
+        return [] if certain else [Difference("model: not every member says which content was used: it may not have been the same", Matter.UNKNOWN)]
     if a.fingerprint and b.fingerprint:
         return _content_differences(a, b)
     if a.model != b.model:

@@ -7,8 +7,8 @@ these signs, and those that separate fields of a signature, are percent-encoded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SpecError, menu
@@ -29,7 +29,7 @@ class Member(NamedTuple):
     Attributes:
         weight: How much it counts; positive.
         metric: Its metric.
-        content: The content of its model, where it is named (``model=NAME@CONTENT``).
+        content: What stands behind its model's name and an ``@``: content, or in what a user writes a revision.
         keys: Its keys as text.
     """
 
@@ -47,6 +47,20 @@ def split_name(text: str) -> tuple[str, str | None]:
     """
     name, opened, rest = text.partition("(")
     return (name, rest.removesuffix(")")) if opened and rest.endswith(")") else (text, None)
+
+
+def with_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A metric's name, and its keys with the members that stand in parentheses behind it.
+
+    Raises:
+        SpecError: Members stand there and among the keys.
+    """
+    name, members = split_name(text)
+    if members is None:
+        return name, dict(keys)
+    if keys.get("members") is not None:
+        raise SpecError(f"members are given twice: in {text!r}, and as members={keys['members']!r}.")
+    return name, {**keys, "members": members}
 
 
 def read_members(text: str) -> tuple[Member, ...]:
@@ -75,8 +89,8 @@ def _read(text: str, number: int) -> Member:
         if not equals or not value or key in keys:
             raise SpecError(f"member {number} of the ensemble: {field!r} is no key=value, or comes twice; {_FORM}.")
         if key == "model":
-            value, at, found = value.partition("@")
-            content = found if at else None
+            value, at, after = value.rpartition("@")
+            value, content = (value, after) if at else (after, None)
         try:
             keys[key] = unquote(value, errors="strict")
         except UnicodeDecodeError as error:

@@ -32,6 +32,10 @@ class Parts(NamedTuple):
     baseline: str | None = None
 
 
+class SharedParts(Parts):
+    """Parts of several specifications: one that does not have the content signed here may be another's."""
+
+
 def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> None:
     """Refuse a part that none of the signed specifications has: it would change nothing, and look as if it did.
 

@@ -32,6 +32,7 @@ _HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 BLANK = "?"
 MEMBERS = "members"
 """The key that stands in parentheses behind the metric."""
+BEFORE_ENSEMBLES = ("0.1.0", "0.2.0")
 LONGEST = 10_000
 """Characters of the longest text that is looked at as a signature."""
 
@@ -147,7 +148,10 @@ def parse_signature(text: str | Signature) -> Signature:
     facts, metric = _read_metric(name, read_as)
     fields = _split(rest, len(head) + 2, facts, read_as)
     if MEMBERS in fields:  # where the name must stand alone, as SacreBLEU writes it
-        members = fields.pop(MEMBERS).text
+        own = fields.pop(MEMBERS)
+        if members is not None:
+            _fail(own.column, "members stand behind the metric already.")
+        members = own.text
     values = {name: _read_value(field, read_as) for name, field in fields.items() if name not in _TRAILER}
     fingerprint = _read_fingerprint(fields.get("model"))
     spec = MetricSpec(metric=metric, fingerprint=fingerprint, **without_neutral(values))  # type: ignore[arg-type]
@@ -155,6 +159,8 @@ def parse_signature(text: str | Signature) -> Signature:
         spec = spec.replace(members=_read_members(metric, members, len(name) + 1, read_as))
     _check_whole(spec, fields, len(line) + 1)
     version = _read_version(fields, len(line) + 1)
+    if metric is MetricName.ENSEMBLE and version in BEFORE_ENSEMBLES:
+        _fail(fields["version"].column, f"version {version} had no ensembles.")
     if read_as:
         warn(f"in this signature {', '.join(read_as)}.")
     if version != history.VERSIONS[-1]:
@@ -244,6 +250,8 @@ def _read_members(metric: MetricName, members: str | None, column: int, read_as:
         if spec.fingerprint is not None and not _HASH.fullmatch(spec.fingerprint):
             _fail(column, f"@{spec.fingerprint} is not the content of a model: expected {LENGTH} hexadecimal digits after @.")
         for name, value in spec.values().items():
+            if value == BLANK:
+                _fail(column, f"{name} of member {number} is a blank: fill in what was used.")
             _check_settled(name, value, column)
     usual = write_members(specs)
     if usual != members:

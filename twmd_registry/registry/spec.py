@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value, key, layers_of
 from twmd_registry.registry.members import read_members, write_members
 from twmd_registry.registry.names import EMBEDDED_MODEL, Aggregation, Centering, Dtype, MetricName, Output, Side, Special, Vectors
@@ -182,9 +184,11 @@ def _expand(members: str) -> str:
     specs = []
     for member in read_members(members):
         given: dict[str, object] = dict(member.keys)
-        preset = given.pop("preset", None)
+        preset, content = given.pop("preset", None), member.content
+        if content is not None and not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", content):
+            given["model"], content = f"{given['model']}@{content}", None  # a revision, or a folder with such a name
         spec = make_spec(member.metric, str(preset) if preset else None, **given)
-        specs.append((member.weight, spec.replace(fingerprint=member.content) if member.content else spec))
+        specs.append((member.weight, spec.replace(fingerprint=content) if content else spec))
     return write_members(specs)
 
 

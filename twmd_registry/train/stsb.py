@@ -1,29 +1,31 @@
-"""A regression cross-encoder on the STS benchmark, as a small adapter of the embedded model.
+"""A regression model on the STS benchmark, as a small adapter of the embedded model.
 
-This is how the packaged adapter of STSScore was made (Herbold 2024 fine-tunes RoBERTa-base on the same data):
-LoRA on every linear layer and a new head, mean squared error on the ratings 0 to 5, the epoch with the best
-Pearson correlation on the development set.
+This is how the packaged adapter of STSScore was made: LoRA on every linear layer of the encoder and a line on the cosine of the two texts'
+mean vectors (`twmd_registry.regress.siamese`), mean squared error on the ratings 0 to 5, the epoch with the best Pearson correlation on
+the development set. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the same data.
 """
 
 from __future__ import annotations
 
-import csv
 import json
-import shutil
+import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from twmd_registry.errors import FileError, MissingExtraError
+from twmd_registry.errors import MissingExtraError
 from twmd_registry.models.files import find_model
-from twmd_registry.models.load import load_network, load_tokenizer
+from twmd_registry.models.load import load_encoder, load_tokenizer
+from twmd_registry.rated.stsb import HIGHEST, read_stsb
 from twmd_registry.registry.names import EMBEDDED_MODEL
+from twmd_registry.scoring import scorer
+from twmd_registry.train.card import Trained, write_card
 
 RANK = 16
 LEARNING_RATE = 5e-4
 BATCH = 16
-EPOCHS = 4
+EPOCHS = 3
 SEED = 12345
 SETTINGS: dict[str, Any] = {
     "learning_rate": LEARNING_RATE,
@@ -37,45 +39,21 @@ SETTINGS: dict[str, Any] = {
     "metric_for_best_model": "pearson",
     "seed": SEED,
     "report_to": [],
+    "dataloader_pin_memory": False,
 }
 """Training arguments: the epoch with the best Pearson correlation on dev is kept."""
 
 
-class RatedPairs(NamedTuple):
-    """Pairs of sentences and their ratings, 0 to 5."""
-
-    firsts: list[str]
-    seconds: list[str]
-    ratings: list[float]
-
-
-def read_stsb(path: Path) -> RatedPairs:
-    """Read an STS benchmark file: ``sentence1,sentence2,rating`` without a header.
-
-    Raises:
-        FileError: The file is missing or a row has another form.
-    """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))
-        ratings = [float(rating) for _, _, rating in rows]
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}.") from error
-    except ValueError as error:
-        raise FileError(f"{path}: expected rows of sentence1,sentence2,rating ({error}).") from error
-    return RatedPairs([row[0] for row in rows], [row[1] for row in rows], ratings)
-
-
-def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> dict[str, float]:
-    """Fine-tune the embedded model on STS-B train, choose the epoch on dev, write the adapter.
+def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
+    """Fine-tune the embedded model on STS-B train, choose the epoch on dev, write adapter, head and card.
 
     Args:
         data: Folder with ``train.csv`` and ``dev.csv``.
-        output: Where ``adapter_config.json`` and ``adapter_model.safetensors`` go.
+        output: Where ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors`` and ``README.md`` go.
         epochs: Passes over the training set.
 
     Returns:
-        Pearson correlation on dev (``eval_pearson``) of the adapter written.
+        What was reached on dev, and the signature of STSScore with this adapter.
 
     Raises:
         FileError: A data file is missing or damaged.
@@ -84,41 +62,46 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> dict[str, f
     try:
         from datasets import Dataset
         from peft import LoraConfig, TaskType, get_peft_model
-        from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
+        from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
     except ImportError as error:
         raise MissingExtraError("training needs more packages: pip install 'twmd-registry[train]'") from error
+    from twmd_registry.regress.siamese import Siamese, save_line
+
+    pairs = {name: read_stsb(data / f"{name}.csv") for name in ("train", "dev")}
     files = find_model(EMBEDDED_MODEL)
     tokenizer = load_tokenizer(files)
+    tokenizer.padding_side = "right"
     set_seed(SEED)
-    base = load_network(AutoModelForSequenceClassification, files, "float32", num_labels=1, problem_type="regression")
-    lora = LoraConfig(task_type=TaskType.SEQ_CLS, r=RANK, lora_alpha=2 * RANK, lora_dropout=0.05, target_modules="all-linear")
-    network = get_peft_model(base, lora)
+    lora = LoraConfig(task_type=TaskType.FEATURE_EXTRACTION, r=RANK, lora_alpha=2 * RANK, lora_dropout=0.05, target_modules="all-linear")
+    network = Siamese(get_peft_model(load_encoder(files, "float32"), lora))
 
     def prepare(name: str) -> Any:
-        pairs = read_stsb(data / f"{name}.csv")
-        encoded = tokenizer(pairs.firsts, pairs.seconds, truncation="longest_first", max_length=tokenizer.model_max_length)
-        return Dataset.from_dict({**encoded, "labels": pairs.ratings})
+        encoded = tokenizer(pairs[name].predictions, pairs[name].references, truncation="longest_first", max_length=tokenizer.model_max_length)
+        return Dataset.from_dict({**encoded, "labels": pairs[name].ratings.tolist()})
 
-    trainer = Trainer(
-        model=network,
-        args=TrainingArguments(output_dir=str(output / "run"), num_train_epochs=epochs, **SETTINGS),
-        train_dataset=prepare("train"),
-        eval_dataset=prepare("dev"),
-        data_collator=DataCollatorWithPadding(tokenizer),
-        compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
-    )
-    trainer.train()
-    result = trainer.evaluate()
-    network.save_pretrained(str(output))
-    _clean(output)
-    return {"eval_pearson": float(result["eval_pearson"])}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent) as run:
+        trainer = Trainer(
+            model=network,
+            args=TrainingArguments(output_dir=run, num_train_epochs=epochs, label_names=["labels"], **SETTINGS),
+            train_dataset=prepare("train"),
+            eval_dataset=prepare("dev"),
+            data_collator=DataCollatorWithPadding(tokenizer),
+            compute_metrics=lambda p: {"pearson": float(np.corrcoef(np.squeeze(p.predictions), p.label_ids)[0, 1])},
+        )
+        trainer.train()
+        pearson = float(trainer.evaluate()["eval_pearson"])
+    network.encoder.save_pretrained(str(output))
+    save_line(network.line, output, files.fingerprint)
+    _clean(output / "adapter_config.json")
+    with scorer("stsscore", adapter=str(output), scale=HIGHEST) as made:
+        trained = Trained(pearson, len(pairs["train"].ratings), len(pairs["dev"].ratings), made.signature)
+    write_card(trained, SETTINGS | {"num_train_epochs": epochs, "rank": RANK}, output)
+    return trained
 
 
-def _clean(output: Path) -> None:
-    """Leave the adapter alone in its folder, naming its base model and no path of this machine."""
-    config = output / "adapter_config.json"
+def _clean(config: Path) -> None:
+    """Name the base model, and no path of this machine."""
     settings = json.loads(config.read_text(encoding="utf-8"))
     settings["base_model_name_or_path"] = EMBEDDED_MODEL
     config.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    shutil.rmtree(output / "run", ignore_errors=True)
-    (output / "README.md").unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
+from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, scorer
 
@@ -67,6 +67,7 @@ class EmbeddingSignature(BaseSignature):
         """The signature, long or short."""
         known: dict[str, Any] = {name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None}
         rest = Signature(self._spec, **known).format(short=short).partition("|")[2]
+        # SacreBLEU writes the score's name before it; an ensemble's members are no part of that name.
         return f"members:{self._spec.members}|{rest}" if self._spec.members else rest
 
 
@@ -196,11 +197,8 @@ def short_name(spec: MetricSpec) -> str:
     >>> short_name(make_spec("twmd", temperature=0.2, layer=3))
     'twmd[layer=3,temperature=0.2]'
     """
-    if spec.members == make_spec(MetricName.ENSEMBLE).members:
-        return str(spec.metric)
     if spec.members:
-        members = ((weight, short_name(one)) for weight, one in member_specs(spec))
-        return f"{spec.metric}({','.join(name if weight == 1 else f'{weight:g}*{name}' for weight, name in members)})"
+        return str(spec.metric)
     usual = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
     own = {name: value for name, value in spec.values().items() if value != usual.get(name) and not (name == "truncation" and usual[name] == "cut")}
     return f"{spec.metric}[{','.join(f'{name}={KEYS[name].format(value)}' for name, value in own.items())}]" if own else str(spec.metric)

@@ -1,4 +1,4 @@
-"""STSScore's route: a pair of texts in, a number out (Herbold 2024)."""
+"""A regression model on a device: a pair of texts in, a number out (Herbold 2024)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.load import check_limit, length_limit, load_network, load_tokenizer
+from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_network, load_tokenizer
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import weight_files
+from twmd_registry.regress.siamese import Siamese, load_line
 
 SHORTEST_LIMIT = 5
 """Two texts of one token each, and three special tokens."""
@@ -37,7 +38,7 @@ class Predictions(NamedTuple):
 
 
 class Regressor:
-    """A regression cross-encoder on a device.
+    """A regression model on a device: a cross-encoder, or a siamese one.
 
     Attributes:
         files: Which model it is.
@@ -51,27 +52,28 @@ class Regressor:
 
         Args:
             files: Its files.
-            adapter: A PEFT adapter, head included, to merge.
+            adapter: A PEFT adapter to merge, head included: of a cross-encoder in its weights, of a siamese model in a file of its own.
             dtype: Name of a torch dtype.
             device: Where it runs.
 
         Raises:
             ModelError: It cannot be loaded, has no trained regression head, or a head with several outputs.
         """
-        from transformers import AutoModelForSequenceClassification
-
         if is_static(files):
             raise ModelError(f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads both texts.")
-        if adapter:
-            network = merge(load_network(AutoModelForSequenceClassification, files, dtype, num_labels=1), adapter)
-        else:
-            network = load_network(AutoModelForSequenceClassification, files, dtype)
-            _check_head(files, network)
-        _keep_head_exact(network)
-        self.network = network.to(device)
-        self.files = files
         self.tokenizer = load_tokenizer(files)
-        self.limit = length_limit(getattr(network, network.base_model_prefix, network), self.tokenizer)
+        self.tokenizer.padding_side = "right"  # which is how rows are taken apart, and nothing to a cross-encoder
+        if adapter and adapter.head:
+            if "token_type_ids" not in self.tokenizer.model_input_names:
+                raise ModelError(f"adapter {adapter.name} takes pairs apart by token types, which {files.label} does not have.")
+            network = Siamese(merge(load_encoder(files, dtype), adapter), load_line(adapter.head, files.fingerprint))
+            encoder = network.encoder
+        else:
+            network = _cross_encoder(files, adapter, dtype)
+            encoder = getattr(network, network.base_model_prefix, network)
+        self.network = network.to(device).eval()
+        self.files = files
+        self.limit = length_limit(encoder, self.tokenizer)
         self.device = device
         self.dtype = dtype
         self.lock = RLock()
@@ -136,6 +138,18 @@ class Regressor:
 
         run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
         return Predictions(values, truncated)
+
+
+def _cross_encoder(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    if adapter:
+        network = merge(load_network(AutoModelForSequenceClassification, files, dtype, num_labels=1), adapter)
+    else:
+        network = load_network(AutoModelForSequenceClassification, files, dtype)
+        _check_head(files, network)
+    _keep_head_exact(network)
+    return network
 
 
 def _keep_head_exact(network: Any) -> None:

@@ -1,0 +1,55 @@
+"""Training on the STS benchmark: on rows written for the test, and what it leaves behind."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from twmd_registry.cli import main
+from twmd_registry.errors import FileError
+from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.rated.stsb import read_stsb
+from twmd_registry.train.stsb import train_stsb
+
+NAMES = ["the baker", "a heron", "the lighthouse keeper", "my sister", "an old train"]
+DEEDS = ["left before dawn", "stood by the weir", "sang, quietly", "sold nine loaves", "was late again"]
+
+
+def write_set(path: Path, rows: int, seed: int) -> None:
+    """Pairs that are alike as far as name and deed agree."""
+    r = random.Random(seed)
+    lines = []
+    for _ in range(rows):
+        a, b = ([r.choice(NAMES), r.choice(DEEDS)] for _ in range(2))
+        lines.append(f'"{" ".join(a)}","{" ".join(b)}",{5.0 * sum(x == y for x, y in zip(a, b, strict=True)) / 2}')
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_training_learns_and_leaves_adapter_head_card_and_signature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_set(tmp_path / "train.csv", 96, seed=1)
+    write_set(tmp_path / "dev.csv", 48, seed=2)
+    output = tmp_path / "adapter"
+    assert main(["train", "stsb", "--data", str(tmp_path), "-o", str(output)]) == 0
+    out = capsys.readouterr().out
+    assert sorted(path.name for path in output.iterdir()) == ["README.md", "adapter_config.json", "adapter_model.safetensors", "head.safetensors"]
+    card = (output / "README.md").read_text(encoding="utf-8")
+    signature = card.partition("Signature: `")[2].partition("`")[0]
+    assert f"signature {signature}" in out
+    assert "on 96 pairs" in card
+    assert str(tmp_path) not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
+    scorer = twmd_registry.scorer(signature, adapter=str(output))
+    dev = read_stsb(tmp_path / "dev.csv")
+    trained = correlate("pearson", scorer.score(dev.predictions, dev.references).scores, dev.ratings)
+    assert f"Pearson on dev {trained:.4f}" in out
+    plain = twmd_registry.scorer("sbert", layer=6, special="all", centering="none").score(dev.predictions, dev.references).scores
+    assert trained > correlate("pearson", plain, dev.ratings) + 0.01
+
+
+def test_data_that_is_not_there_costs_no_training(tmp_path: Path) -> None:
+    write_set(tmp_path / "train.csv", 8, seed=1)
+    with pytest.raises(FileError, match="dev.csv"):
+        train_stsb(tmp_path, tmp_path / "adapter")
+    assert not (tmp_path / "adapter").exists()

@@ -1,0 +1,137 @@
+"""``twmd study``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+from tabulate import tabulate
+
+from twmd_registry.cli.score import progress_bar
+from twmd_registry.errors import FileError, ModelError, SpecError, warn
+from twmd_registry.metaeval.herbold import SOURCES, Table, areas, find_data, length_table, table
+from twmd_registry.metaeval.roc import curve
+from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import make_spec, member_specs
+from twmd_registry.report import figures
+from twmd_registry.scoring import Scorer, score_all, scorer_of
+
+FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
+"""How tables are written, by suffix."""
+NAMES = {"stsscore": "STSScore", "bertscore": "BERTScore", "sbert": "S-BERT"}
+"""What the paper calls them; the order is that of its ensemble."""
+ROWS = ("BERTScore", "S-BERT", "STSScore")
+"""The order of its tables."""
+MODELS = {"RoBERTa": "stsscore;preset=roberta-base-stsb", "BERT-base": "stsscore;preset=bert-base-stsb"}
+"""The models of Table 2, which are on the Hub."""
+
+Scores = dict[str, dict[str, np.ndarray]]
+"""By row, and by data set, a score per segment."""
+
+
+def run_study(arguments: argparse.Namespace) -> int:
+    """Score the data sets that are here by every measure, and write tables and figures."""
+    figures.require_matplotlib()
+    data, missing = find_data(arguments.data_dir)
+    for one in missing:
+        warn(f"left out: {one}.")
+    for name, rated in data.items():
+        if rated.dropped:
+            warn(f"{name}: rows without a rating or a text, left out: {rated.dropped}.")
+    _write(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
+    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    members = {NAMES[name]: getattr(arguments, name) for name in NAMES}
+    scorers = {name: _scorer_of_member(member, options) for name, member in members.items()}
+    scorers["Ensemble"] = scorer_of(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)
+    scores = {"BLEU": {name: _bleu(rated) for name, rated in data.items()}} | _score(scorers, data)
+    models = {"embedded": scores["STSScore"]} | _published_models(data, options)
+    tables = [
+        table("Table 1", data, {name: scores[name] for name in ("BLEU", *ROWS)}),
+        table("Table 2", data, models),
+        table("Table 3", data, {name: scores[name] for name in (*ROWS, "Ensemble")}),
+        length_table(data, scores["STSScore"]),
+        areas(data, scores),
+    ]
+    signatures = {name: scorer.signature for name, scorer in scorers.items()}
+    _write_tables(tables, signatures, arguments.output)
+    _draw(data, scores, arguments.output)
+    print("\n\n".join(_as_text(one, "simple") for one in tables))
+    print("\n" + "\n".join(f"{name}: {signature}" for name, signature in signatures.items()))
+    return 0
+
+
+def _scorer_of_member(member: str, options: RunOptions) -> Scorer:
+    specs = member_specs(make_spec(MetricName.ENSEMBLE, members=member))
+    if len(specs) != 1:
+        raise SpecError(f"expected one metric with its keys, not {len(specs)}: {member}.")
+    return scorer_of(specs[0][1], options)
+
+
+def _bleu(rated: Rated) -> np.ndarray:
+    """Sentence BLEU as SacreBLEU has it, from 0 to 1."""
+    metric = BLEU(effective_order=True)
+    pairs = zip(rated.predictions, rated.references, strict=True)
+    return np.array([metric.sentence_score(prediction, [reference]).score / 100 for prediction, reference in pairs])
+
+
+def _score(scorers: Mapping[str, Scorer], data: Mapping[str, Rated]) -> Scores:
+    """All scorers on all data sets, each different text encoded once per model."""
+    found: Scores = {name: {} for name in scorers}
+    for name, rated in data.items():
+        with progress_bar() as progress:
+            sets = score_all(list(scorers.values()), rated.predictions, rated.references, progress=progress)
+        for measure, one in zip(scorers, sets, strict=True):
+            found[measure][name] = np.array(one.scores)
+    return found
+
+
+def _published_models(data: Mapping[str, Rated], options: RunOptions) -> Scores:
+    """STSScore by the models that are on the Hub, as far as they can be had."""
+    found: Scores = {}
+    for name, member in MODELS.items():
+        try:
+            with _scorer_of_member(member, options) as one:
+                found |= _score({name: one}, data)
+        except ModelError as error:
+            warn(f"left out: {name} of Table 2 ({error})")
+    return found
+
+
+def _as_text(one: Table, form: str) -> str:
+    body = tabulate(one.rows, headers=one.header, tablefmt=form, disable_numparse=True)
+    return body if form == "tsv" else f"{one.name}\n\n{body}"
+
+
+def _write_tables(tables: list[Table], signatures: Mapping[str, str], output: Path) -> None:
+    for one in tables:
+        for suffix, form in FORMATS.items():
+            _write(output / f"{one.name.lower().replace(' ', '')}.{suffix}", _as_text(one, form).encode() + b"\n")
+    _write(output / "signatures.txt", "".join(f"{name}\t{signature}\n" for name, signature in signatures.items()).encode())
+
+
+def _draw(data: Mapping[str, Rated], scores: Scores, output: Path) -> None:
+    """The figures, each as PNG and SVG, with its data as CSV."""
+    for name, rated in data.items():
+        own = {measure: found[name] for measure, found in scores.items()}
+        stem = name.lower()
+        _write(output / f"{stem}.csv", figures.as_csv({"rating": rated.ratings, **own}))
+        draw = figures.densities if SOURCES[name].classes else figures.scatter
+        for suffix in figures.SUFFIXES:
+            _write(output / f"{stem}{suffix}", draw(rated.ratings, own, name, suffix))
+        if SOURCES[name].classes and 0 < rated.ratings.sum() < len(rated.ratings):
+            curves = {measure: curve(found, rated.ratings == 1) for measure, found in own.items()}
+            for suffix in figures.SUFFIXES:
+                _write(output / f"{stem}-roc{suffix}", figures.roc(curves, name, suffix))
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}.") from error

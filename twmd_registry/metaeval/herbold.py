@@ -1,0 +1,183 @@
+"""The STSScore paper's analysis (Herbold 2024): how similarity measures agree with ratings and classes of four data sets.
+
+Data with ratings (STS-B, WMT22) get Pearson's r and Spearman's rho; data with classes (MRPC, QQP) the mean and standard deviation of
+either class, and the area under the ROC curve. Table 4 splits every data set at the median length of a pair, in characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import FileError, InputError
+from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
+from twmd_registry.metaeval.roc import area
+from twmd_registry.rated.mqm import read_mqm
+from twmd_registry.rated.paraphrases import read_mrpc, read_qqp
+from twmd_registry.rated.rows import Rated
+from twmd_registry.rated.stsb import read_stsb
+
+NOT_HERE = "-"
+"""The cell of a data set that is not here, or of a number that is not defined."""
+OURS, THEIRS = "here", "paper"
+
+
+class Source(NamedTuple):
+    """One of the paper's data sets.
+
+    Attributes:
+        read: Its reader.
+        places: Where it is looked for below the data folder; the first that is there is taken.
+        classes: Whether its ratings are two classes, 0 and 1.
+    """
+
+    read: Callable[[Path], Rated]
+    places: tuple[str, ...]
+    classes: bool
+
+
+SOURCES: dict[str, Source] = {
+    "STS-B": Source(read_stsb, ("stsb/test.csv",), classes=False),
+    "MRPC": Source(read_mrpc, ("mrpc/msr_paraphrase_test.txt",), classes=True),
+    "QQP": Source(read_qqp, ("qqp/quora_duplicate_questions.tsv", "qqp/train.tsv"), classes=True),
+    "WMT22-ZH-EN": Source(read_mqm, ("wmt22",), classes=False),
+}
+"""In the paper's order. Of QQP the training data, because the test's labels are not published."""
+
+
+class Table(NamedTuple):
+    """A table as text.
+
+    Attributes:
+        name: Its name in the paper.
+        header: Of the columns.
+        rows: The cells; each of our rows is followed by the paper's of the same name, where it has one.
+    """
+
+    name: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def find_data(folder: Path) -> tuple[dict[str, Rated], list[str]]:
+    """Read the data sets that are here.
+
+    Args:
+        folder: Where they are, each under one of its `Source.places`.
+
+    Returns:
+        The data by name, and what is missing, with the places where it was looked for.
+
+    Raises:
+        FileError: None is here, or one is damaged.
+    """
+    found, missing = {}, []
+    for name, source in SOURCES.items():
+        path = next((folder / place for place in source.places if (folder / place).exists()), None)
+        if path is None:
+            missing.append(f"{name} (no {' or '.join(source.places)} in {folder})")
+        else:
+            found[name] = source.read(path)
+    if not found:
+        raise FileError(f"none of the data sets is here: {'; '.join(missing)}.")
+    return found, missing
+
+
+def cells(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+    """A row of Tables 1 to 4: what one measure's scores of every data set come to.
+
+    Args:
+        data: The data sets.
+        scores: By data set, a score per segment; a data set that is not here is left out.
+    """
+    found = dict.fromkeys(HERBOLD_COLUMNS, NOT_HERE)
+    for name, own in scores.items():
+        ratings = data[name].ratings
+        if SOURCES[name].classes:
+            found |= {f"{name} neg": _moments(own[ratings == 0]), f"{name} pos": _moments(own[ratings == 1])}
+        else:
+            found |= {f"{name} r": _correlation("pearson", own, ratings), f"{name} rho": _correlation("spearman", own, ratings)}
+    return tuple(found.values())
+
+
+def _moments(scores: np.ndarray) -> str:
+    """Mean and sample standard deviation."""
+    return f"{scores.mean():.2f} ({scores.std(ddof=1):.2f})" if len(scores) > 1 else NOT_HERE
+
+
+def _correlation(statistic: str, scores: np.ndarray, ratings: np.ndarray) -> str:
+    try:
+        return f"{correlate(statistic, scores, ratings):.2f}"
+    except InputError:
+        return NOT_HERE
+
+
+def table(name: str, data: Mapping[str, Rated], rows: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
+    """Lay measures out beside the paper's numbers.
+
+    Args:
+        name: ``Table 1`` to ``Table 4``.
+        data: The data sets.
+        rows: By the paper's name of the row, or another, the scores by data set.
+    """
+    published, laid = HERBOLD[name], []
+    for row in dict.fromkeys([*rows, *published]):
+        if row in rows:
+            laid.append((row, OURS, *cells(data, rows[row])))
+        if row in published:
+            laid.append((row, THEIRS, *published[row]))
+    return Table(name, ("", "", *HERBOLD_COLUMNS), laid)
+
+
+def areas(data: Mapping[str, Rated], rows: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
+    """The areas under the ROC curves, which the paper draws (Figure 4)."""
+    names = [name for name in data if SOURCES[name].classes]
+    laid = [(row, *(_area(scores[name], data[name].ratings == 1) for name in names)) for row, scores in rows.items()]
+    return Table("AUC", ("", *names), laid)
+
+
+def _area(scores: np.ndarray, positive: np.ndarray) -> str:
+    return f"{area(scores, positive):.3f}" if 0 < positive.sum() < len(positive) else NOT_HERE
+
+
+def halves(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> tuple[dict[str, dict[str, Rated]], dict[str, dict[str, np.ndarray]]]:
+    """Split every data set at the median length of its pairs, the mean of both texts' characters.
+
+    The paper does not say how it measures a pair; its median of STS-B comes out so (44), that of MRPC (116) does not (113).
+
+    Returns:
+        Data and scores by half (``Shorter``, ``Longer``: the median's own length is longer) and name.
+    """
+    split: dict[str, dict[str, Rated]] = {"Shorter": {}, "Longer": {}}
+    own: dict[str, dict[str, np.ndarray]] = {"Shorter": {}, "Longer": {}}
+    for name, rated in data.items():
+        lengths = pair_lengths(rated)
+        longer = lengths >= np.median(lengths)
+        for half, chosen in (("Shorter", ~longer), ("Longer", longer)):
+            split[half][name] = _select(rated, np.flatnonzero(chosen))
+            own[half][name] = scores[name][chosen]
+    return split, own
+
+
+def pair_lengths(rated: Rated) -> np.ndarray:
+    """Characters of a pair's texts, their mean; shape (segments,)."""
+    return np.array([(len(one) + len(other)) / 2 for one, other in zip(rated.predictions, rated.references, strict=True)])
+
+
+def _select(rated: Rated, rows: np.ndarray) -> Rated:
+    texts: Sequence[list[str]] = [[column[i] for i in rows] for column in (rated.group, rated.predictions, rated.references)]
+    return Rated(texts[0], texts[1], texts[2], rated.ratings[rows], rated.dropped)
+
+
+def length_table(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> Table:
+    """Table 4: STSScore on all pairs, the shorter and the longer ones."""
+    split, own = halves(data, scores)
+    laid = []
+    for row in HERBOLD["Table 4"]:
+        here = cells(data, scores) if row == "All" else cells(split[row], own[row])
+        laid += [(row, OURS, *here), (row, THEIRS, *HERBOLD["Table 4"][row])]
+    return Table("Table 4", ("", "", *HERBOLD_COLUMNS), laid)

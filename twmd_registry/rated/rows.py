@@ -1,0 +1,99 @@
+"""What every reader of rated data gives, and how files are read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import FileError
+
+
+class Rated(NamedTuple):
+    """Segments that people have rated.
+
+    Attributes:
+        group: The group of every segment (a language pair, a system); one name for all where there are none.
+        predictions: Texts; the first of a pair.
+        references: One per segment; the second of a pair.
+        ratings: Shape (segments,).
+        dropped: Rows that were left out: a text too short, or not rated.
+    """
+
+    group: list[str]
+    predictions: list[str]
+    references: list[str]
+    ratings: np.ndarray
+    dropped: int
+
+
+class Row(NamedTuple):
+    """One rated segment."""
+
+    group: str
+    prediction: str
+    reference: str
+    rating: float
+
+
+def gather(rows: Iterable[Row], dropped: int, where: Path) -> Rated:
+    """Bundle rows.
+
+    Args:
+        rows: The rows.
+        dropped: Rows that were left out.
+        where: Where they were read, for the message.
+
+    Raises:
+        FileError: There is none.
+    """
+    kept = list(rows)
+    if not kept:
+        raise FileError(f"{where} holds no rated segment.")
+    group, predictions, references, ratings = (list(column) for column in zip(*kept, strict=True))
+    return Rated(group, predictions, references, np.array(ratings, dtype=np.float64), dropped)
+
+
+def read_text(path: Path) -> str:
+    """A file's text, UTF-8 with or without a byte-order mark, line ends as they are.
+
+    Raises:
+        FileError: It cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: {error.strerror if isinstance(error, OSError) else error}.") from error
+
+
+def read_csv(path: Path, text: str, **form: Any) -> list[list[str]]:
+    """Take comma- or tab-separated text apart.
+
+    Args:
+        path: Where it comes from, for the message.
+        text: The text.
+        form: More arguments for `csv.reader`.
+
+    Raises:
+        FileError: A field is too long, as after a quote that nobody closes; names the line.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), **form)
+    try:
+        return list(reader)
+    except csv.Error as error:
+        raise FileError(f"{path}, line {reader.line_num}: {error}; is a quote not closed?") from error
+
+
+def read_lines(path: Path) -> list[str]:
+    r"""A file's lines, ended by ``\n`` or ``\r\n`` and nothing else; a last line without an end counts.
+
+    Raises:
+        FileError: It cannot be read.
+    """
+    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    return lines[:-1] if lines[-1] == "" else lines

@@ -1,0 +1,32 @@
+"""The STS benchmark (Cer et al. 2017): pairs of sentences rated from 0 to 5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twmd_registry.errors import FileError
+from twmd_registry.rated.rows import Rated, Row, gather, read_csv, read_text
+
+HIGHEST = 5.0
+"""The best rating."""
+
+
+def read_stsb(path: Path) -> Rated:
+    """Read ``sentence1,sentence2,rating`` without a header.
+
+    Raises:
+        FileError: The file is missing, empty, or a row has another form, or a rating that is none; names the row.
+    """
+    rows = read_csv(path, read_text(path))
+    return gather((_read(row, f"{path}, row {number}") for number, row in enumerate(rows, 1)), 0, path)
+
+
+def _read(row: list[str], where: str) -> Row:
+    try:
+        first, second, rating = row
+        number = float(rating)
+    except ValueError as error:
+        raise FileError(f"{where}: expected rows of sentence1,sentence2,rating ({error}).") from error
+    if not 0 <= number <= HIGHEST:
+        raise FileError(f"{where}: expected a rating from 0 to {HIGHEST:g}, not {rating}.")
+    return Row("stsb", first, second, number)
