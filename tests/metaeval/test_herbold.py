@@ -148,6 +148,9 @@ def test_one_command_writes_tables_and_figures_and_names_what_is_missing(
     assert [float(row["Ensemble"]) for row in rows] == pytest.approx(expected)
     first = (out / "table1.txt").read_text(encoding="utf-8")
     assert first in printed
+    header, *rows_of_table = [line.split("\t") for line in (out / "table1.tsv").read_text(encoding="utf-8").splitlines()]
+    assert header == ["measure", "source", *HERBOLD_COLUMNS]
+    assert rows_of_table[1] == ["BLEU", "paper", *HERBOLD["Table 1"]["BLEU"]]
     assert (out / "sts-b.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -165,6 +168,12 @@ def test_nothing_is_scored_for_an_output_that_cannot_be_written(folder: Path, tm
     assert main(["study", "stsscore", "--data-dir", str(folder), "-o", str(tmp_path / "out")]) == 1
     assert "cannot write" in capsys.readouterr().err
     assert (tmp_path / "out").read_text(encoding="utf-8") == "mine"
+
+
+def test_settings_that_cannot_be_leave_no_folder(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["study", "stsscore", "--data-dir", str(folder), "-o", str(out), "--bertscore", "bertscore_centered;layer=99"]) != 0
+    assert not out.exists()
 
 
 def test_one_measure_is_one_metric(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,6 +103,16 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
         twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
 
 
+def test_an_adapter_that_names_another_base_is_refused(tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    (folder / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "org/other-model"}), encoding="utf-8")
+    words = r"was made for org/other-model, not for sentence-transformers/all-MiniLM-L6-v2"
+    for metric, keys in (("stsscore", {}), ("sbert", {"centering": "none"})):
+        with pytest.raises(ModelError, match=words):
+            twmd_registry.scorer(metric, adapter=str(folder), **keys).score(["a"], ["b"])
+
+
 def test_a_head_alone_does_not_make_an_adapter_fit(tmp_path: Path) -> None:
     base = tiny.save_encoder("electra", tmp_path / "electra")
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")

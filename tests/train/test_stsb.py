@@ -34,10 +34,17 @@ def test_training_learns_and_leaves_adapter_head_card_and_signature(tmp_path: Pa
     output = tmp_path / "adapter"
     assert main(["train", "stsb", "--data", str(tmp_path), "-o", str(output)]) == 0
     out = capsys.readouterr().out
-    assert sorted(path.name for path in output.iterdir()) == ["README.md", "adapter_config.json", "adapter_model.safetensors", "head.safetensors"]
+    assert sorted(path.name for path in output.iterdir()) == [
+        "README.md",
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "head.safetensors",
+        "signature.txt",
+    ]
     card = (output / "README.md").read_text(encoding="utf-8")
     signature = card.partition("Signature: `")[2].partition("`")[0]
     assert f"signature {signature}" in out
+    assert (output / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
     assert "on 96 pairs" in card
     assert str(tmp_path) not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     scorer = twmd_registry.scorer(signature, adapter=str(output))

@@ -44,11 +44,12 @@ def run_study(arguments: argparse.Namespace) -> int:
     for name, rated in data.items():
         if rated.dropped:
             warn(f"{name}: rows without a rating or a text, left out: {rated.dropped}.")
-    _write(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     members = {NAMES[name]: getattr(arguments, name) for name in NAMES}
     scorers = {name: _scorer_of_member(member, options) for name, member in members.items()}
     scorers["Ensemble"] = scorer_of(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)
+    signatures = {name: scorer.signature for name, scorer in scorers.items()}  # loads the models: what cannot be fails here
+    _write(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
     scores = {"BLEU": {name: _bleu(rated) for name, rated in data.items()}} | _score(scorers, data)
     models = {"embedded": scores["STSScore"]} | _published_models(data, options)
     tables = [
@@ -58,7 +59,6 @@ def run_study(arguments: argparse.Namespace) -> int:
         length_table(data, scores["STSScore"]),
         areas(data, scores),
     ]
-    signatures = {name: scorer.signature for name, scorer in scorers.items()}
     _write_tables(tables, signatures, arguments.output)
     _draw(data, scores, arguments.output)
     print("\n\n".join(_as_text(one, "simple") for one in tables))
@@ -104,8 +104,9 @@ def _published_models(data: Mapping[str, Rated], options: RunOptions) -> Scores:
 
 
 def _as_text(one: Table, form: str) -> str:
-    body = tabulate(one.rows, headers=one.header, tablefmt=form, disable_numparse=True)
-    return body if form == "tsv" else f"{one.name}\n\n{body}"
+    if form == "tsv":
+        return "\n".join("\t".join(row) for row in (one.header, *one.rows))
+    return f"{one.name}\n\n{tabulate(one.rows, headers=one.header, tablefmt=form, disable_numparse=True)}"
 
 
 def _write_tables(tables: list[Table], signatures: Mapping[str, str], output: Path) -> None:

@@ -59,7 +59,7 @@ class Encoder:
         else:
             network, self.tokenizer = load_encoder(files, dtype), load_tokenizer(files)
         if adapter is not None:
-            network = merge(network, adapter)
+            network = merge(network, adapter, files)
         self.limit = length_limit(network, self.tokenizer)
         self.network = network.to(device)
         self.blocks = find_blocks(network)

@@ -130,14 +130,14 @@ def table(name: str, data: Mapping[str, Rated], rows: Mapping[str, Mapping[str, 
             laid.append((row, OURS, *cells(data, rows[row])))
         if row in published:
             laid.append((row, THEIRS, *published[row]))
-    return Table(name, ("", "", *HERBOLD_COLUMNS), laid)
+    return Table(name, ("measure", "source", *HERBOLD_COLUMNS), laid)
 
 
 def areas(data: Mapping[str, Rated], rows: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
     """The areas under the ROC curves, which the paper draws (Figure 4)."""
     names = [name for name in data if SOURCES[name].classes]
     laid = [(row, *(_area(scores[name], data[name].ratings == 1) for name in names)) for row, scores in rows.items()]
-    return Table("AUC", ("", *names), laid)
+    return Table("AUC", ("measure", *names), laid)
 
 
 def _area(scores: np.ndarray, positive: np.ndarray) -> str:
@@ -180,4 +180,4 @@ def length_table(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) ->
     for row in HERBOLD["Table 4"]:
         here = cells(data, scores) if row == "All" else cells(split[row], own[row])
         laid += [(row, OURS, *here), (row, THEIRS, *HERBOLD["Table 4"][row])]
-    return Table("Table 4", ("", "", *HERBOLD_COLUMNS), laid)
+    return Table("Table 4", ("measure", "source", *HERBOLD_COLUMNS), laid)

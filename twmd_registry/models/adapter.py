@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 import warnings
 from importlib import resources
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
-from twmd_registry.models.files import HUB_ID, from_hub
+from twmd_registry.models.files import HUB_ID, ModelFiles, from_hub
 from twmd_registry.registry.fingerprint import digest, sha256_of
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
@@ -67,13 +68,25 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     return AdapterFiles(f"{public}@{found}", folder)
 
 
-def merge(network: Any, adapter: AdapterFiles) -> Any:
+def _check_base(adapter: AdapterFiles, files: ModelFiles) -> None:
+    """Refuse an adapter that says it was made for a model of another name; a folder here may be a copy of any."""
+    try:
+        base = json.loads((adapter.folder / "adapter_config.json").read_text(encoding="utf-8")).get("base_model_name_or_path")
+    except (OSError, ValueError, AttributeError) as error:
+        raise ModelError(f"adapter {adapter.name}: its adapter_config.json is damaged ({error}).") from error
+    known = isinstance(base, str) and "/" in base and HUB_ID.fullmatch(base) and HUB_ID.fullmatch(files.name)
+    if known and base.rpartition("/")[2] != files.name.rpartition("/")[2]:
+        raise ModelError(f"adapter {adapter.name} was made for {base}, not for {files.name}: it does not fit this model.")
+
+
+def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
     """Merge an adapter into a network and return the network.
 
     Raises:
-        ModelError: The adapter does not fit the network.
+        ModelError: The adapter was made for another model, or does not fit the network.
         MissingExtraError: `peft` is not installed.
     """
+    _check_base(adapter, files)
     try:
         from peft import PeftModel
     except ImportError as error:
@@ -86,5 +99,5 @@ def merge(network: Any, adapter: AdapterFiles) -> Any:
             warnings.filterwarnings("error", message="Found missing adapter keys")
             return PeftModel.from_pretrained(network, str(adapter.folder), local_files_only=True).merge_and_unload()
     except Exception as error:  # whatever peft stumbles over, the user gets one line
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise ModelError(f"adapter {adapter.name} does not fit this model: {textwrap.shorten(first, 120)}") from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.rstrip().endswith(":")] or [type(error).__name__]
+        raise ModelError(f"adapter {adapter.name} does not fit this model: {textwrap.shorten(lines[0], 120)}") from error

@@ -66,7 +66,7 @@ class Regressor:
         if adapter and adapter.head:
             if "token_type_ids" not in self.tokenizer.model_input_names:
                 raise ModelError(f"adapter {adapter.name} takes pairs apart by token types, which {files.label} does not have.")
-            network = Siamese(merge(load_encoder(files, dtype), adapter), load_line(adapter.head, files.fingerprint))
+            network = Siamese(merge(load_encoder(files, dtype), adapter, files), load_line(adapter.head, files.fingerprint))
             encoder = network.encoder
         else:
             network = _cross_encoder(files, adapter, dtype)
@@ -144,7 +144,7 @@ def _cross_encoder(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) 
     from transformers import AutoModelForSequenceClassification
 
     if adapter:
-        network = merge(load_network(AutoModelForSequenceClassification, files, dtype, num_labels=1), adapter)
+        network = merge(load_network(AutoModelForSequenceClassification, files, dtype, num_labels=1), adapter, files)
     else:
         network = load_network(AutoModelForSequenceClassification, files, dtype)
         _check_head(files, network)

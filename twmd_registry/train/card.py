@@ -55,7 +55,8 @@ class Trained(NamedTuple):
 
 
 def write_card(trained: Trained, settings: Mapping[str, object], folder: Path) -> None:
-    """Write ``README.md`` beside an adapter."""
+    """Write ``README.md`` and ``signature.txt`` beside an adapter."""
     rows = "\n".join(f"| {name} | {settings[name]} |" for name in SHOWN)
     text = CARD.format(base=EMBEDDED_MODEL, version=__version__, settings=rows, **trained._asdict())
     write_whole(folder / "README.md", text.encode())
+    write_whole(folder / "signature.txt", f"{trained.signature}\n".encode())

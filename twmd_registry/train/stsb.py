@@ -49,7 +49,7 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
 
     Args:
         data: Folder with ``train.csv`` and ``dev.csv``.
-        output: Where ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors`` and ``README.md`` go.
+        output: Where ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors``, ``README.md`` and ``signature.txt`` go.
         epochs: Passes over the training set.
 
     Returns:
