@@ -303,7 +303,7 @@ class RegressionRoute(Route):
             before, after = (hyp[full], ref[full]) if first is First.PREDICTION else (ref[full], hyp[full])
             predicted = self._predict([pairs.texts[i] for i in before], [pairs.texts[i] for i in after], progress)
             raw[first] = predicted.values
-            truncated[hyp[full][predicted.truncated]] = True
+            truncated[np.stack([before, after], axis=1)[predicted.truncated]] = True
         found = []
         for route in group:
             scores = np.zeros(len(hyp))

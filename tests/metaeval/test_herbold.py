@@ -170,6 +170,41 @@ def test_nothing_is_scored_for_an_output_that_cannot_be_written(folder: Path, tm
     assert (tmp_path / "out").read_text(encoding="utf-8") == "mine"
 
 
+def test_files_of_two_runs_are_never_mixed(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine", encoding="utf-8")
+    assert main(["study", "stsscore", "--data-dir", str(folder), "-o", str(out)]) == 1
+    assert "is not empty: give a new folder" in capsys.readouterr().err
+    assert [path.name for path in out.iterdir()] == ["notes.txt"]
+
+
+def test_the_hub_is_asked_only_for_what_is_not_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def read(name: str) -> Rated:
+        asked.append(name)
+        raise FileError("cannot read it from the Hub: no network")
+
+    monkeypatch.setattr("twmd_registry.metaeval.herbold.read_hub", read)
+    data, missing = find_data(folder, hub=True)
+    assert asked == ["glue/qqp"]
+    assert list(data) == ["STS-B", "MRPC", "WMT22-ZH-EN"]
+    assert len(missing) == 1
+    assert missing[0].endswith("(cannot read it from the Hub: no network)")
+    with pytest.raises(FileError, match="none of the data sets is here"):
+        find_data(None, hub=True)
+    assert asked[1:] == [source.hub for source in SOURCES.values()]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [([], "give --data-dir DIR, --hub"), (["--data-dir", "nowhere"], "nowhere is not a folder; expected one that")]
+)
+def test_data_that_cannot_be_are_named(options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "stsscore", "-o", str(tmp_path / "out"), *options]) == 1
+    assert words in capsys.readouterr().err
+
+
 def test_settings_that_cannot_be_leave_no_folder(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert main(["study", "stsscore", "--data-dir", str(folder), "-o", str(out), "--bertscore", "bertscore_centered;layer=99"]) != 0

@@ -12,6 +12,7 @@ from twmd_registry.registry.history import CHANGES, VERSIONS, changes_between
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
 from twmd_registry.registry.signature import canonical, parse_signature
+from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.version import __version__
 
 GOLDEN = Path(__file__).with_name("canonical.tsv")
@@ -60,8 +61,9 @@ def test_a_change_of_scores_is_in_the_changelog_word_for_word(change: object) ->
 
 def test_changes_between_versions_concern_a_metric_and_its_centering() -> None:
     def changes(metric: MetricName, centering: Centering, one: str = "0.1.0", other: str = "0.2.0") -> list[str]:
-        found = changes_between(metric, centering, one, other)
-        assert found == changes_between(metric, centering, other, one)
+        spec = MetricSpec(metric=metric, centering=centering)
+        found = changes_between(spec, one, other)
+        assert found == changes_between(spec, other, one)
         return [change.what.split()[0] for change in found]
 
     assert changes(MetricName.STSSCORE, Centering.NONE) == ["A"]
@@ -69,6 +71,8 @@ def test_changes_between_versions_concern_a_metric_and_its_centering() -> None:
     assert changes(MetricName.TWMD, Centering.SENTENCE) == ["Two"]
     assert changes(MetricName.SBERT, Centering.SENTENCE) == ["Two", "A"]
     assert changes(MetricName.SBERT, Centering.SENTENCE, "0.2.0", "0.2.0") == []
+    of_members = changes_between(make_spec("ensemble", members="stsscore,sbert;centering=none"), "0.1.0", "0.2.0")
+    assert of_members == changes_between(make_spec("stsscore"), "0.1.0", "0.2.0")
 
 
 def test_a_line_for_any_model_stands_for_a_preset_and_is_not_parsed() -> None:

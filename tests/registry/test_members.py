@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import twmd_registry
@@ -21,9 +23,51 @@ def test_members_have_weights_and_keys() -> None:
     assert second == (1.0, MetricName.SBERT, "0123456789ab", {"model": "a/b"})
 
 
-@pytest.mark.parametrize(("text", "wanted"), [("twmd", ("twmd", None)), ("ensemble()", ("ensemble", "")), ("ensemble(a", ("ensemble(a", None))])
+@pytest.mark.parametrize(("text", "wanted"), [("twmd", ("twmd", None)), ("ensemble()", ("ensemble", ""))])
 def test_a_name_is_told_from_its_members(text: str, wanted: tuple[str, str | None]) -> None:
     assert split_name(text) == wanted
+
+
+def test_a_parenthesis_is_closed() -> None:
+    with pytest.raises(SpecError, match=r"'ensemble\(sbert' opens a parenthesis and does not end with '\)'"):
+        twmd_registry.scorer("ensemble(sbert")
+    with pytest.raises(SignatureError, match="column 1: .* opens a parenthesis"):
+        parse_signature("ensemble(sbert|version:0.3.0")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words", "comparable"),
+    [
+        ("sbert,twmd", "sbert,trwmd", "members: sbert, twmd and sbert, trwmd", False),
+        ("sbert,twmd", "sbert", "members: sbert, twmd and sbert", False),
+        ("sbert,twmd", "sbert,2*twmd", "weights: 1:1 and 1:2", False),
+        ("sbert,2*twmd", "1.5*sbert,3*twmd", "weights: 1:2 and 1.5:3, the same shares", True),
+        ("sbert,twmd;temperature=0.1", "sbert,twmd;temperature=0.2", "member 2, twmd: temperature: 0.1 and 0.2 (", False),
+        ("sbert,twmd", "sbert;dtype=bfloat16,twmd", "member 1, sbert: dtype: float32 and bfloat16", False),
+    ],
+)
+def test_ensembles_are_compared_member_by_member(one: str, other: str, words: str, comparable: bool) -> None:
+    found = compare(*(Signature(make_spec("ensemble", members=members)) for members in (one, other)))
+    (difference,) = found.differences
+    assert difference.what.startswith(words)
+    assert found.comparable is comparable
+
+
+def test_members_may_be_a_list() -> None:
+    assert make_spec("ensemble", members=["sbert", "2*twmd"]) == make_spec("ensemble", members="sbert,2*twmd")
+    for wrong in ([], ["sbert", 3]):
+        with pytest.raises(SpecError, match="members"):
+            make_spec("ensemble", members=wrong)
+
+
+def test_the_short_form_has_short_keys_inside_too() -> None:
+    signature = parse_signature(WHOLE)
+    short = signature.format(short=True)
+    assert ";layer=" not in short
+    assert len(short) < len(WHOLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert parse_signature(short) == signature
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,15 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path:
     assert cut.counts.truncated == 1
 
 
+def test_a_text_is_counted_only_where_it_was_cut_itself(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5, symmetric=True)
+    long, longer = " ".join(["cat"] * 100), " ".join(["it"] * 120)
+    with pytest.warns(TwmdWarning, match="different texts longer than the limit"):
+        assert scorer.score(["a dog ran", "a dog sat", "it ran"], [long] * 3).counts.truncated == 1
+        assert scorer.score([long], [longer]).counts.truncated == 2
+
+
 def test_empty_texts_never_reach_the_model(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
     with pytest.warns(TwmdWarning, match="texts without a token: 4;"):

@@ -9,7 +9,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, TwmdWarning
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.rated.stsb import read_stsb
 from twmd_registry.train.stsb import train_stsb
@@ -41,6 +41,7 @@ def test_training_learns_and_leaves_adapter_head_card_and_signature(tmp_path: Pa
         "head.safetensors",
         "signature.txt",
     ]
+    assert {path.stat().st_mode for path in output.iterdir()} == {(tmp_path / "train.csv").stat().st_mode}
     card = (output / "README.md").read_text(encoding="utf-8")
     signature = card.partition("Signature: `")[2].partition("`")[0]
     assert f"signature {signature}" in out
@@ -53,6 +54,14 @@ def test_training_learns_and_leaves_adapter_head_card_and_signature(tmp_path: Pa
     assert f"Pearson on dev {trained:.4f}" in out
     plain = twmd_registry.scorer("sbert", layer=6, special="all", centering="none").score(dev.predictions, dev.references).scores
     assert trained > correlate("pearson", plain, dev.ratings) + 0.01
+
+
+def test_pairs_that_are_in_both_sets_are_counted(tmp_path: Path) -> None:
+    write_set(tmp_path / "train.csv", 16, seed=1)
+    train = (tmp_path / "train.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "dev.csv").write_text("".join(train[:2]) + "Rain fell all night.,Nobody bought bread.,0\n", encoding="utf-8")
+    with pytest.warns(TwmdWarning, match=r"pairs of dev.csv that are in train.csv, too: 2 of 3;"):
+        train_stsb(tmp_path, tmp_path / "adapter", epochs=1)
 
 
 def test_data_that_is_not_there_costs_no_training(tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ def _fit_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         "Score random pairs of texts, for baseline=HASH: scores on a scale where unrelated texts are 0.",
         "twmd fit-baseline bertscore_centered corpus.txt --set centering=none",
     )
-    sub.add_argument("metric", metavar="METRIC", help=", ".join(MetricName))
+    sub.add_argument("metric", metavar="METRIC", help=", ".join(one for one in MetricName if one is not MetricName.ENSEMBLE))
     sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
     sub.add_argument("--pairs", type=_whole, default=10_000, metavar="N", help="how many pairs (default: 10000)")
     sub.add_argument("--seed", type=_seed, default=0, metavar="SEED", help="of the draw (default: 0)")
@@ -328,7 +328,8 @@ def _study(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "twmd study stsscore --data-dir data/ -o out/",
     )
     sub.add_argument("paper", choices=("stsscore",), help="Herbold 2024")
-    sub.add_argument("--data-dir", type=Path, required=True, metavar="DIR", help="holds stsb/, mrpc/, qqp/, wmt22/, as far as you have them")
+    sub.add_argument("--data-dir", type=Path, metavar="DIR", help="holds stsb/, mrpc/, qqp/, wmt22/, as far as you have them")
+    sub.add_argument("--hub", action="store_true", help="read from the Hugging Face Hub what DIR does not hold")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="tables (text, Markdown, LaTeX, TSV), figures (PNG, SVG, CSV)")
     for name, member in MEASURES.items():
         sub.add_argument(f"--{name}", default=member, metavar="METRIC", help=f"a metric with keys, as a member of an ensemble (default: {member})")

@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from tabulate import tabulate
 
 from twmd_registry.cli.score import progress_bar
-from twmd_registry.errors import FileError, ModelError, SpecError, warn
+from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
 from twmd_registry.metaeval.herbold import SOURCES, Table, areas, find_data, length_table, table
 from twmd_registry.metaeval.roc import curve
 from twmd_registry.rated.rows import Rated
@@ -38,7 +38,10 @@ Scores = dict[str, dict[str, np.ndarray]]
 def run_study(arguments: argparse.Namespace) -> int:
     """Score the data sets that are here by every measure, and write tables and figures."""
     figures.require_matplotlib()
-    data, missing = find_data(arguments.data_dir)
+    if not arguments.data_dir and not arguments.hub:
+        raise InputError("no data: give --data-dir DIR, --hub, or both.")
+    _check_empty(arguments.output)
+    data, missing = find_data(arguments.data_dir, hub=arguments.hub)
     for one in missing:
         warn(f"left out: {one}.")
     for name, rated in data.items():
@@ -64,6 +67,12 @@ def run_study(arguments: argparse.Namespace) -> int:
     print("\n\n".join(_as_text(one, "simple") for one in tables))
     print("\n" + "\n".join(f"{name}: {signature}" for name, signature in signatures.items()))
     return 0
+
+
+def _check_empty(output: Path) -> None:
+    """Refuse a folder with files: those of a run on other data would stay beside the new ones."""
+    if output.is_dir() and any(output.iterdir()):
+        raise FileError(f"{output} is not empty: give a new folder, so that all files in it are of one run.")
 
 
 def _scorer_of_member(member: str, options: RunOptions) -> Scorer:

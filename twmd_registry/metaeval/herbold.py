@@ -16,6 +16,7 @@ from twmd_registry.errors import FileError, InputError
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area
+from twmd_registry.rated.hub import read_hub
 from twmd_registry.rated.mqm import read_mqm
 from twmd_registry.rated.paraphrases import read_mrpc, read_qqp
 from twmd_registry.rated.rows import Rated
@@ -32,21 +33,23 @@ class Source(NamedTuple):
     Attributes:
         read: Its reader.
         places: Where it is looked for below the data folder; the first that is there is taken.
+        hub: Its name on the Hub (`twmd_registry.rated.hub`).
         classes: Whether its ratings are two classes, 0 and 1.
     """
 
     read: Callable[[Path], Rated]
     places: tuple[str, ...]
+    hub: str
     classes: bool
 
 
 SOURCES: dict[str, Source] = {
-    "STS-B": Source(read_stsb, ("stsb/test.csv",), classes=False),
-    "MRPC": Source(read_mrpc, ("mrpc/msr_paraphrase_test.txt",), classes=True),
-    "QQP": Source(read_qqp, ("qqp/quora_duplicate_questions.tsv", "qqp/train.tsv"), classes=True),
-    "WMT22-ZH-EN": Source(read_mqm, ("wmt22",), classes=False),
+    "STS-B": Source(read_stsb, ("stsb/test.csv",), "mteb/stsbenchmark-sts", classes=False),
+    "MRPC": Source(read_mrpc, ("mrpc/msr_paraphrase_test.txt",), "glue/mrpc", classes=True),
+    "QQP": Source(read_qqp, ("qqp/quora_duplicate_questions.tsv", "qqp/train.tsv"), "glue/qqp", classes=True),
+    "WMT22-ZH-EN": Source(read_mqm, ("wmt22",), "wmt22-zh-en-mqm", classes=False),
 }
-"""In the paper's order. Of QQP the training data, because the test's labels are not published."""
+"""In the paper's order. Of QQP the training data (from the Hub, GLUE's development set), because the test's labels are not published."""
 
 
 class Table(NamedTuple):
@@ -63,25 +66,35 @@ class Table(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
-def find_data(folder: Path) -> tuple[dict[str, Rated], list[str]]:
-    """Read the data sets that are here.
+def find_data(folder: Path | None, *, hub: bool = False) -> tuple[dict[str, Rated], list[str]]:
+    """Read the data sets that can be had.
 
     Args:
-        folder: Where they are, each under one of its `Source.places`.
+        folder: Where they are, each under one of its `Source.places`; None for no folder.
+        hub: Whether to read from the Hub what the folder does not have.
 
     Returns:
         The data by name, and what is missing, with the places where it was looked for.
 
     Raises:
-        FileError: None is here, or one is damaged.
+        FileError: There is no such folder, it has none of them, or one is damaged.
     """
+    if folder and not folder.is_dir():
+        raise FileError(f"{folder} is not a folder; expected one that holds {', '.join(source.places[0] for source in SOURCES.values())}.")
     found, missing = {}, []
     for name, source in SOURCES.items():
-        path = next((folder / place for place in source.places if (folder / place).exists()), None)
-        if path is None:
-            missing.append(f"{name} (no {' or '.join(source.places)} in {folder})")
-        else:
+        path = next((folder / place for place in source.places if (folder / place).exists()), None) if folder else None
+        if path:
             found[name] = source.read(path)
+            continue
+        lacking = f"{name} (no {' or '.join(source.places)} in {folder})" if folder else name
+        try:
+            if hub:
+                found[name] = read_hub(source.hub)
+            else:
+                missing.append(lacking)
+        except FileError as error:
+            missing.append(f"{lacking} ({error})")
     if not found:
         raise FileError(f"none of the data sets is here: {'; '.join(missing)}.")
     return found, missing

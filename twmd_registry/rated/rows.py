@@ -40,7 +40,7 @@ class Row(NamedTuple):
     rating: float
 
 
-def gather(rows: Iterable[Row], dropped: int, where: Path) -> Rated:
+def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
     """Bundle rows.
 
     Args:

@@ -240,7 +240,7 @@ def _version_differences(record: Record) -> list[str]:
             warnings.simplefilter("ignore", TwmdWarning)
             signature = parse_signature(result.signature)
             if signature.version != __version__:
-                found.append(f"versions: {signature.version}; {since(signature.spec.metric, signature.spec.centering_kind, signature.version)}")
+                found.append(f"versions: {signature.version}; {since(signature.spec, signature.version)}")
     return list(dict.fromkeys(found))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import NamedTuple
 
 from twmd_registry.registry.history import changes_between
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.signature import Signature
-from twmd_registry.registry.spec import MetricSpec, is_pinned
+from twmd_registry.registry.spec import MetricSpec, member_specs
 
 
 class Matter(StrEnum):
@@ -47,16 +48,7 @@ def compare(one: Signature, other: Signature) -> Comparison:
     a, b = one.spec, other.spec
     if a.metric is not b.metric:
         return Comparison((Difference(f"metric: {a.metric} and {b.metric} are different metrics", Matter.YES),))
-    found = [*_model_differences(one, other)]
-    first, second = a.values(), b.values()
-    for name in KEYS:
-        if name in {"model", "revision", "dtype"} or first.get(name) == second.get(name):
-            continue
-        values = " and ".join(KEYS[name].format(side[name]) if name in side else "none" for side in (first, second))
-        found.append(Difference(f"{name}: {values} ({KEYS[name].about})", Matter.YES))
-    if a.dtype != b.dtype:
-        what = f"dtype: {a.dtype} and {b.dtype}: equal only up to the encoder's rounding, which may be more than systems differ by"
-        found.append(Difference(what, Matter.YES))
+    found = _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
     if one.nrefs != other.nrefs:
         found.append(_nrefs_difference(one.nrefs, other.nrefs))
     for name in ("bs", "ar", "seed"):
@@ -66,11 +58,40 @@ def compare(one: Signature, other: Signature) -> Comparison:
     return Comparison((*found, *_version_differences(one, other)))
 
 
-def _model_differences(one: Signature, other: Signature) -> list[Difference]:
-    a, b = one.spec, other.spec
-    if a.members or b.members:
-        certain = is_pinned(a) and is_pinned(b)
-        return [] if certain else [Difference("model: not every member says which content was used: it may not have been the same", Matter.UNKNOWN)]
+def _spec_differences(a: MetricSpec, b: MetricSpec) -> list[Difference]:
+    found = _model_differences(a, b)
+    first, second = a.values(), b.values()
+    for name in KEYS:
+        if name in {"model", "revision", "dtype"} or first.get(name) == second.get(name):
+            continue
+        values = " and ".join(KEYS[name].format(side[name]) if name in side else "none" for side in (first, second))
+        found.append(Difference(f"{name}: {values} ({KEYS[name].about})", Matter.YES))
+    if a.dtype != b.dtype:
+        what = f"dtype: {a.dtype} and {b.dtype}: equal only up to the encoder's rounding, which may be more than systems differ by"
+        found.append(Difference(what, Matter.YES))
+    return found
+
+
+def _member_differences(a: MetricSpec, b: MetricSpec) -> list[Difference]:
+    """What two ensembles do not share, member by member."""
+    first, second = member_specs(a), member_specs(b)
+    metrics = [[str(spec.metric) for _, spec in side] for side in (first, second)]
+    if metrics[0] != metrics[1]:
+        return [Difference(f"members: {', '.join(metrics[0])} and {', '.join(metrics[1])}", Matter.YES)]
+    found = []
+    weights = [[weight for weight, _ in side] for side in (first, second)]
+    if weights[0] != weights[1]:
+        shown = " and ".join(":".join(f"{weight:g}" for weight in own) for own in weights)
+        shares = [[weight / sum(own) for weight in own] for own in weights]
+        same = all(math.isclose(x, y) for x, y in zip(*shares, strict=True))
+        found.append(Difference(f"weights: {shown}{', the same shares' if same else ''}", Matter.NO if same else Matter.YES))
+    for number, ((_, one), (_, other)) in enumerate(zip(first, second, strict=True), 1):
+        where = f"member {number}, {one.metric}: "
+        found += [difference._replace(what=where + difference.what) for difference in _spec_differences(one, other)]
+    return found
+
+
+def _model_differences(a: MetricSpec, b: MetricSpec) -> list[Difference]:
     if a.fingerprint and b.fingerprint:
         return _content_differences(a, b)
     if a.model != b.model:
@@ -101,9 +122,8 @@ def _nrefs_difference(one: str | None, other: str | None) -> Difference:
 def _version_differences(one: Signature, other: Signature) -> list[Difference]:
     if one.version == other.version:
         return []
-    metric = one.spec.metric
-    changes = changes_between(metric, one.spec.centering_kind, one.version, other.version)
+    changes = changes_between(one.spec, one.version, other.version)
     versions = f"version: {one.version} and {other.version}"
     if not changes:
-        return [Difference(f"{versions}; nothing that moves these scores of {metric} changed between them", Matter.NO)]
+        return [Difference(f"{versions}; nothing that moves these scores of {one.spec.metric} changed between them", Matter.NO)]
     return [Difference(f"{versions}; {change.version}: {change.what}", Matter.YES) for change in changes]

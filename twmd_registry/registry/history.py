@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.registry.spec import MetricSpec, member_specs
 from twmd_registry.version import __version__
 
 VERSIONS = ("0.1.0", "0.2.0", "0.3.0")
@@ -51,19 +52,21 @@ CHANGES = (
 """Oldest first. Every line is in CHANGELOG.md, word for word."""
 
 
-def changes_between(metric: MetricName, centering: Centering, one: str, other: str) -> list[Change]:
-    """What moved a metric's scores between two known versions, in whatever order they are given."""
+def changes_between(spec: MetricSpec, one: str, other: str) -> list[Change]:
+    """What moved the scores of a specification (an ensemble: those of its members) between two known versions, in whatever order they are given."""
     old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
+    concerned = {(each.metric, each.centering_kind) for _, each in member_specs(spec)} if spec.members else {(spec.metric, spec.centering_kind)}
     return [
         change
         for change in CHANGES
-        if metric in change.metrics and centering in (change.centerings or Centering) and old < VERSIONS.index(change.version) <= new
+        if old < VERSIONS.index(change.version) <= new
+        and any(metric in change.metrics and centering in (change.centerings or Centering) for metric, centering in concerned)
     ]
 
 
-def since(metric: MetricName, centering: Centering, version: str) -> str:
-    """What has moved a metric's scores since a known version, in words."""
-    changes = changes_between(metric, centering, version, __version__)
+def since(spec: MetricSpec, version: str) -> str:
+    """What has moved the scores of a specification since a known version, in words."""
+    changes = changes_between(spec, version, __version__)
     if not changes:
-        return f"nothing that moves these scores of {metric} has changed since {version}"
+        return f"nothing that moves these scores of {spec.metric} has changed since {version}"
     return " ".join(f"{change.version}: {change.what}" for change in changes)

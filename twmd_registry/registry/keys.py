@@ -200,6 +200,16 @@ def _name(value: object) -> Value:
     return value
 
 
+def _members(value: object) -> Value:
+    return _name(",".join(map(_listed, value)) if isinstance(value, list | tuple) else value)
+
+
+def _listed(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
 def _centering(value: object) -> Value:
     kind, colon, rest = str(value).partition(":")
     chosen = Centering(kind)
@@ -243,7 +253,7 @@ KEYS: dict[str, Key] = {
     key.name: key
     for key in (
         _key("output", "o", "the side of a two-sided metric that is the score", Output),
-        _key("members", "me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see README, Ensembles)", _name),
+        _key("members", "me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see README, Ensembles)", _members),
         _key("model", "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place),
         _key("revision", "r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name),
         _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SAFE = "/._-+[]"
 _NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+_LONG = {key.short: name for name, key in KEYS.items()}
 _FORM = "expected METRIC;key=value;..., or WEIGHT*METRIC, between commas (',' inside a value is written %2C)"
 
 
@@ -44,9 +45,14 @@ def split_name(text: str) -> tuple[str, str | None]:
 
     >>> split_name("ensemble(stsscore,sbert)"), split_name("twmd")
     (('ensemble', 'stsscore,sbert'), ('twmd', None))
+
+    Raises:
+        SpecError: The parenthesis is not closed at the end.
     """
     name, opened, rest = text.partition("(")
-    return (name, rest.removesuffix(")")) if opened and rest.endswith(")") else (text, None)
+    if opened and not rest.endswith(")"):
+        raise SpecError(f"{text!r} opens a parenthesis and does not end with ')'; expected METRIC(member,member,...).")
+    return (name, rest.removesuffix(")")) if opened else (text, None)
 
 
 def with_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -85,7 +91,8 @@ def _read(text: str, number: int) -> Member:
     keys: dict[str, str] = {}
     content = None
     for field in fields:
-        key, equals, value = (part.strip() for part in field.partition("="))
+        label, equals, value = (part.strip() for part in field.partition("="))
+        key = _LONG.get(label, label)
         if not equals or not value or key in keys:
             raise SpecError(f"member {number} of the ensemble: {field!r} is no key=value, or comes twice; {_FORM}.")
         if key == "model":
@@ -98,14 +105,14 @@ def _read(text: str, number: int) -> Member:
     return Member(float(weight), MetricName(metric), content, keys)
 
 
-def write_members(members: Iterable[tuple[float, MetricSpec]]) -> str:
-    """The canonical text of weighted specifications."""
-    return ",".join(_write(weight, spec) for weight, spec in members)
+def write_members(members: Iterable[tuple[float, MetricSpec]], *, short: bool = False) -> str:
+    """The canonical text of weighted specifications; with the short names of keys if asked for."""
+    return ",".join(_write(weight, spec, short=short) for weight, spec in members)
 
 
-def _write(weight: float, spec: MetricSpec) -> str:
+def _write(weight: float, spec: MetricSpec, *, short: bool) -> str:
     fields = [str(spec.metric) if weight == 1 else f"{repr(weight).removesuffix('.0')}*{spec.metric}"]
     for name, value in spec.values().items():
         text = quote(KEYS[name].format(value), safe=_SAFE if name == "model" else _SAFE + "@")
-        fields.append(f"{name}={text}" + (f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else ""))
+        fields.append(f"{KEYS[name].short if short else name}={text}" + (f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else ""))
     return ";".join(fields)

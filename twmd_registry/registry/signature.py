@@ -66,7 +66,8 @@ class Signature:
         Args:
             short: Use the one- or two-letter key names.
         """
-        fields = [f"{self.spec.metric}({self.spec.members})" if self.spec.members else str(self.spec.metric)]
+        members = write_members(member_specs(self.spec), short=short) if self.spec.members else None
+        fields = [f"{self.spec.metric}({members})" if members else str(self.spec.metric)]
         known = self.spec.values()
         needed = set(required_keys(self.spec))
         for name in KEYS:
@@ -144,7 +145,10 @@ def parse_signature(text: str | Signature) -> Signature:
         _fail(lone.start() + 1, f"lone surrogate {lone[0]!a}: this text is not valid Unicode.")
     head, *rest = line.split("|")
     read_as: list[str] = []
-    name, members = split_name(head)
+    try:
+        name, members = split_name(head)
+    except SpecError as error:
+        _fail(1, error, error)
     facts, metric = _read_metric(name, read_as)
     fields = _split(rest, len(head) + 2, facts, read_as)
     if MEMBERS in fields:  # where the name must stand alone, as SacreBLEU writes it
@@ -164,7 +168,7 @@ def parse_signature(text: str | Signature) -> Signature:
     if read_as:
         warn(f"in this signature {', '.join(read_as)}.")
     if version != history.VERSIONS[-1]:
-        warn(f"this signature was written by version {version}; {history.since(metric, spec.centering_kind, version)}")
+        warn(f"this signature was written by version {version}; {history.since(spec, version)}")
     return Signature(spec, **{name: _read_trailing(fields[name]) for name in _TRAILER if name in fields})
 
 
@@ -254,7 +258,7 @@ def _read_members(metric: MetricName, members: str | None, column: int, read_as:
                 _fail(column, f"{name} of member {number} is a blank: fill in what was used.")
             _check_settled(name, value, column)
     usual = write_members(specs)
-    if usual != members:
+    if members not in {usual, write_members(specs, short=True)}:
         read_as.append(f"({members}) is read as ({usual})")
     return usual
 

@@ -30,7 +30,7 @@ class Predictions(NamedTuple):
 
     Attributes:
         values: The head's raw output (logit); shape (pairs,), float64.
-        truncated: Whether a pair was cut; shape (pairs,).
+        truncated: Whether a pair's first and second text were cut; shape (pairs, 2).
     """
 
     values: np.ndarray
@@ -120,9 +120,10 @@ class Regressor:
         """
         cut = self.check_limit(limit)
         rows = self.tokenizer(list(firsts), list(seconds), verbose=False)
-        truncated = np.array([cut is not None and len(row) > cut for row in rows["input_ids"]])
-        for i in np.flatnonzero(truncated).tolist():
+        truncated = np.zeros((len(firsts), 2), dtype=bool)
+        for i in [i for i, row in enumerate(rows["input_ids"]) if cut is not None and len(row) > cut]:
             short = self.tokenizer(firsts[i], seconds[i], truncation="longest_first", max_length=cut)
+            truncated[i] = [short.sequence_ids(0).count(text) < rows.sequence_ids(i).count(text) for text in (0, 1)]
             for name, row in short.items():
                 rows[name][i] = row
         lengths = np.array([len(row) for row in rows["input_ids"]])

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE
+from twmd_registry.registry.home import write_whole
 
 BASE = "base"
 """The entry of its metadata that names the content of the base model."""
@@ -85,7 +86,7 @@ class Siamese(torch.nn.Module):
 def save_line(line: torch.nn.Linear, folder: Path, base: str) -> None:
     """Write the line beside an adapter, with the content of the base model that both were trained on."""
     numbers = {"weight": line.weight.detach().clone(), "bias": line.bias.detach().clone()}
-    save_file(numbers, folder / HEAD_FILE, metadata={BASE: base})
+    write_whole(folder / HEAD_FILE, save(numbers, metadata={BASE: base}))
 
 
 def load_line(path: Path, base: str) -> torch.nn.Linear:

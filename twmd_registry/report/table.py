@@ -78,7 +78,7 @@ def _signatures(comparison: Comparison) -> list[str]:
 
 
 def _head(column: Column) -> str:
-    return column.signature.partition("|")[0]
+    return column.signature.partition("|")[0].partition("(")[0]
 
 
 def tsv_table(comparison: Comparison, digits: int) -> str:

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from twmd_registry.errors import MissingExtraError
+from twmd_registry.errors import MissingExtraError, warn
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
+from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.stsb import HIGHEST, read_stsb
+from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.scoring import scorer
 from twmd_registry.train.card import Trained, write_card
@@ -68,6 +70,7 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
     from twmd_registry.regress.siamese import Siamese, save_line
 
     pairs = {name: read_stsb(data / f"{name}.csv") for name in ("train", "dev")}
+    _warn_of_overlap(pairs["train"], pairs["dev"])
     files = find_model(EMBEDDED_MODEL)
     tokenizer = load_tokenizer(files)
     tokenizer.padding_side = "right"
@@ -93,15 +96,27 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
         pearson = float(trainer.evaluate()["eval_pearson"])
     network.encoder.save_pretrained(str(output))
     save_line(network.line, output, files.fingerprint)
-    _clean(output / "adapter_config.json")
+    _clean(output)
     with scorer("stsscore", adapter=str(output), scale=HIGHEST) as made:
         trained = Trained(pearson, len(pairs["train"].ratings), len(pairs["dev"].ratings), made.signature)
     write_card(trained, SETTINGS | {"num_train_epochs": epochs, "rank": RANK}, output)
     return trained
 
 
-def _clean(config: Path) -> None:
-    """Name the base model, and no path of this machine."""
+def _clean(folder: Path) -> None:
+    """Name the base model, and no path of this machine; let everybody read the weights, which peft writes for their owner only."""
+    config, weights = folder / "adapter_config.json", folder / "adapter_model.safetensors"
     settings = json.loads(config.read_text(encoding="utf-8"))
     settings["base_model_name_or_path"] = EMBEDDED_MODEL
     config.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    content = weights.read_bytes()
+    weights.unlink()
+    write_whole(weights, content)
+
+
+def _warn_of_overlap(train: Rated, dev: Rated) -> None:
+    """Say how many pairs the epoch is chosen by that the model was trained on."""
+    seen = {frozenset(pair) for pair in zip(train.predictions, train.references, strict=True)}
+    shared = sum(frozenset(pair) in seen for pair in zip(dev.predictions, dev.references, strict=True))
+    if shared:
+        warn(f"pairs of dev.csv that are in train.csv, too: {shared} of {len(dev.ratings)}; the correlation on dev flatters the model.")

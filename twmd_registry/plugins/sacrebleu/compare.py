@@ -13,7 +13,7 @@ from sacrebleu.significance import PairedTest
 
 from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric
+from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer
 
@@ -151,8 +151,9 @@ def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:
         signature = metric.get_signature()
     else:
         signature, cells = metric.get_signature(), contest.cells[k]
-    head = str(metric.scorer.requested.metric) if isinstance(metric, EmbeddingMetric) else name
-    return Column(name, f"{head}|{signature.format(short=request.short)}", hundred=not isinstance(metric, EmbeddingMetric), cells=cells)
+    if isinstance(signature, EmbeddingSignature):
+        return Column(name, signature.whole(short=request.short), hundred=False, cells=cells)
+    return Column(name, f"{name}|{signature.format(short=request.short)}", hundred=True, cells=cells)
 
 
 def _scale(metric: Metric) -> float:

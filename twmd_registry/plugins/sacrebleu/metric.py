@@ -13,6 +13,7 @@ from sacrebleu.metrics.base import Signature as BaseSignature
 from twmd_registry.border import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
@@ -65,10 +66,15 @@ class EmbeddingSignature(BaseSignature):
 
     def format(self, short: bool = False) -> str:  # noqa: FBT002 (SacreBLEU's)
         """The signature, long or short."""
-        known: dict[str, Any] = {name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None}
-        rest = Signature(self._spec, **known).format(short=short).partition("|")[2]
+        head, _, rest = self.whole(short=short).partition("|")
         # SacreBLEU writes the score's name before it; an ensemble's members are no part of that name.
-        return f"members:{self._spec.members}|{rest}" if self._spec.members else rest
+        members = split_name(head)[1]
+        return f"members:{members}|{rest}" if members else rest
+
+    def whole(self, *, short: bool = False) -> str:
+        """The signature with the metric's name, as everything but SacreBLEU writes it."""
+        known: dict[str, Any] = {name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None}
+        return Signature(self._spec, **known).format(short=short)
 
 
 class EmbeddingMetric(Metric):
