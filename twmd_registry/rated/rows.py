@@ -19,16 +19,21 @@ class Rated(NamedTuple):
     Attributes:
         group: The group of every segment (a language pair, a system); one name for all where there are none.
         predictions: Texts; the first of a pair.
-        references: One per segment; the second of a pair.
+        references: A text per segment (the second of a pair), or a list of texts per segment.
         ratings: Shape (segments,).
         dropped: Rows that were left out: a text too short, or not rated.
+        item: What every segment is a version of (a source sentence, an input): segments of one item may be compared with each other; None
+            where the data do not say.
+        system: What wrote every segment; None where the data do not say.
     """
 
     group: list[str]
     predictions: list[str]
-    references: list[str]
+    references: list[Any]
     ratings: np.ndarray
     dropped: int
+    item: list[str] | None = None
+    system: list[str] | None = None
 
 
 class Row(NamedTuple):
@@ -36,8 +41,10 @@ class Row(NamedTuple):
 
     group: str
     prediction: str
-    reference: str
+    reference: str | list[str]
     rating: float
+    item: str | None = None
+    system: str | None = None
 
 
 def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
@@ -54,8 +61,16 @@ def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
     kept = list(rows)
     if not kept:
         raise FileError(f"{where} holds no rated segment.")
-    group, predictions, references, ratings = (list(column) for column in zip(*kept, strict=True))
-    return Rated(group, predictions, references, np.array(ratings, dtype=np.float64), dropped)
+    group, predictions, references, ratings, item, system = (list(column) for column in zip(*kept, strict=True))
+    return Rated(
+        group,
+        predictions,
+        references,
+        np.array(ratings, dtype=np.float64),
+        dropped,
+        None if None in item else item,
+        None if None in system else system,
+    )
 
 
 def read_text(path: Path) -> str:
