@@ -1,0 +1,39 @@
+"""The arguments of every command. Imports nothing heavy, so that ``--help`` is instant."""
+
+from __future__ import annotations
+
+import argparse
+
+from twmd_registry.cli.parser import fit, inform, published, scoring, study
+from twmd_registry.version import __version__
+
+COMMANDS = (
+    scoring.add_score,
+    scoring.add_align,
+    published.add_verify,
+    published.add_diff,
+    published.add_cite,
+    inform.add_list,
+    inform.add_explain,
+    inform.add_preset,
+    inform.add_selfcheck,
+    fit.add_fit_mean,
+    fit.add_fit_idf,
+    fit.add_fit_baseline,
+    fit.add_tune,
+    fit.add_train,
+    study.add_study,
+    inform.add_install,
+)
+"""In the order of ``--help``."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of ``twmd``."""
+    parser = argparse.ArgumentParser(prog="twmd", description="Embedding metrics for generated text, with signatures that can be re-run.")
+    parser.add_argument("--version", action="version", version=f"twmd {__version__}")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for add in COMMANDS:
+        add(commands)
+    return parser

@@ -1,0 +1,92 @@
+"""Commands that make parts of a specification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twmd_registry.cli.parser.arguments import Commands, command, later, seed, settings, where, whole
+from twmd_registry.registry.names import MetricName
+
+
+def add_fit_mean(commands: Commands) -> None:
+    """Add ``twmd fit-mean``."""
+    sub = command(
+        commands,
+        "fit-mean",
+        later("fit", "run_fit_mean"),
+        "Fit the mean vector that centering=background subtracts; prints the value to use.",
+        "twmd fit-mean corpus.txt --model roberta-base",
+    )
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("--model", default="embedded", help="default: embedded")
+    for key in ("revision", "adapter", "truncation", "dtype"):
+        sub.add_argument(f"--{key}", help="as the key of the specification")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where background:HASH is looked for")
+    where(sub)
+
+
+def add_fit_idf(commands: Commands) -> None:
+    """Add ``twmd fit-idf``."""
+    sub = command(
+        commands,
+        "fit-idf",
+        later("fit", "run_fit_idf"),
+        "Count in how many texts each token occurs, for idf=background; prints the value to use.",
+        "twmd fit-idf corpus.txt --model roberta-base",
+    )
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("--model", default="embedded", help="default: embedded")
+    for key in ("revision", "truncation"):
+        sub.add_argument(f"--{key}", help="as the key of the specification")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where background:HASH is looked for")
+    where(sub)
+
+
+def add_fit_baseline(commands: Commands) -> None:
+    """Add ``twmd fit-baseline``."""
+    sub = command(
+        commands,
+        "fit-baseline",
+        later("fit", "run_fit_baseline"),
+        "Score random pairs of texts, for baseline=HASH: scores on a scale where unrelated texts are 0.",
+        "twmd fit-baseline bertscore_centered corpus.txt --set centering=none",
+    )
+    sub.add_argument("metric", metavar="METRIC", help=", ".join(one for one in MetricName if one is not MetricName.ENSEMBLE))
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("--pairs", type=whole, default=10_000, metavar="N", help="how many pairs (default: 10000)")
+    sub.add_argument("--seed", type=seed, default=0, metavar="SEED", help="of the draw (default: 0)")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where baseline=HASH is looked for")
+    settings(sub)
+    where(sub)
+
+
+def add_tune(commands: Commands) -> None:
+    """Add ``twmd tune``."""
+    sub = command(
+        commands,
+        "tune",
+        later("fit", "run_tune"),
+        "Choose layer, temperature, centering and special tokens on rated data (TWMD paper, Appendix B).",
+        "twmd tune twmd --data wmt15.jsonl wmt16.jsonl",
+    )
+    sub.add_argument("metrics", nargs="+", metavar="METRIC", help="metrics to tune")
+    sub.add_argument("--data", nargs="+", type=Path, required=True, metavar="FILE", help="JSON lines with lang, candidate, reference, score")
+    sub.add_argument("--model", default="embedded", help="default: embedded")
+    sub.add_argument("--layers", nargs="+", type=int, metavar="K", help="hidden states to try (default: all from 1)")
+    sub.add_argument("--background", metavar="HASH", help="mean vector to try (default: the packaged one)")
+    sub.add_argument("-o", "--output", type=Path, metavar="FILE", help="write every trial as TSV")
+    where(sub)
+
+
+def add_train(commands: Commands) -> None:
+    """Add ``twmd train``."""
+    sub = command(
+        commands,
+        "train",
+        later("fit", "run_train"),
+        "Train the adapter of STSScore on the STS benchmark.",
+        "twmd train stsb --data stsb/ -o adapter/",
+    )
+    sub.add_argument("task", choices=("stsb",))
+    sub.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.csv and dev.csv")
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")

@@ -1,0 +1,40 @@
+"""``list``, ``explain``, ``preset``, ``selfcheck``, ``install``: what is here."""
+
+from __future__ import annotations
+
+from twmd_registry.cli.parser.arguments import Commands, command, later, where
+from twmd_registry.registry.names import MetricName
+
+
+def add_list(commands: Commands) -> None:
+    """Add ``twmd list``."""
+    sub = command(commands, "list", later("inform", "run_list"), "List metrics, presets and what works offline.", "twmd list --signatures")
+    sub.add_argument("--signatures", action="store_true", help="print the canonical signature of every preset of every metric, and nothing else")
+
+
+def add_explain(commands: Commands) -> None:
+    """Add ``twmd explain``."""
+    sub = command(commands, "explain", later("inform", "run_explain"), "Explain a metric, its keys, presets and citation.", "twmd explain twmd")
+    sub.add_argument("metric", metavar="METRIC", help=", ".join(MetricName))
+
+
+def add_preset(commands: Commands) -> None:
+    """Add ``twmd preset``."""
+    sub = command(commands, "preset", later("inform", "run_preset"), "Add a preset of your own, or take it away.", "twmd preset add house.toml")
+    sub.add_argument("action", choices=("add", "remove"))
+    sub.add_argument("what", metavar="FILE.toml|NAME", help="add: a TOML file with one preset; remove: a preset's name")
+
+
+def add_selfcheck(commands: Commands) -> None:
+    """Add ``twmd selfcheck``."""
+    sub = command(
+        commands, "selfcheck", later("inform", "run_selfcheck"), "Compare this installation's scores with the published ones.", "twmd selfcheck"
+    )
+    where(sub)
+
+
+def add_install(commands: Commands) -> None:
+    """Add ``twmd install`` and ``twmd uninstall``."""
+    about = "Let every script of this environment say evaluate.load('twmd'), without importing twmd_registry."
+    command(commands, "install", later("setup", "run_install"), about, "twmd install")
+    command(commands, "uninstall", later("setup", "run_uninstall"), "Take back what 'twmd install' did.", "twmd uninstall")
