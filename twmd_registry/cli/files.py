@@ -1,4 +1,4 @@
-"""Reading texts from files: lines end at line feeds and nowhere else, errors name the line."""
+"""Reading and writing files: lines end at line feeds and nowhere else, errors name the line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError
+from twmd_registry.registry.home import write_whole
 
 STDIN = Path("-")
 """The name under which standard input is read."""
@@ -156,6 +157,18 @@ def read_texts(path: Path) -> list[str]:
     """
     system = read_system(path)
     return system.predictions + [text for texts in system.references or [] for text in texts]
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole, and its folder where there is none.
+
+    Raises:
+        FileError: It cannot be written.
+    """
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}.") from error
 
 
 def _prediction(row: dict[str, Any], source: Source, number: int) -> str:

@@ -10,12 +10,12 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from tabulate import tabulate
 
+from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
 from twmd_registry.metaeval.herbold import SOURCES, Table, areas, find_data, length_table, table
 from twmd_registry.metaeval.roc import curve
 from twmd_registry.rated.rows import Rated
-from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec, member_specs
@@ -52,7 +52,7 @@ def run_study(arguments: argparse.Namespace) -> int:
     scorers = {name: _scorer_of_member(member, options) for name, member in members.items()}
     scorers["Ensemble"] = scorer_of(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)
     signatures = {name: scorer.signature for name, scorer in scorers.items()}  # loads the models: what cannot be fails here
-    _write(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
+    write_file(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
     scores = {"BLEU": {name: _bleu(rated) for name, rated in data.items()}} | _score(scorers, data)
     models = {"embedded": scores["STSScore"]} | _published_models(data, options)
     tables = [
@@ -121,8 +121,8 @@ def _as_text(one: Table, form: str) -> str:
 def _write_tables(tables: list[Table], signatures: Mapping[str, str], output: Path) -> None:
     for one in tables:
         for suffix, form in FORMATS.items():
-            _write(output / f"{one.name.lower().replace(' ', '')}.{suffix}", _as_text(one, form).encode() + b"\n")
-    _write(output / "signatures.txt", "".join(f"{name}\t{signature}\n" for name, signature in signatures.items()).encode())
+            write_file(output / f"{one.name.lower().replace(' ', '')}.{suffix}", _as_text(one, form).encode() + b"\n")
+    write_file(output / "signatures.txt", "".join(f"{name}\t{signature}\n" for name, signature in signatures.items()).encode())
 
 
 def _draw(data: Mapping[str, Rated], scores: Scores, output: Path) -> None:
@@ -130,18 +130,11 @@ def _draw(data: Mapping[str, Rated], scores: Scores, output: Path) -> None:
     for name, rated in data.items():
         own = {measure: found[name] for measure, found in scores.items()}
         stem = name.lower()
-        _write(output / f"{stem}.csv", figures.as_csv({"rating": rated.ratings, **own}))
+        write_file(output / f"{stem}.csv", figures.as_csv({"rating": rated.ratings, **own}))
         draw = figures.densities if SOURCES[name].classes else figures.scatter
         for suffix in figures.SUFFIXES:
-            _write(output / f"{stem}{suffix}", draw(rated.ratings, own, name, suffix))
+            write_file(output / f"{stem}{suffix}", draw(rated.ratings, own, name, suffix))
         if SOURCES[name].classes and 0 < rated.ratings.sum() < len(rated.ratings):
             curves = {measure: curve(found, rated.ratings == 1) for measure, found in own.items()}
             for suffix in figures.SUFFIXES:
-                _write(output / f"{stem}-roc{suffix}", figures.roc(curves, name, suffix))
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}.") from error
+                write_file(output / f"{stem}-roc{suffix}", figures.roc(curves, name, suffix))

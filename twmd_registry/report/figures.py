@@ -42,7 +42,7 @@ def scatter(ratings: np.ndarray, scores: Mapping[str, np.ndarray], title: str, s
         axes.set_xlabel("rating")
         axes.set_ylabel("score")
 
-    return _figure(list(scores), panel, title, suffix)
+    return draw_panels(list(scores), panel, title, suffix)
 
 
 def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
@@ -66,7 +66,7 @@ def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str,
         axes.set_ylabel("density")
         axes.legend(fontsize=7)
 
-    return _figure(list(scores), panel, title, suffix)
+    return draw_panels(list(scores), panel, title, suffix)
 
 
 def density(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,7 +101,7 @@ def roc(curves: Mapping[str, Any], title: str, suffix: str) -> bytes:
         axes.set_ylabel("true positive rate")
         axes.legend(title="AUC", fontsize=6, title_fontsize=7)
 
-    return _figure([""], panel, title, suffix, inches=2 * CELL_INCHES)
+    return draw_panels([""], panel, title, suffix, inches=2 * CELL_INCHES)
 
 
 def as_csv(columns: Mapping[str, np.ndarray]) -> bytes:
@@ -125,8 +125,19 @@ def require_matplotlib() -> None:
         raise MissingExtraError("figures need matplotlib: pip install 'twmd-registry[plot]'") from error
 
 
-def _figure(names: list[str], panel: Callable[[Axes, str], None], title: str, suffix: str, inches: float = CELL_INCHES) -> bytes:
-    """A panel per name, side by side; the same data give the same bytes."""
+def draw_panels(names: list[str], panel: Callable[[Axes, str], None], title: str, suffix: str, inches: float = CELL_INCHES) -> bytes:
+    """Draw a panel per name, side by side; the same data give the same bytes.
+
+    Args:
+        names: Of the panels.
+        panel: Draws the panel of a name.
+        title: Of the figure.
+        suffix: Of `SUFFIXES`.
+        inches: Width and height of a panel.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
     require_matplotlib()
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -1,0 +1,80 @@
+"""``twmd diagnose``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tabulate import tabulate
+
+from twmd_registry.cli.files import read_texts, write_file
+from twmd_registry.cli.score import progress_bar
+from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.report.curves import Axis, Curve, curves
+from twmd_registry.report.figures import SUFFIXES, as_csv, require_matplotlib
+
+UNDEFINED = "undefined"
+WORDS = {True: "pass", False: "fail", None: UNDEFINED}
+
+
+def run_diagnose(arguments: argparse.Namespace) -> int:
+    """Measure the similarities of words in every layer, print them and the properties, and draw them where a folder is given."""
+    if arguments.output:
+        require_matplotlib()
+    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    texts = read_texts(arguments.data)
+    with progress_bar() as progress:
+        found = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)
+    print(_as_text(found))
+    if arguments.output:
+        _write(found, arguments.output)
+    return 0
+
+
+def _as_text(found: Diagnosis) -> str:
+    rows = [
+        {"centering": str(row.centering), "layer": row.layer} | {f"{name} (se)": _number(*one[:2]) for name, one in row.similarities.items()}
+        for row in found.rows
+    ]
+    verdicts = [f"{WORDS[one.holds]:9}  {one.centering}: {one.property} ({one.evidence})" for one in found.verdicts]
+    left_out = max(one.left_out for row in found.rows for one in row.similarities.values())
+    note = [f"pairs with a word of which centering leaves nothing, left out: up to {left_out} of a number"] if left_out else []
+    return "\n".join(
+        [
+            f"{found.model}: {found.words} words in {found.texts} texts",
+            tabulate(rows, headers="keys", disable_numparse=True, stralign="right"),
+            *note,
+            "",
+            *verdicts,
+        ]
+    )
+
+
+def _number(mean: float, error: float) -> str:
+    if np.isnan(mean):
+        return UNDEFINED
+    return f"{mean:.3f} ({'-' if np.isnan(error) else f'{error:.3f}'})"
+
+
+def _write(found: Diagnosis, folder: Path) -> None:
+    """The numbers as CSV, and the figure."""
+    columns: dict[str, list[Any]] = {"centering": [str(row.centering) for row in found.rows], "layer": [row.layer for row in found.rows]}
+    names = list(found.rows[0].similarities)
+    for name in names:
+        estimates = [row.similarities[name] for row in found.rows]
+        columns |= {name: [one.mean for one in estimates]} | {f"{name}_error": [one.error for one in estimates]}
+        columns |= {f"{name}_pairs": [one.pairs for one in estimates], f"{name}_left_out": [one.left_out for one in estimates]}
+    write_file(folder / "diagnosis.csv", as_csv({name: np.array(values) for name, values in columns.items()}))
+    panels = {}
+    for centering in dict.fromkeys(row.centering for row in found.rows):
+        own = [row for row in found.rows if row.centering is centering]
+        layers = np.array([row.layer for row in own])
+        panels[str(centering)] = [
+            Curve(name, layers, np.array([row.similarities[name].mean for row in own]), np.array([row.similarities[name].error for row in own]))
+            for name in names
+        ]
+    for suffix in SUFFIXES:
+        write_file(folder / f"diagnosis{suffix}", curves(panels, Axis("layer"), Axis("cosine"), found.model, suffix))
