@@ -1,0 +1,121 @@
+"""Figures 3 to 6: settings as the paper has them, correlations against one scorer at a time, plans against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests import tiny
+from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.metaeval.sweeps import (
+    ALL,
+    PAPER_TEMPERATURES,
+    Measured,
+    Weighting,
+    iteration_settings,
+    layer_settings,
+    lines,
+    marginal_errors,
+    measure,
+    temperature_settings,
+)
+from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.names import Centering, MetricName, Special
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.scoring import Scorer
+
+R = np.random.default_rng(9)
+
+
+def made_up(sizes: dict[str, int]) -> Rated:
+    """Groups of different sizes, their rows mixed."""
+    group = list(R.permutation([name for name, size in sizes.items() for _ in range(size)]))
+    texts = [" ".join(R.choice(tiny.WORDS, size=R.integers(2, 7))) for _ in range(2 * len(group))]
+    return Rated(group, texts[::2], texts[1::2], R.normal(size=len(group)), 0)
+
+
+DATA = [made_up({"a": 40, "b": 5}), made_up({"c": 6, "d": 9})]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.save_encoder("bert", tmp_path_factory.mktemp("bert")))
+
+
+@pytest.mark.parametrize("weighting", list(Weighting))
+def test_agreement_is_the_mean_of_correlations_of_groups_scored_apart(weighting: Weighting, model: str) -> None:
+    specs = layer_settings(model, [1, 3], Special.NONE)
+    measured = measure(specs, DATA, RunOptions(), weighting=weighting)
+    assert [one.spec for one in measured] == specs
+    for spec, found in measured[::5]:
+        of_data = []
+        for rated in DATA:
+            total, weights = 0.0, 0
+            for name in sorted(set(rated.group)):
+                rows = [i for i, group in enumerate(rated.group) if group == name]
+                scores = Scorer(spec).score([rated.predictions[i] for i in rows], [rated.references[i] for i in rows]).scores
+                weight = len(rows) if weighting is Weighting.SIZE else 1
+                total += weight * stats.pearsonr(scores, rated.ratings[rows]).statistic
+                weights += weight
+            of_data.append(total / weights)
+        assert found == pytest.approx(np.mean(of_data), abs=1e-5)
+
+
+def test_settings_are_the_papers(model: str) -> None:
+    specs = layer_settings(model, [2], Special.CLS)
+    assert [(spec.metric, spec.centering_kind) for spec in specs] == [(metric, one) for metric in ALL for one in (Centering.NONE, Centering.BATCH)]
+    assert {(spec.metric, spec.centering_kind): spec.temperature for spec in specs if spec.temperature} == PAPER_TEMPERATURES
+    assert {spec.output for spec in specs} == {"precision", None}
+    assert {spec.special for spec in specs} == {"cls"}
+    assert {(spec.centering_size, spec.centering_side) for spec in specs if spec.centering_kind is Centering.BATCH} == {(32, "separate")}
+    assert {spec.vectors for spec in specs if spec.metric is MetricName.SBERT} == {"raw"}
+    warm = temperature_settings(model, 1, Special.CLS, [0.1, 0.2, 0.3])
+    assert len(set(warm)) == 2 * 2 * 3
+    swept = iteration_settings(model, 1, Special.CLS, [0.1, 0.2], [1, 4])
+    assert [(spec.temperature, spec.iterations) for spec in swept] == [(0.1, 1), (0.1, 4), (0.2, 1), (0.2, 4)]
+
+
+def test_measurements_become_lines_with_x_ascending(model: str) -> None:
+    found = lines([Measured(spec, float(i)) for i, spec in enumerate(temperature_settings(model, 1, Special.CLS, [0.3, 0.1]))], "temperature")
+    assert [(line.name, line.x.tolist(), line.y.tolist()) for line in found] == [
+        ("twmd", [0.1, 0.3], [1.0, 0.0]),
+        ("twmd-b", [0.1, 0.3], [3.0, 2.0]),
+        ("trwmd", [0.1, 0.3], [5.0, 4.0]),
+        ("trwmd-b", [0.1, 0.3], [7.0, 6.0]),
+    ]
+    swept = iteration_settings(model, 1, Special.CLS, [0.1, 0.2], [1, 4])
+    assert [line.name for line in lines([Measured(spec, 0.0) for spec in swept], "iterations")] == ["twmd-b T=0.1", "twmd-b T=0.2"]
+
+
+def test_the_marginal_error_is_that_of_plans_made_by_hand(model: str) -> None:
+    rated, sweeps = made_up({"a": 6}), [1, 3, 200]
+    (spec,) = iteration_settings(model, 2, Special.CLS, [0.1], [1])
+    found = marginal_errors(spec, rated, [0.05, 0.2], sweeps, RunOptions(), pairs=4)
+    assert [line.name for line in found] == ["twmd-b T=0.05", "twmd-b T=0.2"]
+    scores = Scorer(spec).score(rated.predictions, rated.references)
+    for line, temperature in zip(found, [0.05, 0.2], strict=True):
+        for number, error in zip(sweeps, line.y, strict=True):
+            expected = []
+            for segment in range(4):
+                plan = np.exp(scores.explain(segment).similarities.astype(np.float64) / temperature)
+                for _ in range(number):
+                    plan /= plan.sum(0)
+                    plan /= plan.sum(1, keepdims=True)
+                n, m = plan.shape
+                expected.append(sum(abs(plan[:, j].sum() / n - 1 / m) for j in range(m)))
+            assert error == pytest.approx(np.mean(expected), rel=1e-6, abs=1e-9)
+        assert line.y[0] > line.y[1] > line.y[2]
+
+
+def test_bad_input_is_refused(model: str) -> None:
+    (spec,) = iteration_settings(model, 2, Special.CLS, [0.1], [1])
+    with pytest.raises(InputError, match="at least one rated data set"):
+        measure([spec], [], RunOptions())
+    with pytest.raises(InputError, match="needs 3 rated segments"):
+        measure([spec], [made_up({"a": 5, "b": 2})], RunOptions())
+    with pytest.raises(InputError, match="expected numbers from 1"):
+        marginal_errors(spec, DATA[0], [0.1], [0, 1], RunOptions())
+    empty = Rated(["a"] * 2, ["", ""], ["", ""], np.ones(2), 0)
+    with pytest.warns(TwmdWarning, match="texts without a token"), pytest.raises(InputError, match="there is no plan to measure"):
+        marginal_errors(spec, empty, [0.1], [1], RunOptions())

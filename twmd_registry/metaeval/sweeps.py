@@ -1,0 +1,233 @@
+"""Agreement with people against temperature, sweeps and layers: Figures 3 to 6 of the TWMD paper for any encoder.
+
+The paper's figures show the hypothesis side (which it calls recall; precision here) with batches of 32 pairs, one mean for
+either side. Its WMT protocol keeps the first special token, its STS protocol none.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.settings import Settings
+from twmd_registry.align.sinkhorn import sinkhorn_plan
+from twmd_registry.errors import InputError
+from twmd_registry.metaeval.correlation import by_group
+from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.names import Centering, MetricName, Output, Side, Special, Vectors
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.scoring import Scorer, score_all
+
+CENTERINGS = (Centering.NONE, Centering.BATCH)
+"""Dashed and solid lines."""
+TEMPERED = (MetricName.TWMD, MetricName.TRWMD)
+ALL = (
+    MetricName.SBERT,
+    MetricName.WORDSET_CKA,
+    MetricName.MOVERSCORE,
+    MetricName.BERTSCORE_CENTERED,
+    MetricName.TRWMD,
+    MetricName.TWMD,
+)
+"""The metrics of Figures 5 and 6."""
+PAPER_TEMPERATURES = {
+    (MetricName.TWMD, Centering.NONE): 0.02,
+    (MetricName.TRWMD, Centering.NONE): 0.02,
+    (MetricName.TWMD, Centering.BATCH): 0.10,
+    (MetricName.TRWMD, Centering.BATCH): 0.15,
+}
+"""Appendix B, for BERT and RoBERTa; another encoder has its own."""
+
+
+class Weighting(StrEnum):
+    """How the correlations of a data set's groups become one: every group alike (WMT), or by its size (the subsets of an STS year)."""
+
+    EQUAL = "equal"
+    SIZE = "size"
+
+
+class Measured(NamedTuple):
+    """A setting and its agreement.
+
+    Attributes:
+        spec: The setting.
+        pearson: Mean over the groups of each data set, then over the data sets.
+    """
+
+    spec: MetricSpec
+    pearson: float
+
+
+class Line(NamedTuple):
+    """One line of a figure.
+
+    Attributes:
+        name: Metric, centering, and whatever else tells it from the others.
+        x: What was varied, ascending; shape (points,).
+        y: What was measured; likewise.
+    """
+
+    name: str
+    x: np.ndarray
+    y: np.ndarray
+
+
+def temperature_settings(model: str, layer: int, special: Special, temperatures: Iterable[float]) -> list[MetricSpec]:
+    """Settings of Figure 3: twmd and trwmd, without centering and with the batch's, at every temperature."""
+    return [
+        _setting(metric, model, layer=layer, special=special, centering=centering, temperature=temperature)
+        for metric, centering, temperature in itertools.product(TEMPERED, CENTERINGS, temperatures)
+    ]
+
+
+def iteration_settings(model: str, layer: int, special: Special, temperatures: Iterable[float], iterations: Iterable[int]) -> list[MetricSpec]:
+    """Settings of Figure 4: twmd with batch centering at some temperatures after so many sweeps."""
+    return [
+        _setting(MetricName.TWMD, model, layer=layer, special=special, centering=Centering.BATCH, temperature=temperature, iterations=sweeps)
+        for temperature, sweeps in itertools.product(temperatures, iterations)
+    ]
+
+
+def layer_settings(
+    model: str, layers: Iterable[int], special: Special, temperatures: Mapping[tuple[MetricName, Centering], float] = PAPER_TEMPERATURES
+) -> list[MetricSpec]:
+    """Settings of Figures 5 and 6: all metrics, without centering and with the batch's, in every layer."""
+    return [
+        _setting(metric, model, layer=layer, special=special, centering=centering, temperature=temperatures.get((metric, centering)))
+        for metric, centering, layer in itertools.product(ALL, CENTERINGS, layers)
+    ]
+
+
+def _setting(metric: MetricName, model: str, *, centering: Centering, **keys: Any) -> MetricSpec:
+    """A specification as the paper has it: hypothesis side, batches of 32 with a mean for either side, plain mean pooling."""
+    known = entry(metric).keys
+    wanted = keys | {"output": Output.PRECISION, "centering": centering}
+    if metric is MetricName.SBERT:
+        wanted["vectors"] = Vectors.RAW
+    if centering is Centering.BATCH:
+        wanted |= {"centering_size": 32, "centering_side": Side.SEPARATE}
+    return make_spec(metric, model=model, **{name: value for name, value in wanted.items() if name in known and value is not None})
+
+
+def measure(
+    specs: Sequence[MetricSpec],
+    data: Sequence[Rated],
+    options: RunOptions,
+    *,
+    weighting: Weighting = Weighting.EQUAL,
+    progress: Callable[[int], None] | None = None,
+) -> list[Measured]:
+    """Correlate every setting's scores with ratings: Pearson's r within each group.
+
+    Every group is scored by itself, in its rows' order, so that a centering batch never mixes two of them.
+
+    Args:
+        specs: The settings.
+        data: Data sets: one of WMT, or the years of STS.
+        options: Where and how fast.
+        weighting: How a data set's groups are averaged; the data sets' means are averaged plainly.
+        progress: Called with the number of texts encoded.
+
+    Returns:
+        In the order of `specs`.
+
+    Raises:
+        InputError: No data, a group of fewer than three rows, or scores or ratings of a group that do not vary.
+        ModelError: The model is not here or cannot be loaded.
+    """
+    if not data:
+        raise InputError("there is nothing to measure agreement on: expected at least one rated data set.")
+    scorers = [Scorer(spec, options) for spec in specs]
+    means = np.stack([_means(scorers, rated, weighting, progress) for rated in data])  # (data sets, specs)
+    return [Measured(spec, float(mean)) for spec, mean in zip(specs, means.mean(0), strict=True)]
+
+
+def _means(scorers: Sequence[Scorer], rated: Rated, weighting: Weighting, progress: Callable[[int], None] | None) -> np.ndarray:
+    """One data set's mean correlation by every scorer; shape (scorers,)."""
+    groups = np.asarray(rated.group)
+    scores = np.full((len(scorers), len(groups)), np.nan)
+    for name in np.unique(groups):
+        rows = np.flatnonzero(groups == name)
+        found = score_all(scorers, [rated.predictions[i] for i in rows], [rated.references[i] for i in rows], progress=progress)
+        scores[:, rows] = [one.scores for one in found]
+    pearson = [by_group("pearson", own, rated.ratings, rated.group) for own in scores]
+    sizes = np.array([int((groups == name).sum()) if weighting is Weighting.SIZE else 1 for name in pearson[0]])
+    return np.average([list(one.values()) for one in pearson], axis=1, weights=sizes)
+
+
+def lines(measured: Sequence[Measured], varied: str) -> list[Line]:
+    """Gather measurements into the lines of a figure.
+
+    Args:
+        measured: What was measured.
+        varied: The key along x: ``temperature``, ``iterations`` or ``layer``.
+    """
+    points: dict[str, list[tuple[float, float]]] = {}
+    for spec, pearson in measured:
+        name = _name(spec, spec.temperature if varied == "iterations" else None)
+        points.setdefault(name, []).append((float(getattr(spec, varied)), pearson))
+    return [Line(name, *(np.array(column) for column in zip(*sorted(own), strict=True))) for name, own in points.items()]
+
+
+def _name(spec: MetricSpec, temperature: float | None) -> str:
+    """What a line is called: as in the paper, with ``-b`` for batch centering."""
+    batch = "-b" if spec.centering_kind is Centering.BATCH else ""
+    return f"{spec.metric}{batch}" if temperature is None else f"{spec.metric}{batch} T={temperature}"
+
+
+def marginal_errors(
+    spec: MetricSpec, rated: Rated, temperatures: Iterable[float], iterations: Sequence[int], options: RunOptions, *, pairs: int = 32
+) -> list[Line]:
+    """Measure how far Sinkhorn sweeps are from a transport plan (Figure 4, right).
+
+    After the last sweep the rows of pi are exact. The error is ``sum_j |sum_i pi_ij - 1/n|``, the columns' distance from their
+    marginal in total, averaged over pairs of texts.
+
+    Args:
+        spec: A twmd setting: model, layer, centering.
+        rated: Segments with one reference each.
+        temperatures: A line each.
+        iterations: Numbers of sweeps, ascending.
+        options: Where and how fast.
+        pairs: How many pairs: the first so many, which keep their centering batches.
+
+    Returns:
+        By temperature; every error is from 0 to 2.
+
+    Raises:
+        InputError: `pairs` or a number of sweeps is below one, or texts that leave nothing to align.
+        ModelError: The model is not here or cannot be loaded.
+    """
+    if pairs < 1 or any(sweeps < 1 for sweeps in iterations):
+        raise InputError(f"pairs={pairs}, iterations={list(iterations)}: expected numbers from 1.")
+    with Scorer(spec, options) as scorer:
+        scores = scorer.score(rated.predictions, rated.references)
+        found = [scores.explain(i).similarities for i in range(min(pairs, len(rated.ratings)))]
+    aligned = [s for s in found if s.size]
+    if not aligned:
+        raise InputError("none of the pairs has tokens on both sides: there is no plan to measure.")
+    return [
+        Line(
+            _name(spec, temperature),
+            np.array(iterations, dtype=np.float64),
+            np.array([np.mean([_marginal_error(s, Settings(temperature, sweeps)) for s in aligned]) for sweeps in iterations]),
+        )
+        for temperature in temperatures
+    ]
+
+
+def _marginal_error(similarities: np.ndarray, how: Settings) -> float:
+    """The distance of the plan's column sums from the marginal, in float64."""
+    s = torch.from_numpy(similarities).to(torch.float64)[None]  # (1, N, M)
+    # Weights of one change nothing, but keep the shares in float64.
+    x, y = (Marginal(torch.ones(1, number, dtype=torch.bool), torch.ones(1, number, dtype=torch.float64)) for number in s.shape[1:])
+    columns = sinkhorn_plan(s, x, y, how).sum(1)  # (1, M)
+    return float((columns - 1 / s.shape[2]).abs().sum())
