@@ -41,11 +41,19 @@ def test_rows_with_fewer_than_two_characters_are_dropped_and_counted(tmp_path: P
     assert rated.ratings.tolist() == [0.5, 0.1, 0.9, -0.3, 1.2, -0.9]
 
 
-@pytest.mark.parametrize("line", ["not json", '{"lang": "x"}', '{"lang": "x", "candidate": "aa", "reference": "bb", "score": "high"}', "[1]"])
-def test_a_malformed_line_is_named(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("not json", "expected a JSON object"),
+        ('{"lang": "x"}', "no field 'score'"),
+        ('{"lang": "x", "candidate": "aa", "reference": "bb", "score": "high"}', "expected a rating, a finite number, not 'high'"),
+        ("[1]", "expected a JSON object, not"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, line: str, words: str) -> None:
     path = write_rated(tmp_path / "wmt.jsonl", ROWS[:2])
     path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
-    with pytest.raises(FileError, match="line 3: expected lang, candidate, reference and score"):
+    with pytest.raises(FileError, match=f"line 3: {words}"):
         read_wmt(path)
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.conftest import shared
 from twmd_registry.errors import FileError
-from twmd_registry.rated.mqm import read_mqm
+from twmd_registry.rated.generation import read_data_to_text, read_summeval
+from twmd_registry.rated.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.rated.paraphrases import read_mrpc, read_qqp
 from twmd_registry.rated.rows import Rated, read_lines
 from twmd_registry.rated.stsb import read_stsb
@@ -54,52 +55,22 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
     assert second.ratings.tolist() == [1.0, 0.0]
 
 
-def mqm(folder: Path, scores: str, outputs: dict[str, str]) -> Path:
-    written(folder, "ref one\nref two\n", "references/zh-en.refA.txt")
-    written(folder, scores, "human-scores/zh-en.mqm.seg.score")
-    for system, text in outputs.items():
-        written(folder, text, f"system-outputs/zh-en/{system}.txt")
-    return folder
-
-
-def test_mqm_pairs_every_systems_lines_with_its_scores(tmp_path: Path) -> None:
-    scores = "A\t-1.5\nB\tNone\nrefA\t0\nA\t0\nB\t-5\nrefA\t0\n"
-    found = read_mqm(mqm(tmp_path, scores, {"A": "a one\na two\n", "B": "b one\nb two\n"}))
-    assert found.group == ["A", "A", "B"]
-    assert found.predictions == ["a one", "a two", "b two"]
-    assert found.references == ["ref one", "ref two", "ref two"]
-    assert found.ratings.tolist() == [-1.5, 0.0, -5.0]
-    assert found.dropped == 1
-
-
-@pytest.mark.parametrize(
-    ("scores", "words"),
-    [
-        ("A\t0\n", "A has 1 ratings and 2 lines of output; there are 2 references"),
-        ("A\t0\nA\tbad\n", "segment 2 of A: expected a number or None, not 'bad'"),
-        ("A\t0\nA\tnan\n", "segment 2 of A: expected a number or None, not 'nan'"),
-        ("A 0\nA\t0\n", "line 1: expected SYSTEM<TAB>SCORE, got 'A 0'"),
-        ("C\t0\nC\t0\n", "C.txt: No such file or directory"),
-        ("A\tNone\nA\tNone\n", "holds no rated segment"),
-    ],
-)
-def test_a_damaged_mqm_folder_is_refused(scores: str, words: str, tmp_path: Path) -> None:
-    with pytest.raises(FileError) as caught:
-        read_mqm(mqm(tmp_path, scores, {"A": "a one\na two\n"}))
-    assert words in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("reader", "text", "words"),
     [
-        (read_stsb, "a,b\n", "row 1: expected rows of sentence1,sentence2,rating"),
+        (read_stsb, "a,b\n", "row 1: expected rows of sentence1,sentence2,rating; got 2 fields"),
         (read_stsb, "a,b,1,2\n", "row 1: expected rows"),
-        (read_stsb, "a,b,1\na,b,c\n", "row 2: expected rows"),
-        (read_stsb, "a,b,6\n", "row 1: expected a rating from 0 to 5, not 6"),
-        (read_stsb, "a,b,nan\n", "row 1: expected a rating from 0 to 5, not nan"),
+        (read_stsb, "a,b,1\na,b,c\n", "row 2: expected a rating, a number from 0 to 5, not 'c'"),
+        (read_stsb, "a,b,6\n", "row 1: expected a rating, a number from 0 to 5, not '6'"),
+        (read_stsb, "a,b,nan\n", "row 1: expected a rating, a number from 0 to 5, not 'nan'"),
         (read_stsb, 'a,"' + "b" * 200_000, "line 1: field larger than field limit .* is a quote not closed"),
-        (read_wmt, '{"lang": "x", "candidate": null, "reference": "b", "score": 1}', "line 1: expected candidate and reference as texts"),
-        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb", "score": NaN}', "line 1: .* a finite score"),
+        (read_wmt, '{"lang": "x", "candidate": null, "reference": "b", "score": 1}', "line 1: expected a text as candidate, not None"),
+        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "line 1: no field 'score'; Choices: lang, candidate, reference"),
+        (read_wmt, '{"lang": "", "candidate": "aa", "reference": "bb", "score": 1}', "line 1: expected a name as lang, not ''"),
+        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb", "score": true}', "line 1: expected a rating, a finite number, not True"),
+        (read_wmt, '\n{"lang": ', "line 2: expected a JSON object"),
+        (read_wmt, "[1]", r"line 1: expected a JSON object, not \[1\]"),
+        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb", "score": NaN}', "line 1: expected a rating, a finite number, not nan"),
         (read_stsb, "", "holds no rated segment"),
         (read_mrpc, "", "line 1: expected the header Quality, #1 ID, .* between tabs; got nothing"),
         (read_mrpc, "a\tb\n", "got a, b"),
@@ -119,7 +90,7 @@ def test_another_form_is_refused_with_its_place(reader: Callable[[Path], Rated],
         reader(written(tmp_path, text))
 
 
-@pytest.mark.parametrize("reader", [read_stsb, read_mrpc, read_qqp, read_mqm])
+@pytest.mark.parametrize("reader", [read_stsb, read_mrpc, read_qqp, read_wmt, read_mt_metrics_eval, read_data_to_text, read_summeval])
 def test_a_missing_file_is_named(reader: Callable[[Path], Rated], tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No such file or directory"):
         reader(tmp_path / "nowhere")

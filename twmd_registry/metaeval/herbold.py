@@ -7,6 +7,7 @@ either class, and the area under the ROC curve. Table 4 splits every data set at
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area
 from twmd_registry.rated.hub import read_hub
-from twmd_registry.rated.mqm import read_mqm
+from twmd_registry.rated.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.rated.paraphrases import read_mrpc, read_qqp
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.stsb import read_stsb
@@ -47,7 +48,7 @@ SOURCES: dict[str, Source] = {
     "STS-B": Source(read_stsb, ("stsb/test.csv",), "mteb/stsbenchmark-sts", classes=False),
     "MRPC": Source(read_mrpc, ("mrpc/msr_paraphrase_test.txt",), "glue/mrpc", classes=True),
     "QQP": Source(read_qqp, ("qqp/quora_duplicate_questions.tsv", "qqp/train.tsv"), "glue/qqp", classes=True),
-    "WMT22-ZH-EN": Source(read_mqm, ("wmt22",), "wmt22-zh-en-mqm", classes=False),
+    "WMT22-ZH-EN": Source(partial(read_mt_metrics_eval, pair="zh-en"), ("wmt22",), "wmt22-zh-en-mqm", classes=False),
 }
 """In the paper's order. Of QQP the training data (from the Hub, GLUE's development set), because the test's labels are not published."""
 

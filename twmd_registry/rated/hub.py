@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, menu
+from twmd_registry.rated.generation import SUMMARY_RATINGS
 from twmd_registry.rated.rows import Rated, Row, gather
 
 
@@ -20,7 +21,10 @@ class HubData(NamedTuple):
         columns: The prediction, the reference and the rating.
         lowest: Smaller ratings stand for none (GLUE writes -1).
         group: The column of the groups; None where there are none.
+        item: The column that says what a row is a version of.
+        system: The column that says what wrote a row.
         keep: Which rows belong to it.
+        several: Whether a row holds a list of predictions and the list of their ratings.
     """
 
     repo: str
@@ -29,7 +33,33 @@ class HubData(NamedTuple):
     columns: tuple[str, str, str]
     lowest: float = 0.0
     group: str | None = None
+    item: str | None = None
+    system: str | None = None
     keep: Callable[[Mapping[str, Any]], bool] = bool
+    several: bool = False
+
+
+def _sts(year: int) -> HubData:
+    return HubData(f"mteb/sts{year}-sts", None, "test", ("sentence1", "sentence2", "score"))
+
+
+def _direct_assessment(year: int) -> HubData:
+    """Direct assessments of a year's systems that translate into English; ratings are z-scores."""
+    return HubData(
+        "RicardoRei/wmt-da-human-evaluation",
+        None,
+        "train",
+        ("mt", "ref", "score"),
+        lowest=-math.inf,
+        group="lp",
+        item="src",
+        keep=lambda row: row["lp"].endswith("-en") and str(row["year"]) == f"20{year}",
+    )
+
+
+def _summeval(rating: str) -> HubData:
+    """Summaries of 100 articles; which system wrote one is not said."""
+    return HubData("mteb/summeval", None, "test", ("machine_summaries", "human_summaries", rating), item="id", several=True)
 
 
 _SENTENCES = ("sentence1", "sentence2", "label")
@@ -45,9 +75,14 @@ HUB: dict[str, HubData] = {
         "train",
         ("mt", "ref", "score"),
         lowest=-math.inf,
-        group="system",
+        group="lp",
+        item="src",
+        system="system",
         keep=lambda row: row["lp"] == "zh-en" and str(row["year"]) == "2022" and row["system"] != "refA",
     ),
+    **{f"wmt{year}-to-en-da": _direct_assessment(year) for year in range(17, 23)},
+    **{f"mteb/sts{year}-sts": _sts(year) for year in range(12, 17)},
+    **{f"mteb/summeval/{rating}": _summeval(rating) for rating in SUMMARY_RATINGS},
 }
 """What can be read by name."""
 
@@ -66,11 +101,11 @@ def read_hub(name: str, split: str | None = None) -> Rated:
         FileError: Not a name of `HUB`, no network and not in the cache, without a column that is needed, or without a rated row.
     """
     if name not in HUB:
-        raise FileError(f"no data set is called {name!r} here; expected one of {', '.join(HUB)}.")
+        raise FileError(f"no data set is called {name!r} here; {menu(name, HUB)}.")
     wanted = HUB[name]
     rows = (row for row in _load(name, wanted, split or wanted.split) if wanted.keep(row))
     try:
-        read = [_read(row, wanted, name) for row in rows]
+        read = [_read(row, wanted, name) for whole in rows for row in _unfold(whole, wanted, name)]
     except KeyError as error:
         raise FileError(f"{name} on the Hub has no column {error}; its form has changed.") from error
     kept = [row for row in read if row is not None]
@@ -87,9 +122,24 @@ def _load(name: str, wanted: HubData, split: str) -> Any:
         raise FileError(f"cannot read {name} from the Hub: {first}") from error
 
 
+def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapping[str, Any]]:
+    """A row per prediction."""
+    if not wanted.several:
+        yield row
+        return
+    prediction, _, rating = wanted.columns
+    if len(row[prediction]) != len(row[rating]):
+        raise FileError(f"{name} on the Hub has a row of {len(row[prediction])} texts and {len(row[rating])} ratings.")
+    for text, value in zip(row[prediction], row[rating], strict=True):
+        yield {**row, prediction: text, rating: value}
+
+
 def _read(row: Mapping[str, Any], wanted: HubData, name: str) -> Row | None:
     """One row; None where a text or the rating is missing."""
     prediction, reference, rating = (row[column] for column in wanted.columns)
     if not prediction or not reference or rating is None or not (math.isfinite(rating) and rating >= wanted.lowest):
         return None
-    return Row(str(row[wanted.group]) if wanted.group else name, prediction, reference, float(rating))
+    group, item, system = (str(row[column]) if column else None for column in (wanted.group, wanted.item, wanted.system))
+    if group and item:
+        item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
+    return Row(group or name, prediction, reference, float(rating), item, system)

@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 
 def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
-    """Bundle rows.
+    """Bundle rows; where one row has a list of references, all get lists.
 
     Args:
         rows: The rows.
@@ -62,6 +62,8 @@ def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
     if not kept:
         raise FileError(f"{where} holds no rated segment.")
     group, predictions, references, ratings, item, system = (list(column) for column in zip(*kept, strict=True))
+    if any(isinstance(one, list) for one in references):
+        references = [[one] if isinstance(one, str) else one for one in references]
     return Rated(
         group,
         predictions,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from twmd_registry.errors import FileError
+from twmd_registry.rated.fields import read_rating
 from twmd_registry.rated.rows import Rated, Row, gather, read_csv, read_text
 
 HIGHEST = 5.0
 """The best rating."""
+COLUMNS = 3
 
 
 def read_stsb(path: Path) -> Rated:
@@ -22,11 +24,7 @@ def read_stsb(path: Path) -> Rated:
 
 
 def _read(row: list[str], where: str) -> Row:
-    try:
-        first, second, rating = row
-        number = float(rating)
-    except ValueError as error:
-        raise FileError(f"{where}: expected rows of sentence1,sentence2,rating ({error}).") from error
-    if not 0 <= number <= HIGHEST:
-        raise FileError(f"{where}: expected a rating from 0 to {HIGHEST:g}, not {rating}.")
-    return Row("stsb", first, second, number)
+    if len(row) != COLUMNS:
+        raise FileError(f"{where}: expected rows of sentence1,sentence2,rating; got {len(row)} fields.")
+    first, second, rating = row
+    return Row("stsb", first, second, read_rating(rating, where, 0, HIGHEST))

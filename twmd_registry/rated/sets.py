@@ -1,0 +1,128 @@
+"""One way to name rated data, wherever they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import SpecError, menu
+from twmd_registry.rated.fields import read_jsonl
+from twmd_registry.rated.generation import read_data_to_text, read_summeval
+from twmd_registry.rated.hub import HUB, read_hub
+from twmd_registry.rated.mt_metrics_eval import read_mt_metrics_eval
+from twmd_registry.rated.paraphrases import read_mrpc, read_qqp
+from twmd_registry.rated.rows import Rated
+from twmd_registry.rated.sts import read_sts
+from twmd_registry.rated.stsb import read_stsb
+from twmd_registry.rated.table import FORMS, read_table
+from twmd_registry.rated.wmt import read_wmt
+
+DIGITS = 12
+"""Of a digest, as in fingerprints of models."""
+
+
+class Format(NamedTuple):
+    """A form in which rated data come.
+
+    Attributes:
+        read: Its reader; takes a path, and the keys by their names.
+        keys: What may follow the path as ``,key=value``.
+    """
+
+    read: Callable[..., Rated]
+    keys: tuple[str, ...] = ()
+
+
+FORMATS: dict[str, Format] = {
+    "wmt": Format(read_wmt),
+    "sts": Format(read_sts),
+    "stsb": Format(read_stsb),
+    "mrpc": Format(read_mrpc),
+    "qqp": Format(read_qqp),
+    "mte": Format(read_mt_metrics_eval, ("pair", "rating", "reference")),
+    "d2t": Format(read_data_to_text, ("rating",)),
+    "summeval": Format(read_summeval, ("rating",)),
+    "table": Format(read_table, ("prediction", "reference", "rating", "group", "item", "system")),
+}
+"""Forms by name; mte is the layout of mt-metrics-eval, d2t is data-to-text."""
+
+
+class Named(NamedTuple):
+    """A name of rated data, taken apart.
+
+    Attributes:
+        format: One of `FORMATS`; None for a path alone.
+        path: The file or folder.
+        keys: What follows it.
+    """
+
+    format: str | None
+    path: Path
+    keys: dict[str, str]
+
+
+def read_rated(text: str) -> Rated:
+    """Read rated data by name.
+
+    Args:
+        text: A name of `HUB`; or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`; or a path alone, which is a table
+            (``.jsonl`` lines with lang and candidate, and no keys, are WMT's). A name of `HUB` goes before a path; ``./`` before it makes it one.
+
+    Raises:
+        SpecError: No such format, key or name (with the menu), or a key that is given twice.
+        FileError: What is named cannot be read.
+    """
+    if text in HUB:
+        return read_hub(text)
+    named = _take_apart(text)
+    chosen = FORMATS[named.format or _format_of(named)]
+    unknown = next((key for key in named.keys if key not in chosen.keys), None)
+    if unknown is not None:
+        hint = menu(unknown, chosen.keys) if chosen.keys else "this format takes none"
+        raise SpecError(f"{text}: no key {unknown!r}; {hint}.")
+    return chosen.read(named.path, **named.keys)
+
+
+def _take_apart(text: str) -> Named:
+    head, colon, rest = text.partition(":")
+    form = head if colon and head in FORMATS else None
+    parts = (rest if form else text).split(",")
+    keys: dict[str, str] = {}
+    while len(parts) > 1 and "=" in parts[-1]:  # from the end: a path may hold commas
+        key, _, value = parts.pop().partition("=")
+        if key in keys or not value:
+            raise SpecError(f"{text}: expected {key}=VALUE once.")
+        keys[key] = value
+    path = ",".join(parts)
+    if not path:
+        raise SpecError(f"{text or 'no data'}: expected a path, as in table:ratings.csv,rating=score.")
+    return Named(form, Path(path).expanduser(), keys)
+
+
+def _format_of(named: Named) -> str:
+    """The format of a path alone."""
+    head, colon, _ = str(named.path).partition(":")
+    if colon and not named.path.exists():
+        raise SpecError(f"no format {head!r}; {menu(head, FORMATS)}.")
+    suffix = named.path.suffix.lower()
+    if suffix not in FORMS:
+        forms = [f"{name}:PATH" for name in FORMATS]
+        if named.path.exists():
+            raise SpecError(f"{head}: expected its format before it, one of {', '.join(forms)}.")
+        raise SpecError(f"no file and no data set {head!r}; {menu(head, [*HUB, *forms])}.")
+    lines = suffix == ".jsonl" and not named.keys
+    return "wmt" if lines and all({"lang", "candidate"} <= set(line.values) for line in read_jsonl(named.path)) else "table"
+
+
+def content_of(rated: Rated) -> str:
+    """Digest rated data: the first 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
+
+    One reference as a text, or as a list of one, is the same; what was dropped does not count.
+    """
+    references = [[one] if isinstance(one, str) else list(one) for one in rated.references]
+    ratings = [float(rating) + 0.0 for rating in rated.ratings]  # -0.0 + 0.0 is 0.0: the same rating
+    content = [rated.group, rated.predictions, references, ratings, rated.item, rated.system]
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:DIGITS]

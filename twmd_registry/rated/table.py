@@ -1,0 +1,116 @@
+"""A user's own rated data: CSV, TSV, JSON lines or Parquet with named columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import FileError, menu
+from twmd_registry.rated.fields import Fields, read_jsonl
+from twmd_registry.rated.rows import Rated, Row, gather, read_csv, read_text
+
+
+class Columns(NamedTuple):
+    """What the columns of a table are called; None for one that there is not."""
+
+    prediction: str
+    reference: str
+    rating: str
+    group: str | None
+    item: str | None
+    system: str | None
+
+
+def read_table(
+    path: Path,
+    *,
+    prediction: str = "prediction",
+    reference: str = "reference",
+    rating: str = "rating",
+    group: str | None = None,
+    item: str | None = None,
+    system: str | None = None,
+) -> Rated:
+    """Read a table with a header; its form is told by the suffix, one of `FORMS`.
+
+    In CSV and TSV a field may be in double quotes, with quotes inside doubled. In JSON lines and Parquet a reference may be a list of texts.
+
+    Args:
+        path: The file.
+        prediction: The column of the predictions.
+        reference: The column of the references.
+        rating: The column of the ratings.
+        group: The column of the groups; None for one group, called like the file.
+        item: The column that says what a row is a version of.
+        system: The column that says what wrote a row.
+
+    Returns:
+        The rated rows; unrated ones (empty, null or NaN) are dropped, and counted.
+
+    Raises:
+        FileError: The file cannot be read or has no rated row, there is no such column (with the menu of columns), or a row has a rating that
+            is no finite number, or no text; names the row.
+    """
+    if path.suffix.lower() not in FORMS:
+        raise FileError(f"{path}: the suffix of a table is one of {', '.join(FORMS)}, not {path.suffix!r}.")
+    rows = FORMS[path.suffix.lower()](path)
+    columns = Columns(prediction, reference, rating, group, item, system)
+    present = dict.fromkeys(name for row in rows for name in row.values)
+    for role, name in columns._asdict().items():
+        if rows and name is not None and name not in present:
+            raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
+    kept = [row for row in (_read(one, columns, path.stem) for one in rows) if row is not None]
+    return gather(kept, len(rows) - len(kept), path)
+
+
+def _read(fields: Fields, columns: Columns, name: str) -> Row | None:
+    """One row; None for an unrated one, of which a line of JSON may have no rating at all."""
+    rating = fields.rating(columns.rating) if columns.rating in fields.values else None
+    if rating is None:
+        return None
+    group, item, system = (fields.label(column) if column else None for column in columns[3:])
+    return Row(group or name, fields.text(columns.prediction), fields.texts(columns.reference), rating, item, system)
+
+
+def _read_delimited(path: Path, delimiter: str) -> list[Fields]:
+    # Strict: a stray quote is refused, where a lenient reader would take it, or the rest of the file, out of a text.
+    rows = read_csv(path, read_text(path), delimiter=delimiter, strict=True)
+    header = rows[0] if rows else []
+    if len(set(header)) < len(header):
+        raise FileError(f"{path}, row 1: a column's name occurs twice: {', '.join(header)}.")
+    found = []
+    for number, row in enumerate(rows[1:], 2):
+        if row and len(row) != len(header):
+            raise FileError(f"{path}, row {number}: expected {len(header)} fields ({', '.join(header)}), got {len(row)}.")
+        if row:
+            found.append(Fields(f"{path}, row {number}", dict(zip(header, row, strict=True))))
+    return found
+
+
+def _read_csv(path: Path) -> list[Fields]:
+    return _read_delimited(path, ",")
+
+
+def _read_tsv(path: Path) -> list[Fields]:
+    return _read_delimited(path, "\t")
+
+
+def _read_parquet(path: Path) -> list[Fields]:
+    import pyarrow.parquet
+
+    try:
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+    except (OSError, ValueError) as error:  # pyarrow's errors are of these two kinds
+        raise FileError(f"{path}: {str(error).splitlines()[0]}") from error
+    return [Fields(f"{path}, row {number}", row) for number, row in enumerate(rows, 1)]
+
+
+FORMS: dict[str, Callable[[Path], list[Fields]]] = {
+    ".csv": _read_csv,
+    ".tsv": _read_tsv,
+    ".jsonl": read_jsonl,
+    ".ndjson": read_jsonl,
+    ".parquet": _read_parquet,
+}
+"""How a table is read, by suffix."""
