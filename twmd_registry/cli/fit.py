@@ -1,21 +1,15 @@
-"""``twmd fit-mean``, ``twmd fit-idf``, ``twmd fit-baseline``, ``twmd tune`` and ``twmd train``."""
+"""``twmd fit-mean``, ``twmd fit-idf``, ``twmd fit-baseline`` and ``twmd train``."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from pathlib import Path
-
-from tabulate import tabulate
 
 from twmd_registry.cli.files import read_texts
 from twmd_registry.cli.score import make_scorers, progress_bar
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import make_spec
 from twmd_registry.routes import AlignmentRoute
-
-SHOWN_TRIALS = 12
 
 
 def run_fit_mean(arguments: argparse.Namespace) -> int:
@@ -62,25 +56,6 @@ def run_fit_baseline(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_tune(arguments: argparse.Namespace) -> int:
-    """Try every setting of the grid and print the best."""
-    from twmd_registry.metaeval.tune import settings, tune
-    from twmd_registry.rated.wmt import read_wmt
-
-    data = [read_wmt(path) for path in arguments.data]
-    layers = arguments.layers or range(1, _depth(arguments) + 1)
-    specs = [spec for metric in arguments.metrics for spec in settings(metric, arguments.model, layers, arguments.background)]
-    with progress_bar() as progress:
-        trials = tune(specs, data, _options(arguments), progress)
-    for metric in arguments.metrics:
-        own = [trial for trial in trials if trial.spec.metric == metric]
-        print(f"{metric}: {len(own)} settings on {sum(len(rated.ratings) for rated in data)} segments")
-        print(tabulate([_row(trial.spec, trial.pearson) for trial in own[:SHOWN_TRIALS]], headers="keys", disable_numparse=True), "\n")
-    if arguments.output:
-        _write_trials(arguments.output, trials)
-    return 0
-
-
 def run_train(arguments: argparse.Namespace) -> int:
     """Train the STS benchmark adapter."""
     from twmd_registry.train.stsb import train_stsb
@@ -90,24 +65,5 @@ def run_train(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _depth(arguments: argparse.Namespace) -> int:
-    spec = make_spec(MetricName.SBERT, model=arguments.model, layer=0, centering="none")
-    depth: int = AlignmentRoute(spec, _options(arguments)).model.depth
-    return depth
-
-
 def _options(arguments: argparse.Namespace) -> RunOptions:
     return RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
-
-
-def _row(spec: MetricSpec, pearson: float) -> dict[str, str]:
-    tried = ("layer", "special", "centering", "temperature", "vectors")
-    return {name: str(getattr(spec, name)) for name in tried if getattr(spec, name) is not None} | {"pearson": f"{pearson:.4f}"}
-
-
-def _write_trials(path: Path, trials: Sequence[tuple[MetricSpec, float]]) -> None:
-    lines = ["metric\tlayer\tspecial\tcentering\ttemperature\tvectors\tpearson"]
-    for spec, pearson in trials:
-        fields = (spec.metric, spec.layer, spec.special, spec.centering, spec.temperature, spec.vectors)
-        lines.append("\t".join(["" if field is None else str(field) for field in fields] + [f"{pearson:.6f}"]))
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,13 +1,14 @@
 """Choosing settings by agreement with people: Appendix B of the TWMD paper, over more than temperature.
 
-For every data set the Pearson correlation is taken within each language pair and averaged over the pairs; the
+For every data set the Pearson correlation is taken within each group (a language pair) and averaged over the groups; the
 data sets' numbers are averaged weighted by their sizes; the setting with the highest average wins.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +17,14 @@ from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.correlation import by_group
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.scoring import Scorer, score_all
 
-TEMPERATURES = (0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3)
-GRID: dict[str, tuple[object, ...]] = {
+TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
+GRID: dict[str, tuple[Any, ...]] = {
     "special": tuple(Special),
     "centering": (Centering.NONE, Centering.DIMENSION, Centering.SENTENCE, Centering.BACKGROUND, Centering.BATCH),
     "temperature": TEMPERATURES,
@@ -36,37 +38,60 @@ class Trial(NamedTuple):
 
     Attributes:
         spec: The setting.
-        pearson: Mean over language pairs, then over data sets weighted by size.
+        pearson: Mean over groups, then over data sets weighted by size.
     """
 
     spec: MetricSpec
     pearson: float
 
 
-def settings(metric: str, model: str, layers: Iterable[int], background: str | None = None) -> Iterator[MetricSpec]:
+def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
+    """Read what is to be tried for a key, instead of `GRID`.
+
+    Args:
+        texts: ``KEY=VALUE,VALUE,...`` each; a comma inside a value is written ``%2C``.
+
+    Raises:
+        SpecError: No such key, no value, or one that is not possible.
+    """
+    found: dict[str, tuple[Value, ...]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not values or name in {*found, "layer", "model"}:
+            raise SpecError(f"{text!r}: expected KEY=VALUE,VALUE once per key, and no layer or model (they have options of their own).")
+        found[name] = tuple(key(name).parse(value.replace("%2C", ",")) for value in values.split(","))
+    return found
+
+
+def settings(metric: str, model: str, layers: Iterable[int], tried: Mapping[str, Sequence[Any]] | None = None) -> Iterator[MetricSpec]:
     """Every setting of the grid for one metric.
 
     Args:
         metric: The metric.
         model: The encoder.
         layers: Hidden states to try.
-        background: Hash or file of the mean vector for background centering; None for the packaged one.
+        tried: By key, what is tried instead of, or beside, `GRID`; of a metric that does not use the key nothing.
 
     Raises:
-        SpecError: A metric without layers (it has nothing to tune here).
+        SpecError: A metric without layers (it has nothing to tune here), or no combination that is possible.
     """
     keys = entry(metric).keys
     if "layer" not in keys:
         raise SpecError(f"{metric} has no layer, temperature or centering to tune.")
-    names = [name for name in GRID if name in keys]
-    for layer, *values in itertools.product(layers, *(GRID[name] for name in names)):
-        given: dict[str, Any] = dict(zip(names, values, strict=True))
-        if given["centering"] is Centering.BACKGROUND and background:
-            given["centering"] = f"{Centering.BACKGROUND}:{background}"
-        impossible = given["centering"] is Centering.SENTENCE and given.get("vectors") is Vectors.RAW
-        foreign = given["special"] is Special.PARTNERS and metric != MetricName.BERTSCORE_CENTERED
-        if not (impossible or foreign):
-            yield make_spec(metric, model=model, layer=layer, **given)
+    grid = {name: values for name, values in {**GRID, **(tried or {})}.items() if name in keys}
+    found = 0
+    for layer, *values in itertools.product(layers, *grid.values()):
+        given: dict[str, Any] = dict(zip(grid, values, strict=True))
+        if given["special"] is Special.PARTNERS and metric != MetricName.BERTSCORE_CENTERED:
+            continue
+        try:
+            spec = make_spec(metric, model=model, layer=layer, **given)
+        except SpecError:  # values that exclude each other, as raw vectors and sentence centering; each is possible by itself
+            continue
+        found += 1
+        yield spec
+    if not found:
+        raise SpecError(f"{metric}: no combination of what is to be tried is possible.")
 
 
 def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions, progress: Callable[[int], None] | None = None) -> list[Trial]:
@@ -77,6 +102,9 @@ def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions
         data: Rated data sets.
         options: Where and how fast.
         progress: Called with the number of texts encoded.
+
+    Returns:
+        The settings as they were applied.
     """
     scorers = [Scorer(spec, options) for spec in specs]
     totals = np.zeros(len(specs))
@@ -86,5 +114,44 @@ def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions
             pearson = by_group("pearson", result.scores, rated.ratings, rated.group)
             totals[i] += len(rated.ratings) * float(np.mean(list(pearson.values())))
     weighted = totals / sum(len(rated.ratings) for rated in data)
-    trials = [Trial(spec, float(value)) for spec, value in zip(specs, weighted, strict=True)]
+    trials = [Trial(scorer.spec, float(value)) for scorer, value in zip(scorers, weighted, strict=True)]
     return sorted(trials, key=lambda trial: -trial.pearson)
+
+
+def varied_keys(trials: Sequence[Trial]) -> list[str]:
+    """The keys in which settings differ, in a signature's order; the layer always."""
+    values = [trial.spec.values() for trial in trials]
+    return [name for name in KEYS if name == "layer" or len({str(one.get(name)) for one in values}) > 1]
+
+
+def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str:
+    """A TOML table of presets: of every metric the best setting, with where it comes from.
+
+    Args:
+        name: The preset's name.
+        trials: Best first, of one model.
+        data: What was scored: name, content and size of every data set.
+    """
+    lines = [
+        f"[{name}]",
+        f"provenance = {_quoted(f'TWMD paper, Appendix B: mean Pearson over the groups of {chr(32).join(data)}, weighted by size.')}",
+    ]
+    for metric in dict.fromkeys(trial.spec.metric for trial in trials):
+        own = [trial for trial in trials if trial.spec.metric == metric]
+        best, names = own[0], varied_keys(own)
+        about = f"Appendix B procedure on {', '.join(data)}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of {', '.join(names)}."
+        lines += ["", f"[{name}.metrics.{metric}]", *(f"{key_name} = {_toml(value)}" for key_name, value in best.spec.values().items())]
+        lines += [f"fingerprint = {_quoted(best.spec.fingerprint)}"] if best.spec.fingerprint else []
+        lines.append(f"provenance = {_quoted(about)}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, int | float) else _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML, which JSON's strings are."""
+    return json.dumps(text, ensure_ascii=False)

@@ -126,3 +126,8 @@ def content_of(rated: Rated) -> str:
     ratings = [float(rating) + 0.0 for rating in rated.ratings]  # -0.0 + 0.0 is 0.0: the same rating
     content = [rated.group, rated.predictions, references, ratings, rated.item, rated.system]
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:DIGITS]
+
+
+def title_of(text: str) -> str:
+    """What data are called where they are reported: their name on the Hub, or the file's or folder's, without the way to it."""
+    return text if text in HUB else _take_apart(text).path.name

@@ -23,6 +23,8 @@ COMMANDS = (
     fit.add_tune,
     fit.add_train,
     study.add_study,
+    study.add_correlate,
+    study.add_diagnose,
     inform.add_install,
 )
 """In the order of ``--help``."""

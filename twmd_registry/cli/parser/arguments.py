@@ -8,6 +8,9 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+DATA = "rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, summeval, table), a table's path, or a name on the Hub (glue/stsb)"
+"""How data are named, wherever they are asked for; `twmd_registry.rated.sets` reads it."""
+
 Run = Callable[[argparse.Namespace], int]
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (argparse has no public name for it)
 
@@ -53,9 +56,14 @@ def resamples(text: str) -> int:
     return whole(text, 2)
 
 
+def count(text: str) -> int:
+    """Read a whole number from 0."""
+    return whole(text, 0)
+
+
 def seed(text: str) -> int:
     """Read a seed."""
-    return whole(text, 0)
+    return count(text)
 
 
 def tolerance(text: str) -> float:

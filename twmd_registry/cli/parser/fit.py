@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import Commands, command, later, seed, settings, where, whole
+from twmd_registry.cli.parser.arguments import DATA, Commands, command, later, seed, settings, where, whole
 from twmd_registry.registry.names import MetricName
 
 
@@ -65,16 +65,25 @@ def add_tune(commands: Commands) -> None:
     sub = command(
         commands,
         "tune",
-        later("fit", "run_tune"),
+        later("tune", "run_tune"),
         "Choose layer, temperature, centering and special tokens on rated data (TWMD paper, Appendix B).",
         "twmd tune twmd --data wmt15.jsonl wmt16.jsonl",
     )
     sub.add_argument("metrics", nargs="+", metavar="METRIC", help="metrics to tune")
-    sub.add_argument("--data", nargs="+", type=Path, required=True, metavar="FILE", help="JSON lines with lang, candidate, reference, score")
+    sub.add_argument("--data", nargs="+", required=True, metavar="DATA", help=DATA)
     sub.add_argument("--model", default="embedded", help="default: embedded")
     sub.add_argument("--layers", nargs="+", type=int, metavar="K", help="hidden states to try (default: all from 1)")
-    sub.add_argument("--background", metavar="HASH", help="mean vector to try (default: the packaged one)")
-    sub.add_argument("-o", "--output", type=Path, metavar="FILE", help="write every trial as TSV")
+    sub.add_argument(
+        "--try",
+        dest="tried",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE,..",
+        help="what is tried of a key (temperature=0.1,0.2 ngram=1,2)",
+    )
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write every trial (TSV), the surfaces (PNG, SVG) and preset.toml")
+    sub.add_argument("--name", help="of the preset (default: MODEL-tuned)")
     where(sub)
 
 

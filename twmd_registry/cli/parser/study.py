@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import Commands, command, later, where
+from twmd_registry.cli.parser.arguments import DATA, Commands, command, count, later, parts, seed, settings, where
 
 MEASURES = {
     "stsscore": "stsscore",
@@ -29,4 +29,43 @@ def add_study(commands: Commands) -> None:
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="tables (text, Markdown, LaTeX, TSV), figures (PNG, SVG, CSV)")
     for name, member in MEASURES.items():
         sub.add_argument(f"--{name}", default=member, metavar="METRIC", help=f"a metric with keys, as a member of an ensemble (default: {member})")
+    where(sub)
+
+
+def add_diagnose(commands: Commands) -> None:
+    """Add ``twmd diagnose``."""
+    sub = command(
+        commands,
+        "diagnose",
+        later("diagnose", "run_diagnose"),
+        "Measure how similar a model's word vectors are, layer by layer, for every centering (TWMD paper, section 5, Figures 1 and 2).",
+        "twmd diagnose embedded --data corpus.txt -o out/",
+    )
+    sub.add_argument("model", metavar="MODEL", help="a Hub id, a folder, or 'embedded'")
+    sub.add_argument("--data", type=Path, required=True, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of the draw of word pairs (default: 12345)")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the numbers (CSV) and the figure (PNG, SVG)")
+    where(sub)
+
+
+def add_correlate(commands: Commands) -> None:
+    """Add ``twmd correlate``."""
+    sub = command(
+        commands,
+        "correlate",
+        later("correlate", "run_correlate"),
+        "Measure how metrics agree with people on rated data, with intervals, and whether one agrees better than another.",
+        "twmd correlate wmt:wmt17.jsonl -m twmd bertscore_centered --correlation pearson kendall --trials 1000",
+    )
+    sub.add_argument("data", metavar="DATA", help=DATA)
+    sub.add_argument("-m", "--metrics", nargs="+", required=True, metavar="METRIC", help="metrics or signatures; others are tested against the first")
+    settings(sub)
+    parts(sub)
+    sub.add_argument("--correlation", nargs="+", default=["pearson"], metavar="NAME", help="pearson (the default), spearman, kendall, darr, acc_eq")
+    sub.add_argument("--by", choices=("none", "group", "item", "system"), default="group", help="what is averaged over (default: group)")
+    sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")
+    sub.add_argument("--trials", type=count, default=0, metavar="N", help="of a paired permutation test against the first metric (default: 0)")
+    sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of both (default: 12345)")
+    sub.add_argument("--format", choices=("txt", "md", "tex", "tsv", "json"), default="txt", help="of what is printed (default: txt)")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the tables, everything as JSON, and every segment's scores (CSV)")
     where(sub)

@@ -1,0 +1,85 @@
+"""``twmd tune``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+
+from tabulate import tabulate
+
+from twmd_registry.cli.files import write_file
+from twmd_registry.cli.score import progress_bar
+from twmd_registry.errors import SpecError, warn
+from twmd_registry.metaeval.tune import GRID, Trial, read_tried, settings, tune, varied_keys, write_preset
+from twmd_registry.rated.sets import content_of, read_rated, title_of
+from twmd_registry.registry.fingerprint import known_name
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.report.figures import SUFFIXES, require_matplotlib
+from twmd_registry.report.surface import Point, surface
+from twmd_registry.routes import AlignmentRoute
+
+SHOWN_TRIALS = 12
+
+
+def run_tune(arguments: argparse.Namespace) -> int:
+    """Try every setting of the grid, print the best, and write trials, surfaces and a preset where a folder is given."""
+    if arguments.output:
+        require_matplotlib()
+    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    tried = read_tried(arguments.tried)
+    if "centering" not in tried and known_name(arguments.model) not in {"embedded", EMBEDDED_MODEL}:
+        tried["centering"] = tuple(centering for centering in GRID["centering"] if centering is not Centering.BACKGROUND)
+        warn("background centering is not tried: fit a mean vector of this model ('twmd fit-mean') and give --try centering=background:HASH,none,...")
+    data = {name: read_rated(name) for name in arguments.data}
+    layers = arguments.layers or range(1, _depth(arguments.model, options) + 1)
+    specs = [spec for metric in arguments.metrics for spec in settings(metric, arguments.model, layers, tried)]
+    with progress_bar() as progress:
+        trials = tune(specs, list(data.values()), options, progress)
+    by_metric = {metric: [trial for trial in trials if trial.spec.metric == metric] for metric in arguments.metrics}
+    for metric, own in by_metric.items():
+        print(f"{metric}: {len(own)} settings on {sum(len(rated.ratings) for rated in data.values())} segments")
+        print(tabulate([_row(trial, varied_keys(own)) for trial in own[:SHOWN_TRIALS]], headers="keys", disable_numparse=True), "\n")
+    if arguments.output:
+        _write(arguments, by_metric, [f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)" for name, rated in data.items()])
+    return 0
+
+
+def _depth(model: str, options: RunOptions) -> int:
+    spec: MetricSpec = make_spec(MetricName.SBERT, model=model, layer=0, centering="none")
+    depth: int = AlignmentRoute(spec, options).model.depth
+    return depth
+
+
+def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:
+    values = trial.spec.values()
+    return {name: KEYS[name].format(values[name]) if name in values else "-" for name in names} | {"pearson": f"{trial.pearson:.4f}"}
+
+
+def _write(arguments: argparse.Namespace, by_metric: dict[str, list[Trial]], data: list[str]) -> None:
+    """Every trial, a surface per metric, and the preset."""
+    folder = arguments.output
+    for metric, own in by_metric.items():
+        rows = [_row(trial, varied_keys(own)) | {"pearson": f"{trial.pearson:.6f}"} for trial in own]
+        write_file(folder / f"{metric}.tsv", "\n".join("\t".join(row) for row in [list(rows[0]), *(row.values() for row in rows)]).encode() + b"\n")
+        if all(isinstance(trial.spec.layer, int) for trial in own):
+            points = [Point(str(one.spec.centering), int(str(one.spec.layer)), one.spec.temperature, one.pearson) for one in own]
+            for suffix in SUFFIXES:
+                write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
+    trials = [trial for own in by_metric.values() for trial in own]
+    write_file(folder / "preset.toml", write_preset(preset_name(arguments), trials, data).encode())
+
+
+def preset_name(arguments: argparse.Namespace) -> str:
+    """The name of the preset: the one asked for, or made of the model's.
+
+    Raises:
+        SpecError: It cannot be one.
+    """
+    name: str = arguments.name or f"{re.sub(r'[^A-Za-z0-9_.-]', '-', str(arguments.model).strip('/.').rpartition('/')[2])}-tuned"
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise SpecError(f"--name {name!r}: a preset's name holds letters, digits, '.', '_' and '-' only.")
+    return name

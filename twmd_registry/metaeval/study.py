@@ -1,0 +1,170 @@
+"""A meta-evaluation as a value: which data, which metrics, which correlations, averaged how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from twmd_registry.errors import InputError
+from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement
+from twmd_registry.metaeval.correlation import Statistic
+from twmd_registry.metaeval.significance import Test, permutation
+from twmd_registry.metaeval.table import Table
+from twmd_registry.rated.rows import Rated
+from twmd_registry.rated.sets import content_of
+from twmd_registry.registry.members import write_members
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.scoring import score_all, scorer_of
+from twmd_registry.version import __version__
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is measured.
+
+    Attributes:
+        data: The data's name.
+        content: Hash of the data, `twmd_registry.rated.sets.content_of`.
+        metrics: What is compared; the first one is the one that others are tested against.
+        statistics: Correlations.
+        averaging: Over what correlations are averaged.
+        resamples: Bootstrap resamples of the intervals; 0 for none.
+        trials: Permutations of the tests against the first metric; 0 for no tests.
+        seed: Of both.
+    """
+
+    data: str
+    content: str
+    metrics: tuple[MetricSpec, ...]
+    statistics: tuple[Statistic, ...]
+    averaging: Averaging = Averaging.GROUP
+    resamples: int = 1000
+    trials: int = 0
+    seed: int = 12345
+
+    @property
+    def name(self) -> str:
+        """The canonical name: two studies with one name measure the same."""
+        fields = {
+            "data": f"{self.data}@{self.content}",
+            "metrics": write_members((1.0, spec) for spec in self.metrics),
+            "correlation": ",".join(self.statistics),
+            "averaging": self.averaging,
+            "bs": self.resamples,
+            "ar": self.trials,
+            "seed": self.seed,
+            "version": __version__,
+        }
+        return "|".join(["study", *(f"{name}:{value}" for name, value in fields.items())])
+
+
+class Measured(NamedTuple):
+    """One metric's agreement with people.
+
+    Attributes:
+        label: A name unlike the other metrics'.
+        signature: What was computed.
+        scores: A score per segment.
+        agreements: One per statistic of the study.
+        tests: Likewise, against the first metric; none for that metric, and without trials.
+    """
+
+    label: str
+    signature: str
+    scores: tuple[float, ...]
+    agreements: tuple[Agreement, ...]
+    tests: tuple[Test, ...] = ()
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What came out.
+
+    Attributes:
+        study: With the specifications as they were applied.
+        measured: One per metric.
+        dropped: Rows of the data that were left out.
+    """
+
+    study: Study
+    measured: tuple[Measured, ...]
+    dropped: int
+
+    def table(self, statistic: Statistic) -> Table:
+        """One row per metric: the average with its interval, every group's correlation, times 100 as papers print them."""
+        which = self.study.statistics.index(statistic)
+        found = [one.agreements[which] for one in self.measured]
+        groups = list(dict.fromkeys(group.name for one in found for group in one.groups))
+        header = ("metric", statistic.value, "95% interval", *(["p"] if self.study.trials else []), *groups, "n")
+        rows = []
+        for measured, one in zip(self.measured, found, strict=True):
+            own = {group.name: f"{100 * group.value:.1f}" for group in one.groups}
+            interval = "-" if one.low is None or one.high is None else f"{100 * one.low:.1f} .. {100 * one.high:.1f}"
+            p = [f"{measured.tests[which].p:.4f}" if measured.tests else "-"] if self.study.trials else []
+            rows.append((measured.label, f"{100 * one.value:.1f}", interval, *p, *(own.get(name, "undefined") for name in groups), str(one.n)))
+        return Table(f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}", header, rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the segments' scores, ready for JSON."""
+        return {
+            "study": self.study.name,
+            "dropped": self.dropped,
+            "metrics": [
+                {
+                    "label": one.label,
+                    "signature": one.signature,
+                    "agreement": {str(name): _plain(own) for name, own in zip(self.study.statistics, one.agreements, strict=True)},
+                    "tests": {str(name): own._asdict() for name, own in zip(self.study.statistics, one.tests, strict=False)},
+                }
+                for one in self.measured
+            ],
+        }
+
+
+def _plain(found: Agreement) -> dict[str, Any]:
+    return found._asdict() | {"groups": [one._asdict() for one in found.groups], "undefined": [one._asdict() for one in found.undefined]}
+
+
+def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callable[[int], None] | None = None) -> StudyResult:
+    """Score every segment by every metric, each text encoded once, and correlate.
+
+    Args:
+        study: What to measure.
+        rated: The data; their content must be the study's.
+        options: Where and how fast.
+        progress: Called with the number of texts encoded.
+
+    Raises:
+        InputError: Other data than the study's; a correlation that is undefined everywhere; a column that the averaging needs and the data lack.
+        ModelError: As `Scorer.score`.
+    """
+    if content_of(rated) != study.content:
+        raise InputError(f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}.")
+    scorers = [scorer_of(spec, options) for spec in study.metrics]
+    sets = score_all(scorers, rated.predictions, rated.references, progress=progress)
+    labels = _labels([str(spec.metric) for spec in study.metrics])
+    measured = []
+    for label, one in zip(labels, sets, strict=True):
+        agreements = tuple(
+            agreement(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
+            for statistic in study.statistics
+        )
+        measured.append(Measured(label, str(one.signature), one.scores, agreements, _tests(study, rated, sets[0].scores, one.scores)))
+    applied = Study(**{**vars(study), "metrics": tuple(scorer.spec for scorer in scorers)})
+    return StudyResult(applied, tuple(measured), rated.dropped)
+
+
+def _tests(study: Study, rated: Rated, first: Sequence[float], scores: Sequence[float]) -> tuple[Test, ...]:
+    if not study.trials or first is scores:
+        return ()
+    return tuple(
+        permutation(scores, first, rated, statistic, averaging=study.averaging, trials=study.trials, seed=study.seed)
+        for statistic in study.statistics
+    )
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """Names that differ: a metric that comes again is numbered."""
+    return [name if name not in names[:i] else f"{name}#{names[: i + 1].count(name)}" for i, name in enumerate(names)]
