@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
-from tabulate import tabulate
 
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
-from twmd_registry.metaeval.herbold import SOURCES, Table, areas, find_data, length_table, table
+from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
 from twmd_registry.metaeval.roc import curve
+from twmd_registry.metaeval.table import FORMATS, Table, as_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
@@ -22,8 +22,6 @@ from twmd_registry.registry.spec import make_spec, member_specs
 from twmd_registry.report import figures
 from twmd_registry.scoring import Scorer, score_all, scorer_of
 
-FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
-"""How tables are written, by suffix."""
 NAMES = {"stsscore": "STSScore", "bertscore": "BERTScore", "sbert": "S-BERT"}
 """What the paper calls them; the order is that of its ensemble."""
 ROWS = ("BERTScore", "S-BERT", "STSScore")
@@ -64,7 +62,7 @@ def run_study(arguments: argparse.Namespace) -> int:
     ]
     _write_tables(tables, signatures, arguments.output)
     _draw(data, scores, arguments.output)
-    print("\n\n".join(_as_text(one, "simple") for one in tables))
+    print("\n\n".join(as_text(one, "simple") for one in tables))
     print("\n" + "\n".join(f"{name}: {signature}" for name, signature in signatures.items()))
     return 0
 
@@ -112,16 +110,10 @@ def _published_models(data: Mapping[str, Rated], options: RunOptions) -> Scores:
     return found
 
 
-def _as_text(one: Table, form: str) -> str:
-    if form == "tsv":
-        return "\n".join("\t".join(row) for row in (one.header, *one.rows))
-    return f"{one.name}\n\n{tabulate(one.rows, headers=one.header, tablefmt=form, disable_numparse=True)}"
-
-
 def _write_tables(tables: list[Table], signatures: Mapping[str, str], output: Path) -> None:
     for one in tables:
         for suffix, form in FORMATS.items():
-            write_file(output / f"{one.name.lower().replace(' ', '')}.{suffix}", _as_text(one, form).encode() + b"\n")
+            write_file(output / f"{one.name.lower().replace(' ', '')}.{suffix}", as_text(one, form).encode() + b"\n")
     write_file(output / "signatures.txt", "".join(f"{name}\t{signature}\n" for name, signature in signatures.items()).encode())
 
 

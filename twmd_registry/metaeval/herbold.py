@@ -6,7 +6,7 @@ either class, and the area under the ROC curve. Table 4 splits every data set at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,14 +17,13 @@ from twmd_registry.errors import FileError, InputError
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area
+from twmd_registry.metaeval.table import NOT_HERE, Table
 from twmd_registry.rated.hub import read_hub
 from twmd_registry.rated.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.rated.paraphrases import read_mrpc, read_qqp
-from twmd_registry.rated.rows import Rated
+from twmd_registry.rated.rows import Rated, select
 from twmd_registry.rated.stsb import read_stsb
 
-NOT_HERE = "-"
-"""The cell of a data set that is not here, or of a number that is not defined."""
 OURS, THEIRS = "here", "paper"
 
 
@@ -51,20 +50,6 @@ SOURCES: dict[str, Source] = {
     "WMT22-ZH-EN": Source(partial(read_mt_metrics_eval, pair="zh-en"), ("wmt22",), "wmt22-zh-en-mqm", classes=False),
 }
 """In the paper's order. Of QQP the training data (from the Hub, GLUE's development set), because the test's labels are not published."""
-
-
-class Table(NamedTuple):
-    """A table as text.
-
-    Attributes:
-        name: Its name in the paper.
-        header: Of the columns.
-        rows: The cells; each of our rows is followed by the paper's of the same name, where it has one.
-    """
-
-    name: str
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
 
 
 def find_data(folder: Path | None, *, hub: bool = False) -> tuple[dict[str, Rated], list[str]]:
@@ -172,7 +157,7 @@ def halves(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> tuple
         lengths = pair_lengths(rated)
         longer = lengths >= np.median(lengths)
         for half, chosen in (("Shorter", ~longer), ("Longer", longer)):
-            split[half][name] = _select(rated, np.flatnonzero(chosen))
+            split[half][name] = select(rated, np.flatnonzero(chosen))
             own[half][name] = scores[name][chosen]
     return split, own
 
@@ -180,11 +165,6 @@ def halves(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> tuple
 def pair_lengths(rated: Rated) -> np.ndarray:
     """Characters of a pair's texts, their mean; shape (segments,)."""
     return np.array([(len(one) + len(other)) / 2 for one, other in zip(rated.predictions, rated.references, strict=True)])
-
-
-def _select(rated: Rated, rows: np.ndarray) -> Rated:
-    texts: Sequence[list[str]] = [[column[i] for i in rows] for column in (rated.group, rated.predictions, rated.references)]
-    return Rated(texts[0], texts[1], texts[2], rated.ratings[rows], rated.dropped)
 
 
 def length_table(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> Table:

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import re
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import SpecError, menu
+
 HERBOLD_COLUMNS = ("STS-B r", "STS-B rho", "MRPC neg", "MRPC pos", "QQP neg", "QQP pos", "WMT22-ZH-EN r", "WMT22-ZH-EN rho")
 """The columns of Herbold (2024), Tables 1 to 4; of classes the mean, with the standard deviation in brackets."""
 
@@ -33,3 +42,64 @@ HERBOLD: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """Herbold (2024), "Semantic similarity prediction is better than other semantic similarity measures": table, row, cells."""
+
+_FOLDER = resources.files("twmd_registry").joinpath("data/papers")
+
+
+class Block(NamedTuple):
+    """A table's rows for one model, read at one layer.
+
+    Attributes:
+        model: The model.
+        layer: Its hidden state.
+        rows: What the paper calls the metrics.
+        values: 100 times two correlations of every cell, NaN where undefined; shape (rows, columns, 2).
+    """
+
+    model: str
+    layer: int
+    rows: tuple[str, ...]
+    values: np.ndarray
+
+
+class Published(NamedTuple):
+    """A table that a paper prints.
+
+    Attributes:
+        about: The paper, the table, and what a cell holds.
+        columns: The columns, the average last.
+        blocks: The models, in the paper's order.
+    """
+
+    about: str
+    columns: tuple[str, ...]
+    blocks: tuple[Block, ...]
+
+
+def published_tables() -> tuple[str, ...]:
+    """The names of the tables that `published` reads."""
+    return tuple(sorted(path.name.removesuffix(".tsv") for path in _FOLDER.iterdir() if path.name.endswith(".tsv")))
+
+
+@functools.cache
+def published(table: str) -> Published:
+    """Read a paper's table.
+
+    The file's first line says what it is, the second names the columns; then follow a model, its layer, a metric, and cells ``a/b`` of two
+    correlations.
+
+    Args:
+        table: One of `published_tables`.
+
+    Raises:
+        SpecError: There is no such table; the message lists those there are.
+    """
+    if table not in published_tables():
+        raise SpecError(f"no published table {table!r} is here; {menu(table, published_tables())}.")
+    about, header, *lines = _FOLDER.joinpath(f"{table}.tsv").read_text(encoding="utf-8").splitlines()
+    found: dict[tuple[str, int], dict[str, list[list[float]]]] = {}
+    for line in lines:
+        model, layer, metric, *cells = line.split("\t")
+        found.setdefault((model, int(layer)), {})[metric] = [[float(number) for number in cell.split("/")] for cell in cells]
+    blocks = tuple(Block(model, layer, tuple(rows), np.array(list(rows.values()))) for (model, layer), rows in found.items())
+    return Published(re.sub(r"^# ", "", about), tuple(header.split("\t")[3:]), blocks)

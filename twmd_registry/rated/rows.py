@@ -75,6 +75,27 @@ def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
     )
 
 
+def select(rated: Rated, rows: np.ndarray) -> Rated:
+    """Some of the segments, in the order of `rows`.
+
+    Args:
+        rated: Rated segments.
+        rows: Their numbers; shape (chosen,).
+    """
+
+    def take(column: list[Any]) -> list[Any]:
+        return [column[i] for i in rows.tolist()]
+
+    return rated._replace(
+        group=take(rated.group),
+        predictions=take(rated.predictions),
+        references=take(rated.references),
+        ratings=rated.ratings[rows],
+        item=None if rated.item is None else take(rated.item),
+        system=None if rated.system is None else take(rated.system),
+    )
+
+
 def read_text(path: Path) -> str:
     """A file's text, UTF-8 with or without a byte-order mark, line ends as they are.
 

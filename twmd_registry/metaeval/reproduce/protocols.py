@@ -1,0 +1,133 @@
+"""The TWMD paper's two protocols: how scores of WMT and of STS12-16 become the numbers of a table.
+
+Texts are scored group by group (a language pair, a subset), so that no centering batch spans two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import FileError, InputError, warn
+from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.metaeval.herbold import pair_lengths
+from twmd_registry.metaeval.reproduce.rows import PaperTable
+from twmd_registry.rated.rows import Rated, select
+from twmd_registry.rated.sts import read_sts
+from twmd_registry.rated.wmt import read_wmt
+from twmd_registry.scoring import Scorer, score_all
+
+YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
+AVERAGE = "Avg."
+"""The last column of every table."""
+
+Progress = Callable[[int], None]
+
+
+class Agreement(NamedTuple):
+    """What some scorers' agreement with people comes to.
+
+    Attributes:
+        segments: By column, how many segments it is measured on.
+        values: 100 times two correlations, NaN where one is undefined; shape (scorers, columns, 2).
+    """
+
+    segments: dict[str, int]
+    values: np.ndarray
+
+
+def read_data(table: PaperTable, folder: Path) -> list[Rated]:
+    """Read what a table needs: a year of WMT, or all five of STS.
+
+    Args:
+        table: The table.
+        folder: Holds ``wmt/wmt17.jsonl`` or ``wmt/wmt18.jsonl``, and ``sts/STS12`` to ``sts/STS16``.
+
+    Raises:
+        FileError: Something is missing (names it) or damaged.
+
+    Warns:
+        TwmdWarning: Rows were dropped: a text too short (WMT), not rated (STS).
+    """
+    names = [f"wmt/wmt{table.year}.jsonl"] if table.year else [f"sts/{year}" for year in YEARS]
+    if missing := [name for name in names if not (folder / name).exists()]:
+        raise FileError(f"the table needs {', '.join(missing)} in {folder}, which is not there.")
+    data = [(read_wmt if table.year else read_sts)(folder / name) for name in names]
+    for name, rated in zip(names, data, strict=True):
+        if rated.dropped:
+            warn(f"{name}: rows with a text too short or without a rating, left out: {rated.dropped}.")
+    return data
+
+
+def measure(scorers: Sequence[Scorer], rated: Rated, statistics: Sequence[str], progress: Progress | None = None) -> Agreement:
+    """Correlate scores with ratings within every group; each text is encoded once for all scorers.
+
+    Args:
+        scorers: Who scores.
+        rated: The segments, in the order in which they are batched.
+        statistics: Of `STATISTICS`.
+        progress: Called with the number of texts encoded.
+
+    Returns:
+        A column per group, in the data's order.
+
+    Warns:
+        TwmdWarning: A correlation is undefined; names the group, and says why.
+    """
+    names = np.array(rated.group)
+    segments, columns = {}, []
+    for group in dict.fromkeys(rated.group):
+        own = select(rated, np.flatnonzero(names == group))
+        found = score_all(scorers, own.predictions, own.references, progress=progress)
+        segments[group] = len(own.ratings)
+        columns.append(_correlations([one.scores for one in found], own.ratings, statistics, group))
+    return Agreement(segments, np.array(columns).swapaxes(0, 1))
+
+
+def _correlations(scores: Sequence[Sequence[float]], ratings: np.ndarray, statistics: Sequence[str], group: str) -> np.ndarray:
+    """100 times each scorer's correlations, NaN where they are undefined; shape (scorers, 2)."""
+    found, reasons = np.full((len(scores), len(statistics)), np.nan), []
+    for i, own in enumerate(scores):
+        try:
+            found[i] = [100 * correlate(statistic, own, ratings) for statistic in statistics]
+        except InputError as error:
+            reasons.append(str(error))
+    if reasons:
+        warn(f"{group}: no correlation for {len(reasons)} of {len(scores)} rows of the table: {reasons[0]}")
+    return found
+
+
+def wmt(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> Agreement:
+    """WMT: correlations per language pair in the data's order, then their plain mean, which is undefined where one of them is.
+
+    Args:
+        scorers: Who scores.
+        data: One year.
+        statistics: As for `measure`.
+        progress: As for `measure`.
+    """
+    (rated,) = data
+    found = measure(scorers, rated, statistics, progress)
+    mean = found.values.mean(axis=1, keepdims=True)
+    return Agreement(found.segments | {AVERAGE: len(rated.ratings)}, np.concatenate([found.values, mean], axis=1))
+
+
+def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> Agreement:
+    """STS12-16: correlations per subset, their mean weighted by size within a year, the plain mean of the years.
+
+    Pairs are batched by length within a subset (the mean of both texts' characters; how the authors measured it is not known here).
+
+    Args:
+        scorers: Who scores.
+        data: The years.
+        statistics: As for `measure`.
+        progress: As for `measure`.
+    """
+    years = []
+    for rated in data:
+        found = measure(scorers, select(rated, np.argsort(pair_lengths(rated), kind="stable")), statistics, progress)
+        years.append(np.average(found.values, axis=1, weights=list(found.segments.values())))
+    return Agreement({AVERAGE: sum(len(rated.ratings) for rated in data)}, np.mean(years, axis=0)[:, None])

@@ -1,0 +1,101 @@
+"""Computing one of the TWMD paper's tables again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from twmd_registry.errors import FileError, SpecError, warn
+from twmd_registry.metaeval.published import Block, Published, published
+from twmd_registry.metaeval.reproduce.layout import Reproduction
+from twmd_registry.metaeval.reproduce.protocols import Agreement, read_data, sts, wmt
+from twmd_registry.metaeval.reproduce.rows import LANGUAGE_PAIRS, PaperTable, paper_table, spec_of_row
+from twmd_registry.rated.rows import Rated, select
+from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.scoring import Scorer
+
+
+def reproduce(
+    table: str,
+    data: Path,
+    *,
+    model: str = EMBEDDED_MODEL,
+    layer: int | None = None,
+    options: RunOptions | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Reproduction:
+    """Compute a table of the TWMD paper (Chen et al. 2020) with any model; temperatures are the paper's.
+
+    Args:
+        table: One of `TABLES`.
+        data: The folder of the rated data (`read_data`).
+        model: The encoder; one of the paper's is compared with the paper's own numbers of it, any other with those of its first model.
+        layer: The hidden state; when not given, the paper's for a model of the paper, else that of the model's preset or rule. Table 5 reads the
+            layer below and the layer above it.
+        options: Where and how fast.
+        progress: Called with the number of texts encoded.
+
+    Raises:
+        SpecError: No such table, or a layer that the model does not have.
+        FileError: Data are missing or damaged, or a language pair has no row.
+        ModelError: The model is not to be had.
+
+    Warns:
+        TwmdWarning: Rows or language pairs that were left out, and correlations that are undefined.
+    """
+    paper, theirs = paper_table(table), published(table)
+    rated = read_data(paper, data)
+    if paper.year:
+        rated = [_pairs_of(rated[0], LANGUAGE_PAIRS[paper.year], f"wmt{paper.year}")]
+    options, rows = options or RunOptions(), theirs.blocks[0].rows
+    with ExitStack() as stack:
+        layers = _layers(paper, theirs, model, layer, stack.enter_context(_twmd(model, layer, options)))
+        scorers = [stack.enter_context(Scorer(spec_of_row(row, paper, model, one), options)) for one in layers for row in rows]
+        signatures = [scorer.signature for scorer in scorers]  # loads the model: what cannot be fails here
+        found = (wmt if paper.year else sts)(scorers, rated, paper.statistics, progress)
+        name = scorers[0].spec.model or model
+    values = _in_order(found, theirs.columns).reshape(len(layers), len(rows), len(theirs.columns), 2)
+    ours = tuple(Block(name, one, rows, own) for one, own in zip(layers, values, strict=True))
+    return Reproduction(table, paper.statistics, found.segments, ours, dict(zip(rows, signatures, strict=False)), theirs)
+
+
+def _twmd(model: str, layer: int | None, options: RunOptions) -> Scorer:
+    """Who knows which layer a model is read at when nobody says."""
+    return Scorer(make_spec(MetricName.TWMD, model=model, layer=layer), options)
+
+
+def _layers(paper: PaperTable, theirs: Published, model: str, layer: int | None, twmd: Scorer) -> list[int]:
+    """The layers of a table, ascending."""
+    own = [block.layer for block in theirs.blocks if block.model == model]
+    if own and layer is None:
+        return own
+    middle = twmd.spec.layer
+    if not isinstance(middle, int):
+        raise SpecError(f"a table is of one layer, not of {middle}.")
+    return [middle + offset for offset in paper.offsets]
+
+
+def _pairs_of(rated: Rated, wanted: Sequence[str], name: str) -> Rated:
+    """The language pairs of a table.
+
+    Raises:
+        FileError: One has no row.
+    """
+    if missing := [pair for pair in wanted if pair not in rated.group]:
+        raise FileError(f"{name} has no row of {', '.join(missing)}: the table's language pairs are {', '.join(wanted)}.")
+    chosen = np.flatnonzero(np.isin(rated.group, wanted))
+    if len(chosen) < len(rated.group):
+        others = sorted(set(rated.group) - set(wanted))
+        warn(f"{name}: language pairs that the table does not have, left out: {', '.join(others)} ({len(rated.group) - len(chosen)} rows).")
+    return select(rated, chosen)
+
+
+def _in_order(found: Agreement, columns: Sequence[str]) -> np.ndarray:
+    """Our numbers in the order of the paper's columns."""
+    here = list(found.segments)
+    return found.values[:, [here.index(column) for column in columns]]

@@ -1,0 +1,38 @@
+"""Tables of numbers beside a paper's, as text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NOT_HERE = "-"
+"""The cell of a data set that is not here, or of a number that is not defined."""
+FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
+"""How tables are written, by suffix."""
+
+
+class Table(NamedTuple):
+    """A table as text.
+
+    Attributes:
+        name: Its name in the paper.
+        header: Of the columns.
+        rows: The cells; each of our rows is followed by the paper's of the same name, where it has one.
+    """
+
+    name: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def as_text(table: Table, form: str) -> str:
+    """Write a table.
+
+    Args:
+        table: The table.
+        form: One of the values of `FORMATS`; ``tsv`` leaves the name out.
+    """
+    from tabulate import tabulate
+
+    if form == "tsv":
+        return "\n".join("\t".join(row) for row in (table.header, *table.rows))
+    return f"{table.name}\n\n{tabulate(table.rows, headers=table.header, tablefmt=form, disable_numparse=True)}"
