@@ -119,6 +119,7 @@ def test_a_misnamed_column_gets_the_menu(role: str, tmp_path: Path) -> None:
         ({"ref": []}, r"line 2: expected a text or a list of texts as ref, not \[\]"),
         ({"who": None}, "line 2: expected a name as who, not None"),
         ({"lp": ""}, "line 2: expected a name as lp, not ''"),
+        ({"seg": float("nan")}, "line 2: expected a name as seg, not nan"),
         ({"mark": [1]}, r"line 2, mark: expected a rating, a finite number, not \[1\]"),
         ({"mark": True}, "line 2, mark: expected a rating, a finite number, not True"),
     ],
