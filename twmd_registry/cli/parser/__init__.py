@@ -25,6 +25,7 @@ COMMANDS = (
     study.add_study,
     study.add_correlate,
     study.add_diagnose,
+    study.add_reproduce,
     inform.add_install,
 )
 """In the order of ``--help``."""

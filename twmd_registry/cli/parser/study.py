@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twmd_registry.cli.parser.arguments import DATA, Commands, command, count, later, parts, seed, settings, where
+from twmd_registry.registry.names import EMBEDDED_MODEL
 
 MEASURES = {
     "stsscore": "stsscore",
@@ -68,4 +69,23 @@ def add_correlate(commands: Commands) -> None:
     sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of both (default: 12345)")
     sub.add_argument("--format", choices=("txt", "md", "tex", "tsv", "json"), default="txt", help="of what is printed (default: txt)")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the tables, everything as JSON, and every segment's scores (CSV)")
+    where(sub)
+
+
+def add_reproduce(commands: Commands) -> None:
+    """Add ``twmd reproduce``."""
+    sub = command(
+        commands,
+        "reproduce",
+        later("reproduce", "run_reproduce"),
+        "Compute a paper's table again with any model, beside the paper's own numbers.",
+        "twmd reproduce twmd-table2 --data-dir data/ -o out/",
+    )
+    sub.add_argument("table", metavar="TABLE", help="twmd-table1, 2, 3, 5 to 9 (Chen et al. 2020)")
+    sub.add_argument(
+        "--data-dir", type=Path, required=True, metavar="DIR", help="holds wmt/wmt17.jsonl, sts/STS12 to STS16, as far as the table needs them"
+    )
+    sub.add_argument("--model", default=EMBEDDED_MODEL, help=f"default: {EMBEDDED_MODEL}")
+    sub.add_argument("--layer", type=int, metavar="K", help="hidden state (default: the paper's for its models, else the preset's or by rule)")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the table (text, Markdown, LaTeX, TSV) and signatures")
     where(sub)
