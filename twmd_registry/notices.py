@@ -24,7 +24,7 @@ def count_empty(pairs: Pairs, empty: np.ndarray) -> int:
 def warn_of_texts(empty: int, truncated: int, unknown: int) -> None:
     """Say which texts were empty, cut, or unknown to the model."""
     if empty:
-        warn(f"texts without a token: {empty}; each scores 0 against text and 1 against another empty text.")
+        warn(f"texts without a token: {empty}; each scores 0 against text and 1 against another empty text (before any baseline).")
     if truncated:
         warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown:

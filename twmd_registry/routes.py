@@ -285,6 +285,11 @@ class RegressionRoute(Route):
 
     kind = Regressor
 
+    def _settle(self) -> MetricSpec:
+        """Leave out the keys of order where a model reads the texts apart: there they do nothing."""
+        settled = super()._settle()
+        return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
+
     def score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs; each different pair goes through the model once."""
         with self.model.lock:

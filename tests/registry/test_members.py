@@ -75,7 +75,8 @@ def test_the_short_form_has_short_keys_inside_too() -> None:
     [
         ("nothing", "member 1 of the ensemble, 'nothing': Choices: twmd"),
         ("twmd,", "member 2 of the ensemble, '': Choices"),
-        ("ensemble", "member 1 of the ensemble, 'ensemble'"),
+        ("ensemble", "member 1 of the ensemble, 'ensemble': an ensemble is no member"),
+        ("ensemble(sbert,twmd)", "an ensemble is no member"),
         ("0*twmd", "a weight is a number from 1e-06 to 1e\\+06, not '0'"),
         ("-1*twmd", "a weight is"),
         ("nan*twmd", "a weight is"),

@@ -113,6 +113,28 @@ def test_an_adapter_that_names_another_base_is_refused(tmp_path: Path) -> None:
             twmd_registry.scorer(metric, adapter=str(folder), **keys).score(["a"], ["b"])
 
 
+def test_a_base_without_an_owner_is_a_name_too(tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    (folder / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "bert-base-uncased"}), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"was made for bert-base-uncased, not for sentence-transformers/all-MiniLM-L6-v2"):
+        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
+
+
+def test_an_encoders_adapter_that_lost_its_head_is_said_so(tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    (folder / HEAD_FILE).unlink()
+    with pytest.raises(ModelError, match=r"is one of an encoder and has no head.safetensors"):
+        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
+
+
+def test_an_order_that_does_nothing_is_not_signed() -> None:
+    usual = twmd_registry.scorer("stsscore").score(["It rained."], ["The rain fell."])
+    for keys in ({"symmetric": True}, {"first": "reference"}):
+        found = twmd_registry.scorer("stsscore", **keys).score(["It rained."], ["The rain fell."])
+        assert (str(found.signature), found.scores) == (str(usual.signature), usual.scores)
+
+
 def test_a_head_alone_does_not_make_an_adapter_fit(tmp_path: Path) -> None:
     base = tiny.save_encoder("electra", tmp_path / "electra")
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")

@@ -26,7 +26,7 @@ def run_correlate(arguments: argparse.Namespace) -> int:
     specs = tuple(scorer.requested for scorer in make_scorers(arguments.metrics, arguments, options))
     rated = read_rated(arguments.data)
     if rated.dropped:
-        warn(f"{arguments.data}: rows without a rating or a text, left out: {rated.dropped}.")
+        warn(f"{title_of(arguments.data)}: rows without a rating or a text, left out: {rated.dropped}.")
     study = Study(
         data=title_of(arguments.data),
         content=content_of(rated),

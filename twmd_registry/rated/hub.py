@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -115,11 +116,19 @@ def read_hub(name: str, split: str | None = None) -> Rated:
 def _load(name: str, wanted: HubData, split: str) -> Any:
     import datasets
 
+    client = logging.getLogger("huggingface_hub")
+    before = client.level
+    client.setLevel(logging.ERROR)  # or every try without a network is a line
     try:
         return datasets.load_dataset(wanted.repo, wanted.config, split=split)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # no network, no such split, a damaged cache
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise FileError(f"cannot read {name} from the Hub: {first}") from error
+        first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise FileError(
+            f"cannot read {name} from the Hub: {first}. Where there is no network, get it elsewhere with "
+            f"'hf download --repo-type dataset {wanted.repo}' and set HF_HUB_OFFLINE=1."
+        ) from error
+    finally:
+        client.setLevel(before)
 
 
 def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapping[str, Any]]:

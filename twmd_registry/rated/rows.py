@@ -60,7 +60,7 @@ def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
     """
     kept = list(rows)
     if not kept:
-        raise FileError(f"{where} holds no rated segment.")
+        raise FileError(f"{where} holds no rated segment{f' ({dropped} rows left out)' if dropped else ''}.")
     group, predictions, references, ratings, item, system = (list(column) for column in zip(*kept, strict=True))
     if any(isinstance(one, list) for one in references):
         references = [[one] if isinstance(one, str) else one for one in references]

@@ -82,6 +82,8 @@ def _read(text: str, number: int) -> Member:
     head, *fields = text.split(";")
     before, star, name = head.rpartition("*")
     metric, weight = name.strip(), before.strip() if star else "1"
+    if metric.partition("(")[0] == MetricName.ENSEMBLE:
+        raise SpecError(f"member {number} of the ensemble, {text!r}: an ensemble is no member; {_FORM}.")
     if metric not in set(MetricName) - {MetricName.ENSEMBLE}:
         raise SpecError(
             f"member {number} of the ensemble, {text!r}: {menu(metric, [m for m in MetricName if m is not MetricName.ENSEMBLE])}; {_FORM}."

@@ -12,7 +12,7 @@ import torch
 from safetensors import safe_open
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.adapter import AdapterFiles, merge
+from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, said_of
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_network, load_tokenizer
@@ -45,6 +45,7 @@ class Regressor:
         limit: Most tokens of a pair, special tokens included; None for no limit.
         dtype: Name of the encoder's number format.
         lock: To be held while it is used: threads would share its tokenizer's state.
+        reads_apart: Whether it reads either text by itself, so that their order does nothing.
     """
 
     def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
@@ -68,11 +69,16 @@ class Regressor:
                 raise ModelError(f"adapter {adapter.name} takes pairs apart by token types, which {files.label} does not have.")
             network = Siamese(merge(load_encoder(files, dtype), adapter, files), load_line(adapter.head, files.fingerprint))
             encoder = network.encoder
+        elif adapter and said_of(adapter, "task_type") == "FEATURE_EXTRACTION":
+            raise ModelError(
+                f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes a number of its vectors."
+            )
         else:
             network = _cross_encoder(files, adapter, dtype)
             encoder = getattr(network, network.base_model_prefix, network)
         self.network = network.to(device).eval()
         self.files = files
+        self.reads_apart = isinstance(network, Siamese)
         self.limit = length_limit(encoder, self.tokenizer)
         self.device = device
         self.dtype = dtype

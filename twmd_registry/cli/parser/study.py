@@ -82,9 +82,7 @@ def add_reproduce(commands: Commands) -> None:
         "twmd reproduce twmd-table2 --data-dir data/ -o out/",
     )
     sub.add_argument("table", metavar="TABLE", help="twmd-table1, 2, 3, 5 to 9 (Chen et al. 2020)")
-    sub.add_argument(
-        "--data-dir", type=Path, required=True, metavar="DIR", help="holds wmt/wmt17.jsonl, sts/STS12 to STS16, as far as the table needs them"
-    )
+    sub.add_argument("--data-dir", type=Path, required=True, metavar="DIR", help="holds wmt/wmt17.jsonl, sts/STS12 and so on, as the table needs")
     sub.add_argument("--model", default=EMBEDDED_MODEL, help=f"default: {EMBEDDED_MODEL}")
     sub.add_argument("--layer", type=int, metavar="K", help="hidden state (default: the paper's for its models, else the preset's or by rule)")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the table (text, Markdown, LaTeX, TSV) and signatures")

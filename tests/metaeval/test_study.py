@@ -1,0 +1,149 @@
+"""Studies: their names, what they measure, how it is written."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twmd_registry
+from twmd_registry.cli import main
+from twmd_registry.errors import InputError
+from twmd_registry.metaeval.agreement import Averaging, agreement
+from twmd_registry.metaeval.correlation import Statistic, correlate
+from twmd_registry.metaeval.significance import permutation
+from twmd_registry.metaeval.study import Study, run_study
+from twmd_registry.rated.rows import Rated
+from twmd_registry.rated.sets import content_of
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import make_spec
+
+FIRST = ["The heron waited by the weir.", "It rained all night.", "Bread was sold out.", "The tram was late.", "A dog ran off.", "She sang."]
+SECOND = [
+    "A heron was waiting at the weir.",
+    "It rained the whole night.",
+    "There was bread left.",
+    "Snow fell.",
+    "The dog stayed.",
+    "She was singing.",
+]
+RATED = Rated(["x"] * 3 + ["y"] * 3, FIRST, SECOND, np.array([5.0, 4.5, 1.0, 0.5, 1.5, 4.0]), 2)
+
+
+def study(**changes: object) -> Study:
+    metrics = (make_spec("sbert"), make_spec("twmd"), make_spec("twmd", temperature=0.5))
+    return replace(Study("made.csv", content_of(RATED), metrics, (Statistic.PEARSON, Statistic.KENDALL), resamples=50), **changes)  # type: ignore[arg-type]
+
+
+def test_one_name_is_one_study() -> None:
+    names = [
+        study().name,
+        *(
+            study(**change).name
+            for change in (
+                {"data": "other.csv"},
+                {"content": "0" * 12},
+                {"metrics": study().metrics[:2]},
+                {"statistics": (Statistic.PEARSON,)},
+                {"averaging": Averaging.NONE},
+                {"resamples": 51},
+                {"trials": 7},
+                {"seed": 1},
+            )
+        ),
+    ]
+    assert len(set(names)) == len(names)
+    assert study().name == study().name
+    assert names[0].startswith(f"study|data:made.csv@{content_of(RATED)}|metrics:sbert;model=")
+    assert "|correlation:pearson,kendall|averaging:group|bs:50|ar:0|seed:12345|version:" in names[0]
+
+
+def test_a_study_measures_what_its_parts_do() -> None:
+    found = run_study(study(trials=20), RATED, RunOptions())
+    assert [one.label for one in found.measured] == ["sbert", "twmd", "twmd#3"] or [one.label for one in found.measured] == [
+        "sbert",
+        "twmd",
+        "twmd#2",
+    ]
+    for one, spec in zip(found.measured, study().metrics, strict=True):
+        alone = twmd_registry.scorer(one.signature).score(FIRST, SECOND)
+        assert one.scores == pytest.approx(alone.scores, abs=1e-6)
+        assert one.signature == str(alone.signature)
+        assert one.agreements[0] == agreement("pearson", one.scores, RATED, resamples=50)
+        assert one.agreements[1].groups[0].value == pytest.approx(correlate("kendall", one.scores[:3], RATED.ratings[:3]))
+        assert spec.metric == one.signature.partition("|")[0]
+    first, second, _ = found.measured
+    assert first.tests == ()
+    assert second.tests[1] == permutation(second.scores, first.scores, RATED, "kendall", trials=20)
+    assert found.dropped == 2
+
+
+def test_other_data_than_the_studys_are_refused() -> None:
+    with pytest.raises(InputError, match=r"not the study's data: their content is @[0-9a-f]{12}, not @000000000000"):
+        run_study(study(content="0" * 12), RATED, RunOptions())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "made.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["prediction", "reference", "rating", "lp"])
+        writer.writerows(zip(FIRST, SECOND, RATED.ratings.tolist(), RATED.group, strict=True))
+        writer.writerow(["Unrated.", "Not rated.", "", "x"])
+    return path
+
+
+def test_the_command_prints_tables_and_writes_everything(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    arguments = ["correlate", f"table:{table},group=lp", "-m", "sbert", "twmd", "--correlation", "pearson", "kendall"]
+    assert main([*arguments, "--trials", "10", "--resamples", "20", "-o", str(out)]) == 0
+    printed, said = capsys.readouterr()
+    assert "made.csv: rows without a rating or a text, left out: 1." in said
+    whole = json.loads((out / "study.json").read_text(encoding="utf-8"))
+    assert whole["study"] in printed
+    assert [one["label"] for one in whole["metrics"]] == ["sbert", "twmd"]
+    value = whole["metrics"][1]["agreement"]["pearson"]["value"]
+    assert f"{100 * value:.1f}" in (out / "pearson.txt").read_text(encoding="utf-8")
+    header, *rows = [line.split("\t") for line in (out / "kendall.tsv").read_text(encoding="utf-8").splitlines()]
+    assert header == ["metric", "kendall", "95% interval", "p", "x", "y", "n"]
+    assert [row[0] for row in rows] == ["sbert", "twmd"]
+    segments = list(csv.DictReader((out / "segments.csv").open(encoding="utf-8", newline="")))
+    assert [row["group"] for row in segments] == RATED.group
+    alone = twmd_registry.scorer("twmd").score(FIRST, SECOND).scores
+    assert [float(row["twmd"]) for row in segments] == pytest.approx(alone, abs=1e-6)
+
+
+@pytest.mark.parametrize("form", ["txt", "md", "tex", "tsv", "json"])
+def test_every_form_is_printed(form: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["correlate", str(table), "-m", "sbert", "--by", "none", "--resamples", "0", "--format", form]) == 0
+    printed = capsys.readouterr().out
+    if form == "json":
+        assert json.loads(printed)["metrics"][0]["agreement"]["pearson"]["low"] is None
+    else:
+        assert "sbert" in printed
+        assert {"md": "|-----", "tex": "\\toprule", "tsv": "metric\tpearson", "txt": "---"}[form] in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--by", "item"], "averaging=item needs the item"),
+        (["--correlation", "darr"], "darr compares segments of one item"),
+        (["--correlation", "tau"], "there is no statistic 'tau'"),
+    ],
+)
+def test_what_the_data_do_not_say_is_refused(options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["correlate", str(table), "-m", "sbert", *options]) != 0
+    assert words in capsys.readouterr().err
+
+
+def test_constant_scores_have_no_correlation(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "same.csv"
+    path.write_text("prediction,reference,rating\n" + "".join(f"Rain.,Rain.,{i}\n" for i in range(4)), encoding="utf-8")
+    assert main(["correlate", str(path), "-m", "twmd"]) != 0
+    assert "pearson is undefined everywhere" in capsys.readouterr().err
