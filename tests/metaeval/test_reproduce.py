@@ -17,7 +17,6 @@ from twmd_registry.cli.reproduce import run_reproduce
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.metaeval.published import published, published_tables
 from twmd_registry.metaeval.reproduce.layout import Reproduction
-from twmd_registry.metaeval.reproduce.ordering import compare_order
 from twmd_registry.metaeval.reproduce.protocols import YEARS, measure, sts
 from twmd_registry.metaeval.reproduce.rows import CENTERINGS, LANGUAGE_PAIRS, METRICS, TABLES, spec_of_row
 from twmd_registry.metaeval.reproduce.run import reproduce
@@ -212,28 +211,6 @@ def test_other_layers_stand_beside_the_papers_other_layers(model: str, tmp_path:
     assert found.sentence.count("the paper's ordering") == 2
     whole = reproduce("twmd-table3", tmp_path, model=model, layer=3)
     assert found.ours[1].values[:, 0] == pytest.approx(whole.ours[0].values[:, -1], abs=1e-3)
-
-
-def test_order_against_brute_force() -> None:
-    for _ in range(20):
-        here, paper = R.integers(6, size=8).astype(float), R.integers(6, size=8).astype(float)
-        found = compare_order("abcdefgh", here, paper)
-        assert found is not None
-        ordered = [(i, j) for i in range(8) for j in range(i) if paper[i] != paper[j]]
-        assert found.ordered == len(ordered)
-        assert found.alike == sum((here[i] - here[j]) * (paper[i] - paper[j]) > 0 for i, j in ordered)
-        assert found.tau == pytest.approx(stats.kendalltau(here, paper).statistic)
-        best = [i for i in range(8) if paper[i] == max(paper)]
-        assert found.best == tuple("abcdefgh"[i] for i in best)
-        assert found.place == 1 + sum(value > max(here[i] for i in best) for value in here)
-        assert here["abcdefgh".index(found.ours)] == max(here)
-
-
-def test_rows_without_a_number_are_not_ordered() -> None:
-    found = compare_order("abc", np.array([1.0, np.nan, 2.0]), np.array([1.0, 3.0, 2.0]))
-    assert found is not None
-    assert (found.rows, found.alike, found.ordered, found.best, found.holds) == (2, 1, 1, ("c",), True)
-    assert compare_order("ab", np.array([1.0, np.nan]), np.array([1.0, 3.0])) is None
 
 
 def test_the_table_puts_like_beside_like(second: tuple[Path, Reproduction]) -> None:
