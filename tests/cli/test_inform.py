@@ -11,10 +11,15 @@ from pathlib import Path
 
 import pytest
 
+import twmd_registry
 from twmd_registry.cli import main
+from twmd_registry.rated.sets import content_of
+from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.presets import presets
+from twmd_registry.registry.presets import presets, read_presets
+
+DEMO = Path(twmd_registry.__file__).parent / "data" / "demo" / "system_a.jsonl"
 
 
 def test_list_shows_every_metric_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,18 +70,80 @@ def test_a_corpus_without_text_is_bad_data(tmp_path: Path, capsys: pytest.Captur
     assert "every text is empty" in capsys.readouterr().err
 
 
-def test_tune_prints_the_best_settings_and_writes_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def rated(tmp_path: Path) -> Path:
     rows = [
         f'{{"lang": "xx-en", "candidate": "{a}", "reference": "{b}", "score": {score}}}'
         for a, b, score in (("a cat", "the cat", 1), ("it rains", "a dog ran", -1), ("nine shops", "nine shops open", 0.5), ("so be it", "never", 0))
     ]
-    (tmp_path / "rated.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    arguments = ["tune", "moverscore", "--data", str(tmp_path / "rated.jsonl"), "--layers", "1", "-o", str(tmp_path / "trials.tsv")]
+    path = tmp_path / "rated.jsonl"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def test_tune_prints_the_best_settings_and_writes_all(rated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    arguments = [
+        "tune",
+        "moverscore",
+        "trwmd",
+        "--data",
+        str(rated),
+        "--layers",
+        "1",
+        "2",
+        "--try",
+        "special=all",
+        "temperature=0.1,0.2",
+        "-o",
+        str(out),
+    ]
     assert main(arguments) == 0
-    assert "moverscore: 15 settings on 4 segments" in capsys.readouterr().out
-    trials = [line.split("\t") for line in (tmp_path / "trials.tsv").read_text(encoding="utf-8").splitlines()]
-    assert len(trials) == 16
-    assert [float(line[-1]) for line in trials[1:]] == sorted((float(line[-1]) for line in trials[1:]), reverse=True)
+    printed = capsys.readouterr().out
+    assert "moverscore: 10 settings on 4 segments" in printed
+    assert "trwmd: 20 settings on 4 segments" in printed
+    names = [f"{metric}{suffix}" for metric in ("moverscore", "trwmd") for suffix in (".tsv", ".png", ".svg")]
+    assert sorted(path.name for path in out.iterdir()) == sorted([*names, "preset.toml"])
+    header, *trials = [line.split("\t") for line in (out / "trwmd.tsv").read_text(encoding="utf-8").splitlines()]
+    assert {"layer", "temperature", "pearson"} <= set(header)
+    assert len(trials) == 20
+    assert [float(line[-1]) for line in trials] == sorted((float(line[-1]) for line in trials), reverse=True)
+    best, other = read_presets((out / "preset.toml").read_text(encoding="utf-8"), "preset.toml")
+    assert (best.name, {best.metric, other.metric}) == ("embedded-tuned", {"moverscore", "trwmd"})
+    trwmd = best if best.metric == "trwmd" else other
+    assert str(trwmd.keys["layer"]) == trials[0][header.index("layer")]
+    assert (
+        f"rated.jsonl@{content_of(read_wmt(rated))} (4 segments): mean Pearson {float(trials[0][-1]):.4f}, the best of 20 settings"
+        in trwmd.provenance
+    )
+    assert str(tmp_path) not in trwmd.provenance
+
+
+def test_a_tuned_preset_can_be_used(rated: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["tune", "sbert", "--data", str(rated), "--layers", "1", "--try", "centering=none", "--name", "mine", "-o", str(out)]) == 0
+    assert main(["preset", "add", str(out / "preset.toml")]) == 0
+    try:
+        assert main(["score", "-i", str(DEMO), "-m", "sbert", "--preset", "mine", "-b"]) == 0
+    finally:
+        assert main(["preset", "remove", "mine"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--try", "colour=red"], "there is no key 'colour'"),
+        (["--try", "temperature=cold"], "temperature='cold' is not possible"),
+        (["--try", "layer=1"], "no layer or model"),
+        (["--try", "special"], "expected KEY=VALUE,VALUE"),
+        (["--try", "vectors=raw", "centering=sentence"], "no combination of what is to be tried is possible"),
+        (["--name", "a/b"], "a preset's name holds letters"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(options: list[str], words: str, rated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "sbert", "--data", str(rated), "--layers", "1", "-o", str(tmp_path / "out"), *options]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_progress_bar_shows_on_a_terminal_when_work_is_long(tmp_path: Path) -> None:

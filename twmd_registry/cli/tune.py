@@ -29,6 +29,7 @@ def run_tune(arguments: argparse.Namespace) -> int:
     """Try every setting of the grid, print the best, and write trials, surfaces and a preset where a folder is given."""
     if arguments.output:
         require_matplotlib()
+        preset_name(arguments)  # what cannot be fails here
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     tried = read_tried(arguments.tried)
     if "centering" not in tried and known_name(arguments.model) not in {"embedded", EMBEDDED_MODEL}:

@@ -104,7 +104,7 @@ def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions
         progress: Called with the number of texts encoded.
 
     Returns:
-        The settings as they were applied.
+        The settings as they were applied, with the model as it was named.
     """
     scorers = [Scorer(spec, options) for spec in specs]
     totals = np.zeros(len(specs))
@@ -114,7 +114,8 @@ def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions
             pearson = by_group("pearson", result.scores, rated.ratings, rated.group)
             totals[i] += len(rated.ratings) * float(np.mean(list(pearson.values())))
     weighted = totals / sum(len(rated.ratings) for rated in data)
-    trials = [Trial(scorer.spec, float(value)) for scorer, value in zip(scorers, weighted, strict=True)]
+    found = zip(specs, scorers, weighted, strict=True)
+    trials = [Trial(scorer.spec.replace(model=spec.model, adapter=spec.adapter), float(value)) for spec, scorer, value in found]
     return sorted(trials, key=lambda trial: -trial.pearson)
 
 
@@ -132,14 +133,12 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
         trials: Best first, of one model.
         data: What was scored: name, content and size of every data set.
     """
-    lines = [
-        f"[{name}]",
-        f"provenance = {_quoted(f'TWMD paper, Appendix B: mean Pearson over the groups of {chr(32).join(data)}, weighted by size.')}",
-    ]
+    scored = ", ".join(data)
+    lines = [f"[{name}]", f"provenance = {_quoted(f'TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.')}"]
     for metric in dict.fromkeys(trial.spec.metric for trial in trials):
         own = [trial for trial in trials if trial.spec.metric == metric]
         best, names = own[0], varied_keys(own)
-        about = f"Appendix B procedure on {', '.join(data)}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of {', '.join(names)}."
+        about = f"Appendix B procedure on {scored}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of {', '.join(names)}."
         lines += ["", f"[{name}.metrics.{metric}]", *(f"{key_name} = {_toml(value)}" for key_name, value in best.spec.values().items())]
         lines += [f"fingerprint = {_quoted(best.spec.fingerprint)}"] if best.spec.fingerprint else []
         lines.append(f"provenance = {_quoted(about)}")
