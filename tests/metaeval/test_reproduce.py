@@ -271,7 +271,7 @@ def test_an_undefined_correlation_is_said_and_spreads_to_the_mean(model: str, tm
     path = tmp_path / "wmt" / "wmt17.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     path.write_text("".join(json.dumps(line | ({"score": 0.5} if line["lang"] == "lv-en" else {})) + "\n" for line in lines), encoding="utf-8")
-    with pytest.warns(TwmdWarning, match="lv-en: no correlation for 6 of 6 rows of the table: a correlation with constant numbers is undefined"):
+    with pytest.warns(TwmdWarning, match="lv-en: no correlation for 6 of 6 rows of the table: kendall is undefined: the ratings are constant"):
         found = reproduce("twmd-table8", path.parents[1], model=model, layer=2)
     values = found.ours[0].values
     assert np.isnan(values[:, [3, 7]]).all()
@@ -282,10 +282,10 @@ def test_an_undefined_correlation_is_said_and_spreads_to_the_mean(model: str, tm
 
 
 def test_missing_data_are_named(model: str, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"the table needs wmt/wmt18\.jsonl in .*, which is not there"):
+    with pytest.raises(FileError, match=r"wmt/wmt18\.jsonl needed in .*, and not there"):
         reproduce("twmd-table3", tmp_path, model=model)
     (tmp_path / "sts" / "STS13").mkdir(parents=True)
-    with pytest.raises(FileError, match="needs sts/STS12, sts/STS14, sts/STS15, sts/STS16 in"):
+    with pytest.raises(FileError, match="sts/STS12, sts/STS14, sts/STS15, sts/STS16 needed in"):
         reproduce("twmd-table1", tmp_path, model=model)
     with pytest.raises(FileError, match="has no row of lv-en, zh-en: the table's language pairs are cs-en"):
         reproduce("twmd-table2", write_wmt(tmp_path, 17, ("cs-en", "de-en", "fi-en", "ru-en", "tr-en")), model=model)

@@ -8,9 +8,8 @@ from scipy import stats
 
 from tests import tiny
 from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.sweeps import (
-    ALL,
-    PAPER_TEMPERATURES,
     Measured,
     Weighting,
     iteration_settings,
@@ -21,11 +20,13 @@ from twmd_registry.metaeval.sweeps import (
     temperature_settings,
 )
 from twmd_registry.rated.rows import Rated
-from twmd_registry.registry.names import Centering, MetricName, Special
+from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import make_spec
 from twmd_registry.scoring import Scorer
 
 R = np.random.default_rng(9)
+WMT, STS = TABLES["twmd-table2"], TABLES["twmd-table1"]
 
 
 def made_up(sizes: dict[str, int]) -> Rated:
@@ -45,7 +46,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("weighting", list(Weighting))
 def test_agreement_is_the_mean_of_correlations_of_groups_scored_apart(weighting: Weighting, model: str) -> None:
-    specs = layer_settings(model, [1, 3], Special.NONE)
+    specs = layer_settings(model, [1, 3], STS)
     measured = measure(specs, DATA, RunOptions(), weighting=weighting)
     assert [one.spec for one in measured] == specs
     for spec, found in measured[::5]:
@@ -62,35 +63,59 @@ def test_agreement_is_the_mean_of_correlations_of_groups_scored_apart(weighting:
         assert found == pytest.approx(np.mean(of_data), abs=1e-5)
 
 
+def test_every_side_is_measured_as_itself(model: str) -> None:
+    specs = [make_spec("twmd", "paper", model=model, layer=2, temperature=0.1, output=side) for side in ("precision", "recall", "f1")]
+    together = measure(specs, DATA, RunOptions())
+    apart = [measure([spec], DATA, RunOptions())[0] for spec in specs]
+    assert [one.spec for one in together] == specs
+    assert [one.pearson for one in together] == [one.pearson for one in apart]
+    assert len({one.pearson for one in together}) == 3
+    for spec, found in zip(specs, together, strict=True):
+        scores = Scorer(spec).score(DATA[0].predictions[:9], DATA[0].references[:9]).scores
+        alone = Rated(["a"] * 9, DATA[0].predictions[:9], DATA[0].references[:9], DATA[0].ratings[:9], 0)
+        assert measure([spec], [alone], RunOptions())[0].pearson == pytest.approx(stats.pearsonr(scores, alone.ratings).statistic, abs=1e-5)
+        assert found.spec.output == spec.output
+
+
 def test_settings_are_the_papers(model: str) -> None:
-    specs = layer_settings(model, [2], Special.CLS)
-    assert [(spec.metric, spec.centering_kind) for spec in specs] == [(metric, one) for metric in ALL for one in (Centering.NONE, Centering.BATCH)]
-    assert {(spec.metric, spec.centering_kind): spec.temperature for spec in specs if spec.temperature} == PAPER_TEMPERATURES
+    specs = layer_settings(model, [2], WMT)
+    assert [(spec.metric, spec.centering_kind) for spec in specs] == [
+        (metric, one)
+        for metric in ("sbert", "wordset_cka", "moverscore", "bertscore_centered", "twmd", "trwmd")
+        for one in (Centering.NONE, Centering.BATCH)
+    ]
+    assert {(str(spec.metric), str(spec.centering_kind)): spec.temperature for spec in specs if spec.temperature} == {
+        ("twmd", "none"): 0.02,
+        ("trwmd", "none"): 0.02,
+        ("twmd", "batch"): 0.10,
+        ("trwmd", "batch"): 0.15,
+    }
     assert {spec.output for spec in specs} == {"precision", None}
     assert {spec.special for spec in specs} == {"cls"}
     assert {(spec.centering_size, spec.centering_side) for spec in specs if spec.centering_kind is Centering.BATCH} == {(32, "separate")}
-    assert {spec.vectors for spec in specs if spec.metric is MetricName.SBERT} == {"raw"}
-    warm = temperature_settings(model, 1, Special.CLS, [0.1, 0.2, 0.3])
+    assert {spec.vectors for spec in specs if spec.metric is MetricName.SBERT} == {"unit"}
+    assert {spec.ngram for spec in specs if spec.metric is MetricName.MOVERSCORE} == {None}
+    warm = temperature_settings(model, 1, WMT, [0.1, 0.2, 0.3])
     assert len(set(warm)) == 2 * 2 * 3
-    swept = iteration_settings(model, 1, Special.CLS, [0.1, 0.2], [1, 4])
+    swept = iteration_settings(model, 1, WMT, [0.1, 0.2], [1, 4])
     assert [(spec.temperature, spec.iterations) for spec in swept] == [(0.1, 1), (0.1, 4), (0.2, 1), (0.2, 4)]
 
 
 def test_measurements_become_lines_with_x_ascending(model: str) -> None:
-    found = lines([Measured(spec, float(i)) for i, spec in enumerate(temperature_settings(model, 1, Special.CLS, [0.3, 0.1]))], "temperature")
+    found = lines([Measured(spec, float(i)) for i, spec in enumerate(temperature_settings(model, 1, WMT, [0.3, 0.1]))], "temperature")
     assert [(line.name, line.x.tolist(), line.y.tolist()) for line in found] == [
         ("twmd", [0.1, 0.3], [1.0, 0.0]),
         ("twmd-b", [0.1, 0.3], [3.0, 2.0]),
         ("trwmd", [0.1, 0.3], [5.0, 4.0]),
         ("trwmd-b", [0.1, 0.3], [7.0, 6.0]),
     ]
-    swept = iteration_settings(model, 1, Special.CLS, [0.1, 0.2], [1, 4])
+    swept = iteration_settings(model, 1, WMT, [0.1, 0.2], [1, 4])
     assert [line.name for line in lines([Measured(spec, 0.0) for spec in swept], "iterations")] == ["twmd-b T=0.1", "twmd-b T=0.2"]
 
 
 def test_the_marginal_error_is_that_of_plans_made_by_hand(model: str) -> None:
     rated, sweeps = made_up({"a": 6}), [1, 3, 200]
-    (spec,) = iteration_settings(model, 2, Special.CLS, [0.1], [1])
+    (spec,) = iteration_settings(model, 2, WMT, [0.1], [1])
     found = marginal_errors(spec, rated, [0.05, 0.2], sweeps, RunOptions(), pairs=4)
     assert [line.name for line in found] == ["twmd-b T=0.05", "twmd-b T=0.2"]
     scores = Scorer(spec).score(rated.predictions, rated.references)
@@ -109,10 +134,10 @@ def test_the_marginal_error_is_that_of_plans_made_by_hand(model: str) -> None:
 
 
 def test_bad_input_is_refused(model: str) -> None:
-    (spec,) = iteration_settings(model, 2, Special.CLS, [0.1], [1])
+    (spec,) = iteration_settings(model, 2, WMT, [0.1], [1])
     with pytest.raises(InputError, match="at least one rated data set"):
         measure([spec], [], RunOptions())
-    with pytest.raises(InputError, match="needs 3 rated segments"):
+    with pytest.raises(InputError, match="group b: pearson is undefined: 3 or more segments are needed, there are 2"):
         measure([spec], [made_up({"a": 5, "b": 2})], RunOptions())
     with pytest.raises(InputError, match="expected numbers from 1"):
         marginal_errors(spec, DATA[0], [0.1], [0, 1], RunOptions())

@@ -11,16 +11,15 @@ from tabulate import tabulate
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import SpecError, warn
+from twmd_registry.metaeval.sweeps import layers_of
 from twmd_registry.metaeval.tune import GRID, Trial, read_tried, settings, tune, varied_keys, write_preset
 from twmd_registry.rated.sets import content_of, read_rated, title_of
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName
+from twmd_registry.registry.names import EMBEDDED_MODEL, Centering
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.report.figures import SUFFIXES, require_matplotlib
 from twmd_registry.report.surface import Point, surface
-from twmd_registry.routes import AlignmentRoute
 
 SHOWN_TRIALS = 12
 
@@ -36,7 +35,7 @@ def run_tune(arguments: argparse.Namespace) -> int:
         tried["centering"] = tuple(centering for centering in GRID["centering"] if centering is not Centering.BACKGROUND)
         warn("background centering is not tried: fit a mean vector of this model ('twmd fit-mean') and give --try centering=background:HASH,none,...")
     data = {name: read_rated(name) for name in arguments.data}
-    layers = arguments.layers or range(1, _depth(arguments.model, options) + 1)
+    layers = arguments.layers or layers_of(arguments.model, options)
     specs = [spec for metric in arguments.metrics for spec in settings(metric, arguments.model, layers, tried)]
     with progress_bar() as progress:
         trials = tune(specs, list(data.values()), options, progress)
@@ -47,12 +46,6 @@ def run_tune(arguments: argparse.Namespace) -> int:
     if arguments.output:
         _write(arguments, by_metric, [f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)" for name, rated in data.items()])
     return 0
-
-
-def _depth(model: str, options: RunOptions) -> int:
-    spec: MetricSpec = make_spec(MetricName.SBERT, model=model, layer=0, centering="none")
-    depth: int = AlignmentRoute(spec, options).model.depth
-    return depth
 
 
 def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:

@@ -7,9 +7,10 @@ either side. Its WMT protocol keeps the first special token, its STS protocol no
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,34 +18,20 @@ import torch
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import Settings
 from twmd_registry.align.sinkhorn import sinkhorn_plan
+from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import InputError
 from twmd_registry.metaeval.correlation import by_group
+from twmd_registry.metaeval.reproduce.rows import METRICS, PaperTable, spec_of_row
 from twmd_registry.rated.rows import Rated
-from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.names import Centering, MetricName, Output, Side, Special, Vectors
+from twmd_registry.registry.names import Centering, MetricName, Output
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.routes import AlignmentRoute
+from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, score_all
 
-CENTERINGS = (Centering.NONE, Centering.BATCH)
-"""Dashed and solid lines."""
-TEMPERED = (MetricName.TWMD, MetricName.TRWMD)
-ALL = (
-    MetricName.SBERT,
-    MetricName.WORDSET_CKA,
-    MetricName.MOVERSCORE,
-    MetricName.BERTSCORE_CENTERED,
-    MetricName.TRWMD,
-    MetricName.TWMD,
-)
-"""The metrics of Figures 5 and 6."""
-PAPER_TEMPERATURES = {
-    (MetricName.TWMD, Centering.NONE): 0.02,
-    (MetricName.TRWMD, Centering.NONE): 0.02,
-    (MetricName.TWMD, Centering.BATCH): 0.10,
-    (MetricName.TRWMD, Centering.BATCH): 0.15,
-}
-"""Appendix B, for BERT and RoBERTa; another encoder has its own."""
+BATCH = "-b"
+"""What ends the name of a row with batch centering: a solid line; without it, a dashed one."""
 
 
 class Weighting(StrEnum):
@@ -80,41 +67,48 @@ class Line(NamedTuple):
     y: np.ndarray
 
 
-def temperature_settings(model: str, layer: int, special: Special, temperatures: Iterable[float]) -> list[MetricSpec]:
-    """Settings of Figure 3: twmd and trwmd, without centering and with the batch's, at every temperature."""
-    return [
-        _setting(metric, model, layer=layer, special=special, centering=centering, temperature=temperature)
-        for metric, centering, temperature in itertools.product(TEMPERED, CENTERINGS, temperatures)
-    ]
+def temperature_settings(model: str, layer: int, table: PaperTable, temperatures: Iterable[float]) -> list[MetricSpec]:
+    """Settings of Figure 3: twmd and trwmd, without centering and with the batch's, at every temperature.
+
+    Args:
+        model: The encoder.
+        layer: Its hidden state.
+        table: Says side and special tokens.
+        temperatures: What is tried.
+    """
+    rows = [row + batch for row in ("TWMD", "TRWMD") for batch in ("", BATCH)]
+    return [spec_of_row(row, table, model, layer, temperature=temperature) for row, temperature in itertools.product(rows, temperatures)]
 
 
-def iteration_settings(model: str, layer: int, special: Special, temperatures: Iterable[float], iterations: Iterable[int]) -> list[MetricSpec]:
-    """Settings of Figure 4: twmd with batch centering at some temperatures after so many sweeps."""
+def iteration_settings(model: str, layer: int, table: PaperTable, temperatures: Iterable[float], iterations: Iterable[int]) -> list[MetricSpec]:
+    """Settings of Figure 4: twmd with batch centering at some temperatures after so many sweeps; arguments as for Figure 3."""
     return [
-        _setting(MetricName.TWMD, model, layer=layer, special=special, centering=Centering.BATCH, temperature=temperature, iterations=sweeps)
+        spec_of_row(f"TWMD{BATCH}", table, model, layer, temperature=temperature, iterations=sweeps)
         for temperature, sweeps in itertools.product(temperatures, iterations)
     ]
 
 
-def layer_settings(
-    model: str, layers: Iterable[int], special: Special, temperatures: Mapping[tuple[MetricName, Centering], float] = PAPER_TEMPERATURES
-) -> list[MetricSpec]:
-    """Settings of Figures 5 and 6: all metrics, without centering and with the batch's, in every layer."""
-    return [
-        _setting(metric, model, layer=layer, special=special, centering=centering, temperature=temperatures.get((metric, centering)))
-        for metric, centering, layer in itertools.product(ALL, CENTERINGS, layers)
-    ]
+def layer_settings(model: str, layers: Iterable[int], table: PaperTable) -> list[MetricSpec]:
+    """Settings of Figures 5 and 6: all metrics, without centering and with the batch's, in every layer.
+
+    Args:
+        model: The encoder.
+        layers: Its hidden states.
+        table: Says side, special tokens and temperatures.
+    """
+    rows = [row + batch for row in METRICS for batch in ("", BATCH)]
+    return [spec_of_row(row, table, model, layer) for row, layer in itertools.product(rows, layers)]
 
 
-def _setting(metric: MetricName, model: str, *, centering: Centering, **keys: Any) -> MetricSpec:
-    """A specification as the paper has it: hypothesis side, batches of 32 with a mean for either side, plain mean pooling."""
-    known = entry(metric).keys
-    wanted = keys | {"output": Output.PRECISION, "centering": centering}
-    if metric is MetricName.SBERT:
-        wanted["vectors"] = Vectors.RAW
-    if centering is Centering.BATCH:
-        wanted |= {"centering_size": 32, "centering_side": Side.SEPARATE}
-    return make_spec(metric, model=model, **{name: value for name, value in wanted.items() if name in known and value is not None})
+def layers_of(model: str, options: RunOptions) -> range:
+    """Every layer of a model above its embeddings. Loads the model.
+
+    Raises:
+        ModelError: The model is not here or cannot be loaded.
+    """
+    route = AlignmentRoute(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options)
+    encoder: Encoder = route.model
+    return range(1, encoder.depth + 1)
 
 
 def measure(
@@ -127,7 +121,8 @@ def measure(
 ) -> list[Measured]:
     """Correlate every setting's scores with ratings: Pearson's r within each group.
 
-    Every group is scored by itself, in its rows' order, so that a centering batch never mixes two of them.
+    Every group is scored by itself, in its rows' order, so that a centering batch never mixes two of them. Settings that differ in the
+    side alone are aligned once.
 
     Args:
         specs: The settings.
@@ -145,22 +140,36 @@ def measure(
     """
     if not data:
         raise InputError("there is nothing to measure agreement on: expected at least one rated data set.")
-    scorers = [Scorer(spec, options) for spec in specs]
-    means = np.stack([_means(scorers, rated, weighting, progress) for rated in data])  # (data sets, specs)
+    means = np.stack([_means(specs, rated, options, weighting, progress) for rated in data])  # (data sets, specs)
     return [Measured(spec, float(mean)) for spec, mean in zip(specs, means.mean(0), strict=True)]
 
 
-def _means(scorers: Sequence[Scorer], rated: Rated, weighting: Weighting, progress: Callable[[int], None] | None) -> np.ndarray:
-    """One data set's mean correlation by every scorer; shape (scorers,)."""
+def _means(
+    specs: Sequence[MetricSpec], rated: Rated, options: RunOptions, weighting: Weighting, progress: Callable[[int], None] | None
+) -> np.ndarray:
+    """One data set's mean correlation by every setting; shape (specs,)."""
+    scorers = {spec: Scorer(spec, options) for spec in map(_any_side, specs)}
     groups = np.asarray(rated.group)
-    scores = np.full((len(scorers), len(groups)), np.nan)
+    scores = np.full((len(specs), len(groups)), np.nan)
     for name in np.unique(groups):
         rows = np.flatnonzero(groups == name)
-        found = score_all(scorers, [rated.predictions[i] for i in rows], [rated.references[i] for i in rows], progress=progress)
-        scores[:, rows] = [one.scores for one in found]
+        own = score_all(list(scorers.values()), [rated.predictions[i] for i in rows], [rated.references[i] for i in rows], progress=progress)
+        found = dict(zip(scorers, own, strict=True))
+        scores[:, rows] = [_side(found[_any_side(spec)], spec) for spec in specs]
     pearson = [by_group("pearson", own, rated.ratings, rated.group) for own in scores]
     sizes = np.array([int((groups == name).sum()) if weighting is Weighting.SIZE else 1 for name in pearson[0]])
     return np.average([list(one.values()) for one in pearson], axis=1, weights=sizes)
+
+
+def _any_side(spec: MetricSpec) -> MetricSpec:
+    """The same setting of a two-sided metric for whatever side."""
+    return spec if spec.output is None else replace(spec, output=Output.F1)
+
+
+def _side(scores: ScoreSet, spec: MetricSpec) -> Sequence[float]:
+    """The scores of the side that a setting asks for; those of a metric without sides."""
+    own: tuple[float, ...] = getattr(scores, spec.output or "scores")
+    return own
 
 
 def lines(measured: Sequence[Measured], varied: str) -> list[Line]:
@@ -179,7 +188,7 @@ def lines(measured: Sequence[Measured], varied: str) -> list[Line]:
 
 def _name(spec: MetricSpec, temperature: float | None) -> str:
     """What a line is called: as in the paper, with ``-b`` for batch centering."""
-    batch = "-b" if spec.centering_kind is Centering.BATCH else ""
+    batch = BATCH if spec.centering_kind is Centering.BATCH else ""
     return f"{spec.metric}{batch}" if temperature is None else f"{spec.metric}{batch} T={temperature}"
 
 

@@ -52,10 +52,23 @@ def read_data(table: PaperTable, folder: Path) -> list[Rated]:
     Warns:
         TwmdWarning: Rows were dropped: a text too short (WMT), not rated (STS).
     """
-    names = [f"wmt/wmt{table.year}.jsonl"] if table.year else [f"sts/{year}" for year in YEARS]
+    return read_years([table.year], folder) if table.year else _read([f"sts/{year}" for year in YEARS], folder, read_sts)
+
+
+def read_years(years: Sequence[int], folder: Path) -> list[Rated]:
+    """Read years of WMT; raises and warns as `read_data`.
+
+    Args:
+        years: Of two digits.
+        folder: Holds ``wmt/wmt15.jsonl`` and so on.
+    """
+    return _read([f"wmt/wmt{year}.jsonl" for year in years], folder, read_wmt)
+
+
+def _read(names: Sequence[str], folder: Path, reader: Callable[[Path], Rated]) -> list[Rated]:
     if missing := [name for name in names if not (folder / name).exists()]:
-        raise FileError(f"the table needs {', '.join(missing)} in {folder}, which is not there.")
-    data = [(read_wmt if table.year else read_sts)(folder / name) for name in names]
+        raise FileError(f"{', '.join(missing)} needed in {folder}, and not there.")
+    data = [reader(folder / name) for name in names]
     for name, rated in zip(names, data, strict=True):
         if rated.dropped:
             warn(f"{name}: rows with a text too short or without a rating, left out: {rated.dropped}.")
@@ -128,6 +141,11 @@ def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[s
     """
     years = []
     for rated in data:
-        found = measure(scorers, select(rated, np.argsort(pair_lengths(rated), kind="stable")), statistics, progress)
+        found = measure(scorers, by_length(rated), statistics, progress)
         years.append(np.average(found.values, axis=1, weights=list(found.segments.values())))
     return Agreement({AVERAGE: sum(len(rated.ratings) for rated in data)}, np.mean(years, axis=0)[:, None])
+
+
+def by_length(rated: Rated) -> Rated:
+    """The same pairs, the shortest first: the order in which those of STS are batched."""
+    return select(rated, np.argsort(pair_lengths(rated), kind="stable"))

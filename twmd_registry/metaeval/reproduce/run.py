@@ -54,7 +54,7 @@ def reproduce(
         rated = [_pairs_of(rated[0], LANGUAGE_PAIRS[paper.year], f"wmt{paper.year}")]
     options, rows = options or RunOptions(), theirs.blocks[0].rows
     with ExitStack() as stack:
-        layers = _layers(paper, theirs, model, layer, stack.enter_context(_twmd(model, layer, options)))
+        layers = _layers(paper, theirs, model, layer, stack.enter_context(twmd_of(model, layer, options)))
         scorers = [stack.enter_context(Scorer(spec_of_row(row, paper, model, one), options)) for one in layers for row in rows]
         signatures = [scorer.signature for scorer in scorers]  # loads the model: what cannot be fails here
         found = (wmt if paper.year else sts)(scorers, rated, paper.statistics, progress)
@@ -64,9 +64,22 @@ def reproduce(
     return Reproduction(table, paper.statistics, found.segments, ours, dict(zip(rows, signatures, strict=False)), theirs)
 
 
-def _twmd(model: str, layer: int | None, options: RunOptions) -> Scorer:
+def twmd_of(model: str, layer: int | None, options: RunOptions) -> Scorer:
     """Who knows which layer a model is read at when nobody says."""
     return Scorer(make_spec(MetricName.TWMD, model=model, layer=layer), options)
+
+
+def layer_of(twmd: Scorer) -> int:
+    """The one layer that a scorer reads. Loads the model.
+
+    Raises:
+        SpecError: It reads several, or the model does not have it.
+        ModelError: The model is not to be had.
+    """
+    layer = twmd.spec.layer
+    if not isinstance(layer, int):
+        raise SpecError(f"what a paper prints is of one layer, not of {layer}.")
+    return layer
 
 
 def _layers(paper: PaperTable, theirs: Published, model: str, layer: int | None, twmd: Scorer) -> list[int]:
@@ -74,9 +87,7 @@ def _layers(paper: PaperTable, theirs: Published, model: str, layer: int | None,
     own = [block.layer for block in theirs.blocks if block.model == model]
     if own and layer is None:
         return own
-    middle = twmd.spec.layer
-    if not isinstance(middle, int):
-        raise SpecError(f"a table is of one layer, not of {middle}.")
+    middle = layer_of(twmd)
     return [middle + offset for offset in paper.offsets]
 
 
