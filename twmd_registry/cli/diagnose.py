@@ -28,13 +28,14 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
     texts = read_texts(arguments.data)
     with progress_bar() as progress:
         found = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)
-    print(_as_text(found))
+    print(as_text(found))
     if arguments.output:
-        _write(found, arguments.output)
+        write_diagnosis(found, arguments.output, "diagnosis")
     return 0
 
 
-def _as_text(found: Diagnosis) -> str:
+def as_text(found: Diagnosis) -> str:
+    """The similarities as a table, then the verdicts."""
     rows = [
         {"centering": str(row.centering), "layer": row.layer} | {f"{name} (se)": _number(*one[:2]) for name, one in row.similarities.items()}
         for row in found.rows
@@ -59,15 +60,24 @@ def _number(mean: float, error: float) -> str:
     return f"{mean:.3f} ({'-' if np.isnan(error) else f'{error:.3f}'})"
 
 
-def _write(found: Diagnosis, folder: Path) -> None:
-    """The numbers as CSV, and the figure."""
+def write_diagnosis(found: Diagnosis, folder: Path, stem: str) -> None:
+    """Write the numbers as CSV, and the figure.
+
+    Args:
+        found: What to write.
+        folder: Where.
+        stem: Of the files' names.
+
+    Raises:
+        FileError: A file cannot be written.
+    """
     columns: dict[str, list[Any]] = {"centering": [str(row.centering) for row in found.rows], "layer": [row.layer for row in found.rows]}
     names = list(found.rows[0].similarities)
     for name in names:
         estimates = [row.similarities[name] for row in found.rows]
         columns |= {name: [one.mean for one in estimates]} | {f"{name}_error": [one.error for one in estimates]}
         columns |= {f"{name}_pairs": [one.pairs for one in estimates], f"{name}_left_out": [one.left_out for one in estimates]}
-    write_file(folder / "diagnosis.csv", as_csv({name: np.array(values) for name, values in columns.items()}))
+    write_file(folder / f"{stem}.csv", as_csv({name: np.array(values) for name, values in columns.items()}))
     panels = {}
     for centering in dict.fromkeys(row.centering for row in found.rows):
         own = [row for row in found.rows if row.centering is centering]
@@ -77,4 +87,4 @@ def _write(found: Diagnosis, folder: Path) -> None:
             for name in names
         ]
     for suffix in SUFFIXES:
-        write_file(folder / f"diagnosis{suffix}", curves(panels, Axis("layer"), Axis("cosine"), found.model, suffix))
+        write_file(folder / f"{stem}{suffix}", curves(panels, Axis("layer"), Axis("cosine"), found.model, suffix))

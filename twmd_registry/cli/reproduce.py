@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from twmd_registry.cli.figures import FIGURES
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.metaeval.reproduce.run import reproduce
@@ -11,7 +12,9 @@ from twmd_registry.registry.options import RunOptions
 
 
 def run_reproduce(arguments: argparse.Namespace) -> int:
-    """Compute a paper's table again, print it beside the paper's, and write it where that was asked for."""
+    """Compute a paper's table or figure again, print it beside the paper's, and write it where that was asked for."""
+    if arguments.table in FIGURES:
+        return FIGURES[arguments.table](arguments)
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     with progress_bar() as progress:
         found = reproduce(arguments.table, arguments.data_dir, model=arguments.model, layer=arguments.layer, options=options, progress=progress)

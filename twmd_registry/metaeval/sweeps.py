@@ -32,6 +32,8 @@ from twmd_registry.scoring import Scorer, score_all
 
 BATCH = "-b"
 """What ends the name of a row with batch centering: a solid line; without it, a dashed one."""
+TEMPERED = ("TWMD", f"TWMD{BATCH}", "TRWMD", f"TRWMD{BATCH}")
+"""The rows that have a temperature."""
 
 
 class Weighting(StrEnum):
@@ -76,8 +78,7 @@ def temperature_settings(model: str, layer: int, table: PaperTable, temperatures
         table: Says side and special tokens.
         temperatures: What is tried.
     """
-    rows = [row + batch for row in ("TWMD", "TRWMD") for batch in ("", BATCH)]
-    return [spec_of_row(row, table, model, layer, temperature=temperature) for row, temperature in itertools.product(rows, temperatures)]
+    return [spec_of_row(row, table, model, layer, temperature=temperature) for row, temperature in itertools.product(TEMPERED, temperatures)]
 
 
 def iteration_settings(model: str, layer: int, table: PaperTable, temperatures: Iterable[float], iterations: Iterable[int]) -> list[MetricSpec]:

@@ -1,0 +1,279 @@
+"""``twmd reproduce twmd-figureN`` and ``twmd-appendix-b``: what the TWMD paper draws, drawn for any model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from twmd_registry.cli.diagnose import write_diagnosis
+from twmd_registry.cli.files import write_file
+from twmd_registry.cli.score import progress_bar
+from twmd_registry.errors import FileError, SpecError, warn
+from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
+from twmd_registry.metaeval.reproduce.protocols import YEARS, by_length, read_data, read_years
+from twmd_registry.metaeval.reproduce.readings import (
+    Reading,
+    centering_helps,
+    compare_centerings,
+    cool_plans_converge_slower,
+    high_baseline,
+    one_sweep_is_best,
+    robust_against_temperature,
+)
+from twmd_registry.metaeval.reproduce.rows import TABLES, PaperTable
+from twmd_registry.metaeval.reproduce.run import layer_of, twmd_of
+from twmd_registry.metaeval.reproduce.temperatures import TEMPERATURES, TUNING_YEARS, choose_temperatures, sentence_of, table_of
+from twmd_registry.metaeval.sweeps import (
+    Line,
+    Measured,
+    Weighting,
+    iteration_settings,
+    layer_settings,
+    layers_of,
+    lines,
+    marginal_errors,
+    measure,
+    temperature_settings,
+)
+from twmd_registry.metaeval.table import FORMATS, as_text
+from twmd_registry.rated.rows import Rated, select
+from twmd_registry.registry.names import Centering
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.report.curves import Axis, Curve, curves
+from twmd_registry.report.figures import SUFFIXES, as_csv, require_matplotlib
+from twmd_registry.scoring import Scorer
+
+STS, WMT = TABLES["twmd-table1"], TABLES["twmd-table2"]
+"""Whose side, special tokens and temperatures the figures have."""
+WMT_YEARS = (15, 16, 17, 18)
+"""Of Figure 3, as far as they are here."""
+CORPUS_YEAR = 16
+"""Of WMT: its references are the corpus of Figures 1 and 2."""
+SWEPT_TEMPERATURES, SWEEPS = (0.01, 0.02, 0.05, 0.1), (1, 2, 5, 10, 20)
+"""Of Figure 4, which has four temperatures; the text names only the first, and one and ten sweeps."""
+PLANS = 32
+"""Pairs whose plans are looked at: one centering batch."""
+PEARSON = Axis("Pearson r")
+
+
+def figure1(arguments: argparse.Namespace) -> int:
+    """Draw how alike words are in every layer without centering."""
+    found = _diagnose(arguments)
+    plain = found._replace(
+        rows=tuple(row for row in found.rows if row.centering is Centering.NONE),
+        verdicts=tuple(one for one in found.verdicts if one.centering is Centering.NONE),
+    )
+    write_diagnosis(plain, arguments.output, arguments.table)
+    return _say(arguments, f"{found.model}, every layer", [high_baseline(plain)])
+
+
+def figure2(arguments: argparse.Namespace) -> int:
+    """Draw how alike words are in every layer under every centering."""
+    found = _diagnose(arguments)
+    write_diagnosis(found, arguments.output, arguments.table)
+    return _say(arguments, f"{found.model}, every layer", [compare_centerings(found)])
+
+
+def figure3(arguments: argparse.Namespace) -> int:
+    """Draw Pearson's r against temperature, a panel per year of WMT that is here."""
+    options = _begin(arguments)
+    data = _years_here(arguments)
+    model, layer = _where_read(arguments, options)
+    specs = temperature_settings(arguments.model, layer, WMT, TEMPERATURES)
+    with progress_bar() as progress:
+        found = {name: measure(specs, [rated], options, progress=progress) for name, rated in data.items()}
+    panels = {name: lines(own, "temperature") for name, own in found.items()}
+    _draw(arguments.table, arguments, panels, _measured_csv(found, options), (Axis("temperature", logarithmic=True), PEARSON, model))
+    readings = [robust_against_temperature(own) for own in found.values()]
+    print("\n".join(f"{name}: {_size(rated)}" for name, rated in data.items()))
+    return _say(arguments, model, [one._replace(sentence=f"{name}: {one.sentence}") for name, one in zip(found, readings, strict=True)])
+
+
+def figure4(arguments: argparse.Namespace) -> int:
+    """Draw Pearson's r, and the plans' distance from their marginals, against the number of Sinkhorn sweeps."""
+    options = _begin(arguments)
+    (rated,) = read_data(WMT, arguments.data_dir)
+    model, layer = _where_read(arguments, options)
+    specs = iteration_settings(arguments.model, layer, WMT, SWEPT_TEMPERATURES, SWEEPS)
+    with progress_bar() as progress:
+        found = measure(specs, [rated], options, progress=progress)
+    first = rated.group[0]
+    batch = select(rated, np.flatnonzero(np.array(rated.group) == first)[:PLANS])
+    errors = marginal_errors(specs[0], batch, SWEPT_TEMPERATURES, SWEEPS, options, pairs=PLANS)
+    name, sweeps = _wmt(WMT.year), Axis("Sinkhorn sweeps", logarithmic=True)
+    left = {name: lines(found, "iterations")}
+    _draw(f"{arguments.table}-left", arguments, left, _measured_csv({name: found}, options), (sweeps, PEARSON, model))
+    plans = f"{name} {first}, {len(batch.ratings)} pairs"
+    error = Axis("marginal error", logarithmic=True)
+    _draw(f"{arguments.table}-right", arguments, {plans: errors}, _errors_csv(errors), (sweeps, error, model))
+    print(f"{name}: {_size(rated)}\nplans: the first {len(batch.ratings)} pairs of {first}")
+    return _say(arguments, model, [one_sweep_is_best(found), cool_plans_converge_slower(errors)])
+
+
+def figure5(arguments: argparse.Namespace) -> int:
+    """Draw Pearson's r on STS12-16 in every layer, with batch centering and without."""
+    return _by_layer(arguments, STS, f"{YEARS[0]} to {YEARS[-1]}", Weighting.SIZE)
+
+
+def figure6(arguments: argparse.Namespace) -> int:
+    """Draw Pearson's r on WMT17 in every layer, with batch centering and without."""
+    return _by_layer(arguments, WMT, _wmt(WMT.year), Weighting.EQUAL)
+
+
+def appendix_b(arguments: argparse.Namespace) -> int:
+    """Print the temperatures that agree best with people on WMT15-16 beside the paper's, and write the table where that was asked for."""
+    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    data = read_years(TUNING_YEARS, arguments.data_dir)
+    model, layer = _where_read(arguments, options)
+    with progress_bar() as progress:
+        found = choose_temperatures(data, arguments.model, layer, options, progress)
+    names = " and ".join(f"{_wmt(year)} ({_size(rated)})" for year, rated in zip(TUNING_YEARS, data, strict=True))
+    table, sentence = table_of(found, f"{names}; {model}"), sentence_of(found)
+    if arguments.output:
+        for suffix, form in FORMATS.items():
+            after = f"\n\n{sentence}" if suffix in {"txt", "md"} else ""
+            write_file(arguments.output / f"{arguments.table}.{suffix}", f"{as_text(table, form)}{after}\n".encode())
+        signatures = "".join(f"{one.row}\t{one.output}\t{Scorer(one.tried[one.best], options).signature}\n" for one in found)
+        write_file(arguments.output / f"{arguments.table}-signatures.tsv", signatures.encode())
+    print(f"{as_text(table, FORMATS['txt'])}\n\n{sentence}")
+    return 0
+
+
+FIGURES: dict[str, Callable[[argparse.Namespace], int]] = {
+    "twmd-figure1": figure1,
+    "twmd-figure2": figure2,
+    "twmd-figure3": figure3,
+    "twmd-figure4": figure4,
+    "twmd-figure5": figure5,
+    "twmd-figure6": figure6,
+    "twmd-appendix-b": appendix_b,
+}
+"""What ``twmd reproduce`` computes beside tables of agreement."""
+
+
+def _begin(arguments: argparse.Namespace) -> RunOptions:
+    """Refuse at once what would fail after hours.
+
+    Raises:
+        SpecError: No folder to write to.
+        MissingExtraError: matplotlib is not installed.
+    """
+    if not arguments.output:
+        raise SpecError(f"{arguments.table} is drawn into a folder: give one by -o DIR.")
+    require_matplotlib()
+    return RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+
+
+def _begin_every_layer(arguments: argparse.Namespace) -> RunOptions:
+    """The same for a figure over layers.
+
+    Raises:
+        SpecError: One layer was asked for.
+    """
+    if arguments.layer is not None:
+        raise SpecError(f"{arguments.table} shows every layer: leave --layer {arguments.layer} out.")
+    return _begin(arguments)
+
+
+def _where_read(arguments: argparse.Namespace, options: RunOptions) -> tuple[str, int]:
+    """What a figure says of the model, and the layer."""
+    with twmd_of(arguments.model, arguments.layer, options) as twmd:
+        layer = layer_of(twmd)
+        return f"{twmd.spec.model}@{twmd.spec.fingerprint}, layer {layer}", layer
+
+
+def _diagnose(arguments: argparse.Namespace) -> Diagnosis:
+    options = _begin_every_layer(arguments)
+    (rated,) = read_years([CORPUS_YEAR], arguments.data_dir)
+    texts = list(dict.fromkeys(rated.references))
+    with progress_bar() as progress:
+        found = diagnose(arguments.model, texts, options, progress=progress)
+    print(f"corpus: the {len(texts)} different references of {_wmt(CORPUS_YEAR)}, {found.words} words")
+    return found
+
+
+def _by_layer(arguments: argparse.Namespace, table: PaperTable, name: str, weighting: Weighting) -> int:
+    options = _begin_every_layer(arguments)
+    data = read_data(table, arguments.data_dir)
+    layers = layers_of(arguments.model, options)
+    specs = layer_settings(arguments.model, layers, table)
+    in_order = data if table.year else [by_length(rated) for rated in data]
+    with progress_bar() as progress:
+        found = measure(specs, in_order, options, weighting=weighting, progress=progress)
+    with Scorer(specs[0], options) as scorer:
+        model = f"{scorer.spec.model}@{scorer.spec.fingerprint}"
+    panels = {
+        metric: lines([one for one in found if one.spec.metric == metric], "layer") for metric in dict.fromkeys(one.spec.metric for one in found)
+    }
+    _draw(arguments.table, arguments, panels, _measured_csv({name: found}, options), (Axis("layer"), PEARSON, f"{name}, {model}"))
+    print(f"{name}: {'; '.join(map(_size, data))}")
+    return _say(arguments, f"{model}, layers {layers[0]} to {layers[-1]}", [centering_helps(found)])
+
+
+def _years_here(arguments: argparse.Namespace) -> dict[str, Rated]:
+    """The years of WMT that the folder holds.
+
+    Raises:
+        FileError: It holds none, or one is damaged.
+    """
+    files = {year: f"wmt/{_wmt(year)}.jsonl" for year in WMT_YEARS}
+    here = [year for year, name in files.items() if (arguments.data_dir / name).exists()]
+    missing = ", ".join(files[year] for year in WMT_YEARS if year not in here)
+    if not here:
+        raise FileError(f"{arguments.table} needs one of {missing} in {arguments.data_dir}, and none is there.")
+    if missing:
+        warn(f"without a panel, because not in {arguments.data_dir}: {missing}.")
+    return dict(zip(map(_wmt, here), read_years(here, arguments.data_dir), strict=True))
+
+
+def _wmt(year: int | None) -> str:
+    return f"wmt{year}"
+
+
+def _size(rated: Rated) -> str:
+    return f"{len(set(rated.group))} groups, {len(rated.ratings)} segments"
+
+
+def _measured_csv(found: Mapping[str, Sequence[Measured]], options: RunOptions) -> bytes:
+    """What was measured on what data, a line per setting, with its signature."""
+    rows = [(name, one.spec, one.pearson) for name, own in found.items() for one in own]
+    signatures = {spec: Scorer(spec, options).signature for _, spec, _ in rows}
+    columns = {"data": [name for name, _, _ in rows]}
+    columns |= {key: ["" if (value := getattr(spec, key)) is None else str(value) for _, spec, _ in rows] for key in KEYS}
+    return as_csv(
+        {
+            **{key: np.array(values) for key, values in columns.items()},
+            "pearson": np.array([pearson for _, _, pearson in rows]),
+            "signature": np.array([signatures[spec] for _, spec, _ in rows]),
+        }
+    )
+
+
+KEYS = ("metric", "centering", "layer", "temperature", "iterations")
+"""What differs between the settings of a figure."""
+
+
+def _errors_csv(errors: Sequence[Line]) -> bytes:
+    return as_csv(
+        {
+            "line": np.repeat([line.name for line in errors], [len(line.x) for line in errors]),
+            "iterations": np.concatenate([line.x for line in errors]),
+            "marginal_error": np.concatenate([line.y for line in errors]),
+        }
+    )
+
+
+def _draw(stem: str, arguments: argparse.Namespace, panels: Mapping[str, Sequence[Line]], data: bytes, labels: tuple[Axis, Axis, str]) -> None:
+    """Write a figure in every form, and its data; labels are those of both axes, and the title."""
+    drawn = {name: [Curve(*line) for line in own] for name, own in panels.items()}
+    for suffix in SUFFIXES:
+        write_file(arguments.output / f"{stem}{suffix}", curves(drawn, *labels, suffix))
+    write_file(arguments.output / f"{stem}.csv", data)
+
+
+def _say(arguments: argparse.Namespace, model: str, readings: Sequence[Reading]) -> int:
+    print(f"{arguments.table}: {model}; written to {arguments.output}")
+    print("\n".join(one.sentence for one in readings))
+    return 0
