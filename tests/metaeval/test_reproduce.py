@@ -103,7 +103,7 @@ OFF = {
 
 def test_the_papers_averages_follow_from_its_columns_but_for_four() -> None:
     off = set()
-    for table in published_tables():
+    for table in TABLES:
         found = published(table)
         assert found.columns[-1] == "Avg."
         for block in found.blocks:
@@ -118,7 +118,7 @@ def test_the_papers_averages_follow_from_its_columns_but_for_four() -> None:
 
 
 def test_every_published_table_can_be_computed_and_says_what_its_cells_are() -> None:
-    assert set(published_tables()) == set(TABLES)
+    assert {name for name in published_tables() if name.startswith("twmd-")} == set(TABLES)
     for name, table in TABLES.items():
         assert table.year is None or published(name).columns[:-1] in {(), LANGUAGE_PAIRS[table.year]}
         first, other = table.statistics

@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from twmd_registry.cli.figures import FIGURES
-from twmd_registry.cli.files import write_file
+from twmd_registry.cli.laid import show
+from twmd_registry.cli.mover_figures import run_figure_2, run_figure_3
 from twmd_registry.cli.score import progress_bar
+from twmd_registry.errors import SpecError, menu
+from twmd_registry.metaeval.reproduce.layout import Laid
+from twmd_registry.metaeval.reproduce.moverscore import reproduce_moverscore
+from twmd_registry.metaeval.reproduce.moverscore_figures import FIGURE_2, FIGURE_3
+from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES
+from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.reproduce.run import reproduce
 from twmd_registry.registry.options import RunOptions
 
+Command = Callable[[argparse.Namespace], int]
+
 
 def run_reproduce(arguments: argparse.Namespace) -> int:
-    """Compute a paper's table or figure again, print it beside the paper's, and write it where that was asked for."""
-    if arguments.table in FIGURES:
-        return FIGURES[arguments.table](arguments)
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
-    with progress_bar() as progress:
-        found = reproduce(arguments.table, arguments.data_dir, model=arguments.model, layer=arguments.layer, options=options, progress=progress)
-    if arguments.output:
-        forms = {
-            "txt": f"{found.text()}\n\n{found.sentence}",
-            "md": f"{found.markdown()}\n\n{found.sentence}",
-            "tex": found.latex(),
-            "tsv": found.tsv(),
-        }
-        for suffix, content in forms.items():
-            write_file(arguments.output / f"{found.table}.{suffix}", f"{content}\n".encode())
-        signatures = "".join(f"{row}\t{signature}\n" for row, signature in found.signatures.items())
-        write_file(arguments.output / f"{found.table}-signatures.tsv", signatures.encode())
-    print(f"{found.text()}\n\n{found.sentence}")
-    return 0
+    """Compute a paper's table or figure again, print it beside the paper's, and write it where that was asked for.
+
+    Raises:
+        SpecError: There is no such table or figure; the message lists those there are.
+    """
+    if arguments.table not in REPRODUCTIONS:
+        raise SpecError(f"no table or figure {arguments.table!r} to compute again; {menu(arguments.table, REPRODUCTIONS)}.")
+    return REPRODUCTIONS[arguments.table](arguments)
+
+
+def _table_by(compute: Callable[..., Laid]) -> Command:
+    def run(arguments: argparse.Namespace) -> int:
+        options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+        with progress_bar() as progress:
+            found = compute(arguments.table, arguments.data_dir, model=arguments.model, layer=arguments.layer, options=options, progress=progress)
+        return show(found, arguments.output)
+
+    return run
+
+
+REPRODUCTIONS: dict[str, Command] = {
+    **dict.fromkeys(TABLES, _table_by(reproduce)),
+    **dict.fromkeys(MOVER_TABLES, _table_by(reproduce_moverscore)),
+    **FIGURES,
+    FIGURE_2: run_figure_2,
+    FIGURE_3: run_figure_3,
+}
+"""From a table's or a figure's name to what computes it."""

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU
 
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
 from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
+from twmd_registry.metaeval.lexical import sentence_bleu
 from twmd_registry.metaeval.roc import curve
 from twmd_registry.metaeval.table import FORMATS, Table, as_text
 from twmd_registry.rated.rows import Rated
@@ -51,7 +51,7 @@ def run_study(arguments: argparse.Namespace) -> int:
     scorers["Ensemble"] = scorer_of(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)
     signatures = {name: scorer.signature for name, scorer in scorers.items()}  # loads the models: what cannot be fails here
     write_file(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
-    scores = {"BLEU": {name: _bleu(rated) for name, rated in data.items()}} | _score(scorers, data)
+    scores = {"BLEU": {name: sentence_bleu(rated) for name, rated in data.items()}} | _score(scorers, data)
     models = {"embedded": scores["STSScore"]} | _published_models(data, options)
     tables = [
         table("Table 1", data, {name: scores[name] for name in ("BLEU", *ROWS)}),
@@ -78,13 +78,6 @@ def _scorer_of_member(member: str, options: RunOptions) -> Scorer:
     if len(specs) != 1:
         raise SpecError(f"expected one metric with its keys, not {len(specs)}: {member}.")
     return scorer_of(specs[0][1], options)
-
-
-def _bleu(rated: Rated) -> np.ndarray:
-    """Sentence BLEU as SacreBLEU has it, from 0 to 1."""
-    metric = BLEU(effective_order=True)
-    pairs = zip(rated.predictions, rated.references, strict=True)
-    return np.array([metric.sentence_score(prediction, [reference]).score / 100 for prediction, reference in pairs])
 
 
 def _score(scorers: Mapping[str, Scorer], data: Mapping[str, Rated]) -> Scores:

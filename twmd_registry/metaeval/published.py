@@ -46,6 +46,10 @@ HERBOLD: dict[str, dict[str, tuple[str, ...]]] = {
 _FOLDER = resources.files("twmd_registry").joinpath("data/papers")
 
 
+NO_MODEL = "-"
+"""The encoder of a row that has none, or of which the paper does not say it."""
+
+
 class Block(NamedTuple):
     """A table's rows for one model, read at one layer.
 
@@ -76,17 +80,47 @@ class Published(NamedTuple):
     blocks: tuple[Block, ...]
 
 
+class PaperRow(NamedTuple):
+    """A line of a paper's table.
+
+    Attributes:
+        model: The encoder, as the paper names it; `NO_MODEL` where the row has none, or the paper does not say.
+        layer: Its hidden states, as text.
+        metric: What the paper calls the metric.
+        values: 100 times the correlations of every cell; shape (columns, statistics).
+    """
+
+    model: str
+    layer: str
+    metric: str
+    values: np.ndarray
+
+
+class PaperRows(NamedTuple):
+    """A table that a paper prints, line by line.
+
+    Attributes:
+        about: The paper, the table, and what a cell holds.
+        columns: The columns, an average last.
+        rows: The lines, in the paper's order.
+    """
+
+    about: str
+    columns: tuple[str, ...]
+    rows: tuple[PaperRow, ...]
+
+
 def published_tables() -> tuple[str, ...]:
-    """The names of the tables that `published` reads."""
+    """The names of the tables that `published_rows` reads."""
     return tuple(sorted(path.name.removesuffix(".tsv") for path in _FOLDER.iterdir() if path.name.endswith(".tsv")))
 
 
 @functools.cache
-def published(table: str) -> Published:
+def published_rows(table: str) -> PaperRows:
     """Read a paper's table.
 
-    The file's first line says what it is, the second names the columns; then follow a model, its layer, a metric, and cells ``a/b`` of two
-    correlations.
+    The file's first line says what it is, the second names the columns; then follow a model, its layer, a metric, and cells of one
+    correlation, or of two as ``a/b``.
 
     Args:
         table: One of `published_tables`.
@@ -97,9 +131,26 @@ def published(table: str) -> Published:
     if table not in published_tables():
         raise SpecError(f"no published table {table!r} is here; {menu(table, published_tables())}.")
     about, header, *lines = _FOLDER.joinpath(f"{table}.tsv").read_text(encoding="utf-8").splitlines()
-    found: dict[tuple[str, int], dict[str, list[list[float]]]] = {}
+    rows = []
     for line in lines:
         model, layer, metric, *cells = line.split("\t")
-        found.setdefault((model, int(layer)), {})[metric] = [[float(number) for number in cell.split("/")] for cell in cells]
-    blocks = tuple(Block(model, layer, tuple(rows), np.array(list(rows.values()))) for (model, layer), rows in found.items())
-    return Published(re.sub(r"^# ", "", about), tuple(header.split("\t")[3:]), blocks)
+        rows.append(PaperRow(model, layer, metric, np.array([[float(number) for number in cell.split("/")] for cell in cells])))
+    return PaperRows(re.sub(r"^# ", "", about), tuple(header.split("\t")[3:]), tuple(rows))
+
+
+@functools.cache
+def published(table: str) -> Published:
+    """Read a table whose rows are the same metrics for each of several models.
+
+    Args:
+        table: As for `published_rows`.
+
+    Raises:
+        SpecError: As for `published_rows`.
+    """
+    about, columns, rows = published_rows(table)
+    found: dict[tuple[str, int], dict[str, np.ndarray]] = {}
+    for row in rows:
+        found.setdefault((row.model, int(row.layer)), {})[row.metric] = row.values
+    blocks = tuple(Block(model, layer, tuple(own), np.array(list(own.values()))) for (model, layer), own in found.items())
+    return Published(about, columns, blocks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -17,8 +18,45 @@ DECIMALS = 1
 """As many as the paper prints."""
 
 
+class Laid(ABC):
+    """A table computed here, beside a paper's.
+
+    Attributes:
+        table: Its name.
+        signatures: By row, how its scores were computed.
+    """
+
+    table: str
+    signatures: dict[str, str]
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """Whether the paper's ordering holds, in one sentence."""
+
+    @abstractmethod
+    def layout(self) -> Table:
+        """Our rows beside the paper's, with the difference."""
+
+    @abstractmethod
+    def tsv(self) -> str:
+        """A line per number for other programs, ours to full precision; empty where there is none."""
+
+    def text(self) -> str:
+        """The table for a terminal."""
+        return as_text(self.layout(), FORMATS["txt"])
+
+    def markdown(self) -> str:
+        """The table in GitHub's Markdown."""
+        return as_text(self.layout(), FORMATS["md"])
+
+    def latex(self) -> str:
+        """The table in LaTeX, with the rules of booktabs."""
+        return as_text(self.layout(), FORMATS["tex"])
+
+
 @dataclass(frozen=True)
-class Reproduction:
+class Reproduction(Laid):
     """A table of the TWMD paper, computed here.
 
     Attributes:
@@ -66,24 +104,12 @@ class Reproduction:
         """Our rows, each followed by the paper's of the same name and the difference; cells are two correlations in hundredths."""
         laid = [("segments", "here", *(str(self.segments[column]) for column in self.paper.columns))]
         for r, row in enumerate(self.ours[0].rows):
-            laid += [(row, f"here, layer {block.layer}", *map(_cell, block.values[r])) for block in self.ours]
-            laid += [(row, f"{block.model}, layer {block.layer}", *map(_cell, block.values[r])) for block in self.paper.blocks]
+            laid += [(row, f"here, layer {block.layer}", *map(as_cell, block.values[r])) for block in self.ours]
+            laid += [(row, f"{block.model}, layer {block.layer}", *map(as_cell, block.values[r])) for block in self.paper.blocks]
             for paper, difference in zip(self.beside, self.difference, strict=True):
-                laid.append((row, f"here - {paper.model}, layer {paper.layer}", *(_cell(cell, "+") for cell in difference[r])))
-        about = f"{self.paper.about} Here: {_short(self.ours[0].model)}."
+                laid.append((row, f"here - {paper.model}, layer {paper.layer}", *(as_cell(cell, "+") for cell in difference[r])))
+        about = f"{self.paper.about} Here: {short_name(self.ours[0].model)}."
         return Table(about, ("metric", "source", *self.paper.columns), laid)
-
-    def text(self) -> str:
-        """The table for a terminal."""
-        return as_text(self.layout(), FORMATS["txt"])
-
-    def markdown(self) -> str:
-        """The table in GitHub's Markdown."""
-        return as_text(self.layout(), FORMATS["md"])
-
-    def latex(self) -> str:
-        """The table in LaTeX, with the rules of booktabs."""
-        return as_text(self.layout(), FORMATS["tex"])
 
     def tsv(self) -> str:
         """A line per number for other programs, ours to full precision; empty where a correlation is undefined."""
@@ -98,32 +124,45 @@ class Reproduction:
                 for c, column in enumerate(self.paper.columns):
                     for s, statistic in enumerate(self.statistics):
                         numbers = (block.values[r, c, s], *(values[r, c, s] for values in theirs), self.difference[b, r, c, s])
-                        yield (row, str(block.layer), column, str(self.segments[column]), statistic, *map(_number, numbers))
+                        yield (row, str(block.layer), column, str(self.segments[column]), statistic, *map(as_number, numbers))
 
 
-def _short(model: str) -> str:
+def short_name(model: str) -> str:
     """A model's own name, without whose it is or the folder it is in."""
     return PurePath(model).name
 
 
-def _number(value: float) -> str:
+def as_number(value: float) -> str:
+    """A number in full, for other programs; empty where it is undefined."""
     return "" if math.isnan(value) else repr(float(value))
 
 
-def _cell(values: np.ndarray, sign: str = "") -> str:
-    return " / ".join(NOT_HERE if math.isnan(value) else f"{value:{sign}.{DECIMALS}f}" for value in values)
+def as_cell(values: np.ndarray, sign: str = "", decimals: int = DECIMALS) -> str:
+    """A cell's numbers, rounded; a bar where one is undefined."""
+    return " / ".join(NOT_HERE if math.isnan(value) else f"{value:{sign}.{decimals}f}" for value in values)
 
 
 def _in_words(found: Ordering | None, here: Block, paper: Block) -> str:
-    what = f"{_short(here.model)} (layer {here.layer}) against the paper's {paper.model} (layer {paper.layer})"
+    what = f"{short_name(here.model)} (layer {here.layer}) against the paper's {paper.model} (layer {paper.layer})"
+    return f"{what}: {order_in_words(found, len(here.rows), 'mean Pearson correlation')}"
+
+
+def order_in_words(found: Ordering | None, rows: int, number: str) -> str:
+    """Whether a paper's ordering of some rows holds here.
+
+    Args:
+        found: What the comparison came to; None when there was nothing to compare.
+        rows: How many rows there are.
+        number: What they are ordered by.
+    """
     if found is None:
-        return f"{what}: the order cannot be compared, because fewer than two rows have a mean correlation here"
-    undefined = f", without {len(here.rows) - found.rows} rows that have no mean correlation here" if found.rows < len(here.rows) else ""
+        return f"the order cannot be compared, because fewer than two rows have a {number} here"
+    undefined = f", without {rows - found.rows} rows that have no {number} here" if found.rows < rows else ""
     tau = "undefined" if math.isnan(found.tau) else f"{found.tau:.2f}"
     best = " and ".join(found.best)
     place = "is the best here too" if found.place == 1 else f"is number {found.place} of {found.rows} here, where {found.ours} is the best"
     verdict = f"{'holds' if found.holds else 'does not hold in full'}{undefined}"
     return (
-        f"{what}: the paper's ordering by mean Pearson correlation {verdict}: {found.alike} of the {found.ordered} pairs of rows that differ "
+        f"the paper's ordering by {number} {verdict}: {found.alike} of the {found.ordered} pairs of rows that differ "
         f"there are in the same order here (Kendall's tau-b {tau}), and its best row, {best}, {place}"
     )

@@ -1,4 +1,4 @@
-"""The TWMD paper's two protocols: how scores of WMT and of STS12-16 become the numbers of a table.
+"""The protocols of the papers: how scores of WMT and of STS12-16 become the numbers of a table.
 
 Texts are scored group by group (a language pair, a subset), so that no centering batch spans two of them.
 """
@@ -22,7 +22,7 @@ from twmd_registry.scoring import Scorer, score_all
 
 YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
 AVERAGE = "Avg."
-"""The last column of every table."""
+"""The column of an average, the last of a table."""
 
 Progress = Callable[[int], None]
 
@@ -32,7 +32,7 @@ class Agreement(NamedTuple):
 
     Attributes:
         segments: By column, how many segments it is measured on.
-        values: 100 times two correlations, NaN where one is undefined; shape (scorers, columns, 2).
+        values: 100 times the correlations, NaN where one is undefined; shape (scorers, columns, statistics).
     """
 
     segments: dict[str, int]
@@ -52,27 +52,65 @@ def read_data(table: PaperTable, folder: Path) -> list[Rated]:
     Warns:
         TwmdWarning: Rows were dropped: a text too short (WMT), not rated (STS).
     """
-    return read_years([table.year], folder) if table.year else _read([f"sts/{year}" for year in YEARS], folder, read_sts)
+    if table.year:
+        return read_years([table.year], folder)
+    return read_sets([f"sts/{year}" for year in YEARS], read_sts, folder)
 
 
 def read_years(years: Sequence[int], folder: Path) -> list[Rated]:
-    """Read years of WMT; raises and warns as `read_data`.
+    """Read years of WMT; raises and warns as `read_sets`.
 
     Args:
         years: Of two digits.
         folder: Holds ``wmt/wmt15.jsonl`` and so on.
     """
-    return _read([f"wmt/wmt{year}.jsonl" for year in years], folder, read_wmt)
+    return read_sets([f"wmt/wmt{year}.jsonl" for year in years], read_wmt, folder)
 
 
-def _read(names: Sequence[str], folder: Path, reader: Callable[[Path], Rated]) -> list[Rated]:
+def read_sets(names: Sequence[str], read: Callable[[Path], Rated], folder: Path) -> list[Rated]:
+    """Read sets of a folder.
+
+    Args:
+        names: Their places in it.
+        read: Their reader.
+        folder: The folder of the rated data.
+
+    Raises:
+        FileError: One is missing (names it) or damaged.
+
+    Warns:
+        TwmdWarning: Rows were dropped.
+    """
     if missing := [name for name in names if not (folder / name).exists()]:
         raise FileError(f"{', '.join(missing)} needed in {folder}, and not there.")
-    data = [reader(folder / name) for name in names]
+    data = [read(folder / name) for name in names]
     for name, rated in zip(names, data, strict=True):
         if rated.dropped:
             warn(f"{name}: rows with a text too short or without a rating, left out: {rated.dropped}.")
     return data
+
+
+def groups_of(rated: Rated, wanted: Sequence[str], name: str) -> Rated:
+    """The language pairs of a table.
+
+    Args:
+        rated: A year of WMT.
+        wanted: The language pairs.
+        name: Of the year, for the messages.
+
+    Raises:
+        FileError: One has no row.
+
+    Warns:
+        TwmdWarning: There are others, which are left out.
+    """
+    if missing := [pair for pair in wanted if pair not in rated.group]:
+        raise FileError(f"{name} has no row of {', '.join(missing)}: the table's language pairs are {', '.join(wanted)}.")
+    chosen = np.flatnonzero(np.isin(rated.group, wanted))
+    if len(chosen) < len(rated.group):
+        others = sorted(set(rated.group) - set(wanted))
+        warn(f"{name}: language pairs that the table does not have, left out: {', '.join(others)} ({len(rated.group) - len(chosen)} rows).")
+    return select(rated, chosen)
 
 
 def measure(scorers: Sequence[Scorer], rated: Rated, statistics: Sequence[str], progress: Progress | None = None) -> Agreement:
@@ -96,12 +134,25 @@ def measure(scorers: Sequence[Scorer], rated: Rated, statistics: Sequence[str], 
         own = select(rated, np.flatnonzero(names == group))
         found = score_all(scorers, own.predictions, own.references, progress=progress)
         segments[group] = len(own.ratings)
-        columns.append(_correlations([one.scores for one in found], own.ratings, statistics, group))
+        columns.append(correlations([one.scores for one in found], own.ratings, statistics, group))
     return Agreement(segments, np.array(columns).swapaxes(0, 1))
 
 
-def _correlations(scores: Sequence[Sequence[float]], ratings: np.ndarray, statistics: Sequence[str], group: str) -> np.ndarray:
-    """100 times each scorer's correlations, NaN where they are undefined; shape (scorers, 2)."""
+def correlations(scores: Sequence[Sequence[float]], ratings: np.ndarray, statistics: Sequence[str], group: str) -> np.ndarray:
+    """Correlate several measures' scores with ratings.
+
+    Args:
+        scores: By measure; shape (measures, N).
+        ratings: Shape (N,).
+        statistics: Of `STATISTICS`.
+        group: What was rated, for the message.
+
+    Returns:
+        100 times the correlations, NaN where they are undefined; shape (measures, statistics).
+
+    Warns:
+        TwmdWarning: One is undefined; says why.
+    """
     found, reasons = np.full((len(scores), len(statistics)), np.nan), []
     for i, own in enumerate(scores):
         try:
@@ -111,6 +162,12 @@ def _correlations(scores: Sequence[Sequence[float]], ratings: np.ndarray, statis
     if reasons:
         warn(f"{group}: no correlation for {len(reasons)} of {len(scores)} rows of the table: {reasons[0]}")
     return found
+
+
+def in_order(found: Agreement, columns: Sequence[str]) -> np.ndarray:
+    """Our numbers in the order of a paper's columns."""
+    here = list(found.segments)
+    return found.values[:, [here.index(column) for column in columns]]
 
 
 def wmt(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> Agreement:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
-
-from twmd_registry.errors import FileError, SpecError, warn
+from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.published import Block, Published, published
 from twmd_registry.metaeval.reproduce.layout import Reproduction
-from twmd_registry.metaeval.reproduce.protocols import Agreement, read_data, sts, wmt
+from twmd_registry.metaeval.reproduce.protocols import groups_of, in_order, read_data, sts, wmt
 from twmd_registry.metaeval.reproduce.rows import LANGUAGE_PAIRS, PaperTable, paper_table, spec_of_row
-from twmd_registry.rated.rows import Rated, select
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -51,7 +48,7 @@ def reproduce(
     paper, theirs = paper_table(table), published(table)
     rated = read_data(paper, data)
     if paper.year:
-        rated = [_pairs_of(rated[0], LANGUAGE_PAIRS[paper.year], f"wmt{paper.year}")]
+        rated = [groups_of(rated[0], LANGUAGE_PAIRS[paper.year], f"wmt{paper.year}")]
     options, rows = options or RunOptions(), theirs.blocks[0].rows
     with ExitStack() as stack:
         layers = _layers(paper, theirs, model, layer, stack.enter_context(twmd_of(model, layer, options)))
@@ -59,7 +56,7 @@ def reproduce(
         signatures = [scorer.signature for scorer in scorers]  # loads the model: what cannot be fails here
         found = (wmt if paper.year else sts)(scorers, rated, paper.statistics, progress)
         name = scorers[0].spec.model or model
-    values = _in_order(found, theirs.columns).reshape(len(layers), len(rows), len(theirs.columns), 2)
+    values = in_order(found, theirs.columns).reshape(len(layers), len(rows), len(theirs.columns), 2)
     ours = tuple(Block(name, one, rows, own) for one, own in zip(layers, values, strict=True))
     return Reproduction(table, paper.statistics, found.segments, ours, dict(zip(rows, signatures, strict=False)), theirs)
 
@@ -89,24 +86,3 @@ def _layers(paper: PaperTable, theirs: Published, model: str, layer: int | None,
         return own
     middle = layer_of(twmd)
     return [middle + offset for offset in paper.offsets]
-
-
-def _pairs_of(rated: Rated, wanted: Sequence[str], name: str) -> Rated:
-    """The language pairs of a table.
-
-    Raises:
-        FileError: One has no row.
-    """
-    if missing := [pair for pair in wanted if pair not in rated.group]:
-        raise FileError(f"{name} has no row of {', '.join(missing)}: the table's language pairs are {', '.join(wanted)}.")
-    chosen = np.flatnonzero(np.isin(rated.group, wanted))
-    if len(chosen) < len(rated.group):
-        others = sorted(set(rated.group) - set(wanted))
-        warn(f"{name}: language pairs that the table does not have, left out: {', '.join(others)} ({len(rated.group) - len(chosen)} rows).")
-    return select(rated, chosen)
-
-
-def _in_order(found: Agreement, columns: Sequence[str]) -> np.ndarray:
-    """Our numbers in the order of the paper's columns."""
-    here = list(found.segments)
-    return found.values[:, [here.index(column) for column in columns]]
