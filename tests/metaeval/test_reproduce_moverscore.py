@@ -207,7 +207,7 @@ def test_hard_and_soft_alignments_of_four_pairs(data: Path, model: str) -> None:
     )
     scored = Scorer(spec).score(own.predictions, own.references)
     for name, side in (("HMD-PREC", scored.precision), ("HMD-RECALL", scored.recall), ("HMD-F1", scored.f1)):
-        expected = 100 * stats.pearsonr(side, own.ratings).statistic
+        expected = 100 * stats.pearsonr(np.array(side), own.ratings).statistic
         assert row_of(found, name).values[2] == pytest.approx(expected, abs=1e-2)
     assert found.counterpart("RUSE") is not None
     assert found.near == "BERT"
@@ -241,7 +241,7 @@ def test_utterances_take_their_best_reference_by_rating(tmp_path: Path, model: s
         with Scorer(spec) as one:
             best = [max(one.score([line["prediction"]] * 4, line["references"]).scores) for line in lines]  # type: ignore[list-item,arg-type]
         for short, rating in zip(("Inf", "Nat", "Qual"), RATINGS, strict=True):
-            expected = 100 * stats.spearmanr(best, [line[rating] for line in lines]).statistic
+            expected = 100 * stats.spearmanr(best, np.array([line[rating] for line in lines], dtype=float)).statistic
             column = found.paper.columns.index(f"{name} {short}")
             assert row_of(found, "BERTSCORE-F1").values[column] == pytest.approx(expected, abs=1e-6)
 
@@ -288,7 +288,7 @@ def test_missing_data_and_names_are_named(model: str, tmp_path: Path, data: Path
         reproduce_moverscore("moverscore-table3", tmp_path, model=model)
     with pytest.raises(FileError, match="has no row of zh-en"):
         figure_3(write_wmt(tmp_path, ("de-en",)), model=model)
-    with pytest.raises(SpecError, match="did you mean 'moverscore-table1'"):
+    with pytest.raises(SpecError, match="no table 'moverscore-table2' to compute again; .* moverscore-table1, moverscore-table3"):
         reproduce_moverscore("moverscore-table2", data, model=model)
     for table in ("moverscore-table1", "moverscore-table6"):
         with pytest.raises(SpecError, match="layer=2 has no meaning here: the paper reads the last five layers"):
@@ -308,9 +308,8 @@ def test_an_undefined_correlation_is_said(model: str, tmp_path: Path) -> None:
     for row in found.rows:
         assert np.flatnonzero(np.isnan(row.values)).tolist() == [1, 7]
     assert "the order cannot be compared" in found.sentence
-    assert "WMD-1\t1-3\tde-en\t12\tpearson\t\t50.5\t58.8\t68.7\t70.8" in "\n".join(
-        "\t".join([*cells[:6], *cells[7:11]]) for line in found.tsv().splitlines() if (cells := line.split("\t"))
-    )
+    assert found.tsv().splitlines()[0].split("\t")[5:] == ["here", "paper", "W2V", "ELMO", "BERT", "BERT + MNLI", "difference"]
+    assert "WMD-1\t1-3\tde-en\t12\tpearson\t\t\t46.3\t58.8\t68.7\t70.8\t" in found.tsv().splitlines()
     with pytest.warns(TwmdWarning, match="de-en: no correlation of DA"):
         figure = figure_3(tmp_path, model=model)
     assert np.isnan(figure.matrices["de-en"][-1]).all()
@@ -338,7 +337,7 @@ def test_the_distributions_sentence_says_what_the_numbers_say() -> None:
     found = Distribution("moverscore-figure2", "a/b", Scored(ratings, {"SentBLEU": half, "WordMover": rising}), {})
     assert "(so it is here: r = 1.00 in the lower half" in found.sentence
     assert "(so it does here: area" in found.sentence
-    other = Distribution("moverscore-figure2", "a/b", Scored(ratings, {"SentBLEU": half[::-1], "WordMover": -rising}), {})
+    other = Distribution("moverscore-figure2", "a/b", Scored(ratings, {"SentBLEU": np.roll(half, 6), "WordMover": -rising}), {})
     assert "(here it does not: r =" in other.sentence
     assert "(here it does not: area" in other.sentence
     assert found.layout().rows[1] == ("WordMover", "1.000", "1.000", "1.000")

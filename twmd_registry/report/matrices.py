@@ -17,7 +17,7 @@ def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str,
     """Draw the lower triangles of symmetric matrices, a panel each, every number written into its cell.
 
     Args:
-        panels: By name, numbers from 0 to 100, NaN for an empty cell; shape (names, names).
+        panels: By name, numbers from -100 to 100, NaN for an empty cell; shape (names, names). Those below 0 are as white as 0.
         names: Of rows and columns.
         title: Of the figure.
         suffix: Of `report.figures.SUFFIXES`.

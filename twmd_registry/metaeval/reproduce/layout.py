@@ -139,7 +139,7 @@ def as_number(value: float) -> str:
 
 def as_cell(values: np.ndarray, sign: str = "", decimals: int = DECIMALS) -> str:
     """A cell's numbers, rounded; a bar where one is undefined."""
-    return " / ".join(NOT_HERE if math.isnan(value) else f"{value:{sign}.{decimals}f}" for value in values)
+    return " / ".join(NOT_HERE if math.isnan(value) else f"{value:{sign}z.{decimals}f}" for value in values)
 
 
 def _in_words(found: Ordering | None, here: Block, paper: Block) -> str:
