@@ -15,8 +15,9 @@ from twmd_registry.cli import main
 from twmd_registry.errors import InputError
 from twmd_registry.metaeval.agreement import Averaging, agreement
 from twmd_registry.metaeval.correlation import Statistic, correlate
-from twmd_registry.metaeval.significance import permutation
-from twmd_registry.metaeval.study import Study, run_study
+from twmd_registry.metaeval.significance import permutation, williams, williams_by_part
+from twmd_registry.metaeval.study import Level, Study, run_study
+from twmd_registry.metaeval.systems import system_level
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of
 from twmd_registry.registry.options import RunOptions
@@ -50,6 +51,7 @@ def test_one_name_is_one_study() -> None:
                 {"metrics": study().metrics[:2]},
                 {"statistics": (Statistic.PEARSON,)},
                 {"averaging": Averaging.NONE},
+                {"level": Level.SYSTEM},
                 {"resamples": 51},
                 {"trials": 7},
                 {"seed": 1},
@@ -59,7 +61,7 @@ def test_one_name_is_one_study() -> None:
     assert len(set(names)) == len(names)
     assert study().name == study().name
     assert names[0].startswith(f"study|data:made.csv@{content_of(RATED)}|metrics:sbert;model=")
-    assert "|correlation:pearson,kendall|averaging:group|bs:50|ar:0|seed:12345|version:" in names[0]
+    assert "|correlation:pearson,kendall|averaging:group|level:segment|bs:50|ar:0|seed:12345|version:" in names[0]
 
 
 def test_a_study_measures_what_its_parts_do() -> None:
@@ -79,7 +81,33 @@ def test_a_study_measures_what_its_parts_do() -> None:
     first, second, _ = found.measured
     assert first.tests == ()
     assert second.tests[1] == permutation(second.scores, first.scores, RATED, "kendall", trials=20)
+    assert second.williams == williams_by_part(second.scores, first.scores, RATED)
+    assert [part.name for part in second.williams] == ["x", "y"]
+    assert [part.test for part in second.williams] == [None, None]  # three segments are too few
     assert found.dropped == 2
+
+
+def test_systems_are_ranked_by_their_means() -> None:
+    rated = RATED._replace(group=["x"] * 6, system=["a", "b", "c"] * 2)
+    wanted = study(content=content_of(rated), level=Level.SYSTEM, metrics=(make_spec("twmd"),))
+    (found,) = run_study(wanted, rated, RunOptions()).measured
+    expected = system_level("pearson", found.scores, rated, resamples=50)
+    assert (found.agreements[0], found.accuracies[0]) == (expected.agreement, expected.accuracy)
+    table = run_study(wanted, rated, RunOptions()).tables["pearson"]
+    assert table.header == ("metric", "pearson", "95% interval", "accuracy", "x", "n")
+    assert table.rows[0][3] == f"{100 * expected.accuracy.value:.1f}"
+    with pytest.raises(InputError, match="tests compare metrics on segments"):
+        run_study(replace(wanted, trials=5), rated, RunOptions())
+
+
+def test_williams_by_part_is_williams_of_each_parts_correlations() -> None:
+    rng = np.random.default_rng(4)
+    ratings, noise = rng.normal(size=40), rng.normal(size=(2, 40))
+    rated = Rated(["x"] * 25 + ["y"] * 15, [""] * 40, [""] * 40, ratings, 0)
+    a, b = ratings + 0.5 * noise[0], ratings + noise[1]
+    for part, rows in zip(williams_by_part(a, b, rated), (slice(0, 25), slice(25, 40)), strict=True):
+        r = np.corrcoef([ratings[rows], a[rows], b[rows]])
+        assert part.test == pytest.approx(williams(r[0, 1], r[0, 2], r[1, 2], len(ratings[rows])))
 
 
 def test_other_data_than_the_studys_are_refused() -> None:

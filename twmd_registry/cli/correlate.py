@@ -13,7 +13,7 @@ from twmd_registry.cli.score import make_scorers, progress_bar
 from twmd_registry.errors import warn
 from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.correlation import statistic_named
-from twmd_registry.metaeval.study import Study, StudyResult, run_study
+from twmd_registry.metaeval.study import Level, Study, StudyResult, run_study
 from twmd_registry.metaeval.table import FORMATS, as_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of, read_rated, title_of
@@ -33,6 +33,7 @@ def run_correlate(arguments: argparse.Namespace) -> int:
         metrics=specs,
         statistics=tuple(statistic_named(name) for name in arguments.correlation),
         averaging=Averaging(arguments.by),
+        level=Level(arguments.level),
         resamples=arguments.resamples,
         trials=arguments.trials,
         seed=arguments.seed,
@@ -47,15 +48,15 @@ def run_correlate(arguments: argparse.Namespace) -> int:
 
 def _whole(found: StudyResult, form: str) -> str:
     """Every table, and what is needed to do it again."""
-    tables = [as_text(found.table(statistic), form) for statistic in found.study.statistics]
+    tables = [as_text(table, form) for table in found.tables.values()]
     return "\n\n".join([*tables, "\n".join([found.study.name, *(f"{one.label}: {one.signature}" for one in found.measured)])])
 
 
 def _write(found: StudyResult, rated: Rated, folder: Path) -> None:
     """The tables in every format, everything as JSON, and the scores of every segment."""
-    for statistic in found.study.statistics:
+    for name, table in found.tables.items():
         for suffix, form in FORMATS.items():
-            write_file(folder / f"{statistic}.{suffix}", f"{as_text(found.table(statistic), form)}\n".encode())
+            write_file(folder / f"{name}.{suffix}", f"{as_text(table, form)}\n".encode())
     write_file(folder / "study.json", json.dumps(found.as_dict(), indent=1, ensure_ascii=False).encode() + b"\n")
     file = io.StringIO(newline="")
     writer = csv.writer(file)

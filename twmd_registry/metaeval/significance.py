@@ -13,7 +13,7 @@ from twmd_registry.errors import InputError, SpecError
 from twmd_registry.metaeval.agreement import SEED, Averaging, Part, Undefined, mean_of_defined, parts_of, report_undefined
 from twmd_registry.metaeval.correlation import STATISTICS, Statistic, check_numbers, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
-from twmd_registry.metaeval.vectors import LEAST_ROWS
+from twmd_registry.metaeval.vectors import LEAST_ROWS, pearson
 from twmd_registry.rated.rows import Rated
 
 TRIALS = 1000
@@ -70,6 +70,48 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Test:
         raise InputError(f"Williams' test is undefined for metrics that correlate with each other by {r_ab} and with people by {r_a} and {r_b}.")
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / variance)
     return Test(r_a - r_b, float(stats.t.sf(t, n - 3)))
+
+
+class PartTest(NamedTuple):
+    """Williams' test within one group, item or system.
+
+    Attributes:
+        name: Of the group, item or system.
+        test: The test; None where a correlation is undefined.
+    """
+
+    name: str
+    test: Test | None
+
+
+def williams_by_part(
+    scores_a: Sequence[float] | np.ndarray, scores_b: Sequence[float] | np.ndarray, rated: Rated, averaging: str = Averaging.GROUP
+) -> tuple[PartTest, ...]:
+    """Test by Williams within every part of the data whether A's Pearson correlation is the higher one.
+
+    Args:
+        scores_a: Of metric A; shape (segments,).
+        scores_b: Of metric B; likewise.
+        rated: The ratings.
+        averaging: One of `Averaging`: what the parts are.
+
+    Returns:
+        By ascending name.
+
+    Raises:
+        SpecError: As for `parts_of`.
+        InputError: As for `parts_of`, or other numbers of scores than of ratings.
+    """
+    a, b = (check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b)))
+    return tuple(PartTest(part.name, _williams_of(a[part.rows], b[part.rows], part)) for part in parts_of(rated, Statistic.PEARSON, averaging))
+
+
+def _williams_of(a: np.ndarray, b: np.ndarray, part: Part) -> Test | None:
+    ratings = part.sample.ratings
+    try:
+        return williams(pearson(a, ratings), pearson(b, ratings), pearson(a, b), len(ratings))
+    except InputError:
+        return None
 
 
 def permutation(

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError
 from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement
 from twmd_registry.metaeval.correlation import Statistic
-from twmd_registry.metaeval.significance import Test, permutation
+from twmd_registry.metaeval.significance import PartTest, Test, permutation, williams_by_part
+from twmd_registry.metaeval.systems import Accuracy, system_level
 from twmd_registry.metaeval.table import Table
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import score_all, scorer_of
 from twmd_registry.version import __version__
+
+
+class Level(StrEnum):
+    """What is correlated: every segment's score, or every system's mean."""
+
+    SEGMENT = "segment"
+    SYSTEM = "system"
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,7 @@ class Study:
         metrics: What is compared; the first one is the one that others are tested against.
         statistics: Correlations.
         averaging: Over what correlations are averaged.
+        level: What is correlated.
         resamples: Bootstrap resamples of the intervals; 0 for none.
         trials: Permutations of the tests against the first metric; 0 for no tests.
         seed: Of both.
@@ -40,6 +51,7 @@ class Study:
     metrics: tuple[MetricSpec, ...]
     statistics: tuple[Statistic, ...]
     averaging: Averaging = Averaging.GROUP
+    level: Level = Level.SEGMENT
     resamples: int = 1000
     trials: int = 0
     seed: int = 12345
@@ -52,6 +64,7 @@ class Study:
             "metrics": write_members((1.0, spec) for spec in self.metrics),
             "correlation": ",".join(self.statistics),
             "averaging": self.averaging,
+            "level": self.level,
             "bs": self.resamples,
             "ar": self.trials,
             "seed": self.seed,
@@ -68,7 +81,9 @@ class Measured(NamedTuple):
         signature: What was computed.
         scores: A score per segment.
         agreements: One per statistic of the study.
-        tests: Likewise, against the first metric; none for that metric, and without trials.
+        tests: Likewise, by permutation against the first metric; none for that metric, and without trials.
+        williams: Of every part, Williams' test of the Pearson correlation against the first metric; likewise.
+        accuracies: One per statistic at the level of systems, the pairwise accuracy; else none.
     """
 
     label: str
@@ -76,6 +91,8 @@ class Measured(NamedTuple):
     scores: tuple[float, ...]
     agreements: tuple[Agreement, ...]
     tests: tuple[Test, ...] = ()
+    williams: tuple[PartTest, ...] = ()
+    accuracies: tuple[Accuracy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,14 +114,28 @@ class StudyResult:
         which = self.study.statistics.index(statistic)
         found = [one.agreements[which] for one in self.measured]
         groups = list(dict.fromkeys(group.name for one in found for group in one.groups))
-        header = ("metric", statistic.value, "95% interval", *(["p"] if self.study.trials else []), *groups, "n")
+        accuracy = ["accuracy"] if self.study.level is Level.SYSTEM else []
+        header = ("metric", statistic.value, "95% interval", *(["p"] if self.study.trials else []), *accuracy, *groups, "n")
         rows = []
         for measured, one in zip(self.measured, found, strict=True):
             own = {group.name: f"{100 * group.value:.1f}" for group in one.groups}
             interval = "-" if one.low is None or one.high is None else f"{100 * one.low:.1f} .. {100 * one.high:.1f}"
             p = [f"{measured.tests[which].p:.4f}" if measured.tests else "-"] if self.study.trials else []
-            rows.append((measured.label, f"{100 * one.value:.1f}", interval, *p, *(own.get(name, "undefined") for name in groups), str(one.n)))
-        return Table(f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}", header, rows)
+            alike = [f"{100 * measured.accuracies[which].value:.1f}"] if accuracy else []
+            numbers = (f"{100 * one.value:.1f}", interval, *p, *alike, *(own.get(name, "undefined") for name in groups), str(one.n))
+            rows.append((measured.label, *numbers))
+        return Table(f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}, level {self.study.level}", header, rows)
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """A table per statistic, by its name, and Williams' p against the first metric in every part where tests were asked for."""
+        found = {statistic.value: self.table(statistic) for statistic in self.study.statistics}
+        tested = [one for one in self.measured if one.williams]
+        if tested:
+            header = ("metric", *(part.name for part in tested[0].williams))
+            rows = [(one.label, *("undefined" if part.test is None else f"{part.test.p:.4f}" for part in one.williams)) for one in tested]
+            found["williams"] = Table(f"Williams' p of a higher Pearson correlation than {self.measured[0].label}'s", header, rows)
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the segments' scores, ready for JSON."""
@@ -117,6 +148,8 @@ class StudyResult:
                     "signature": one.signature,
                     "agreement": {str(name): _plain(own) for name, own in zip(self.study.statistics, one.agreements, strict=True)},
                     "tests": {str(name): own._asdict() for name, own in zip(self.study.statistics, one.tests, strict=False)},
+                    "williams": {part.name: part.test._asdict() if part.test else None for part in one.williams},
+                    "accuracy": {str(name): own._asdict() for name, own in zip(self.study.statistics, one.accuracies, strict=False)},
                 }
                 for one in self.measured
             ],
@@ -145,24 +178,36 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
     scorers = [scorer_of(spec, options) for spec in study.metrics]
     sets = score_all(scorers, rated.predictions, rated.references, progress=progress)
     labels = _labels([str(spec.metric) for spec in study.metrics])
-    measured = []
-    for label, one in zip(labels, sets, strict=True):
-        agreements = tuple(
-            agreement(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
-            for statistic in study.statistics
-        )
-        measured.append(Measured(label, str(one.signature), one.scores, agreements, _tests(study, rated, sets[0].scores, one.scores)))
-    applied = Study(**{**vars(study), "metrics": tuple(scorer.spec for scorer in scorers)})
+    measure = _systems if study.level is Level.SYSTEM else _segments
+    measured = [measure(study, rated, sets[0], one)._replace(label=label) for label, one in zip(labels, sets, strict=True)]
+    applied = replace(study, metrics=tuple(scorer.spec for scorer in scorers))
     return StudyResult(applied, tuple(measured), rated.dropped)
 
 
-def _tests(study: Study, rated: Rated, first: Sequence[float], scores: Sequence[float]) -> tuple[Test, ...]:
-    if not study.trials or first is scores:
-        return ()
-    return tuple(
-        permutation(scores, first, rated, statistic, averaging=study.averaging, trials=study.trials, seed=study.seed)
+def _segments(study: Study, rated: Rated, first: ScoreSet, one: ScoreSet) -> Measured:
+    agreements = tuple(
+        agreement(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
         for statistic in study.statistics
     )
+    found = Measured("", str(one.signature), one.scores, agreements)
+    if not study.trials or first is one:
+        return found
+    tests = tuple(
+        permutation(one.scores, first.scores, rated, statistic, averaging=study.averaging, trials=study.trials, seed=study.seed)
+        for statistic in study.statistics
+    )
+    by_part = williams_by_part(one.scores, first.scores, rated, study.averaging) if Statistic.PEARSON in study.statistics else ()
+    return found._replace(tests=tests, williams=by_part)
+
+
+def _systems(study: Study, rated: Rated, _first: ScoreSet, one: ScoreSet) -> Measured:
+    if study.trials:
+        raise InputError("tests compare metrics on segments: leave the trials out at the level of systems.")
+    found = [
+        system_level(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
+        for statistic in study.statistics
+    ]
+    return Measured("", str(one.signature), one.scores, tuple(each.agreement for each in found), accuracies=tuple(each.accuracy for each in found))
 
 
 def _labels(names: Sequence[str]) -> list[str]:

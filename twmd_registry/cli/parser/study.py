@@ -64,6 +64,7 @@ def add_correlate(commands: Commands) -> None:
     parts(sub)
     sub.add_argument("--correlation", nargs="+", default=["pearson"], metavar="NAME", help="pearson (the default), spearman, kendall, darr, acc_eq")
     sub.add_argument("--by", choices=("none", "group", "item", "system"), default="group", help="what is averaged over (default: group)")
+    sub.add_argument("--level", choices=("segment", "system"), default="segment", help="system: means of systems, and their pairwise accuracy")
     sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")
     sub.add_argument("--trials", type=count, default=0, metavar="N", help="of a paired permutation test against the first metric (default: 0)")
     sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of both (default: 12345)")
