@@ -28,14 +28,13 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
     texts = read_texts(arguments.data)
     with progress_bar() as progress:
         found = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)
-    print(as_text(found))
+    print(_as_text(found))
     if arguments.output:
         write_diagnosis(found, arguments.output, "diagnosis")
     return 0
 
 
-def as_text(found: Diagnosis) -> str:
-    """The similarities as a table, then the verdicts."""
+def _as_text(found: Diagnosis) -> str:
     rows = [
         {"centering": str(row.centering), "layer": row.layer} | {f"{name} (se)": _number(*one[:2]) for name, one in row.similarities.items()}
         for row in found.rows

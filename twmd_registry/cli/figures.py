@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import FileError, SpecError, warn
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
+from twmd_registry.metaeval.reproduce.layout import short_name
 from twmd_registry.metaeval.reproduce.protocols import YEARS, by_length, read_data, read_years
 from twmd_registry.metaeval.reproduce.readings import (
     Reading,
@@ -22,7 +25,7 @@ from twmd_registry.metaeval.reproduce.readings import (
     one_sweep_is_best,
     robust_against_temperature,
 )
-from twmd_registry.metaeval.reproduce.rows import TABLES, PaperTable
+from twmd_registry.metaeval.reproduce.rows import METRICS, TABLES, PaperTable
 from twmd_registry.metaeval.reproduce.run import layer_of, twmd_of
 from twmd_registry.metaeval.reproduce.temperatures import TEMPERATURES, TUNING_YEARS, choose_temperatures, sentence_of, table_of
 from twmd_registry.metaeval.sweeps import (
@@ -56,6 +59,42 @@ SWEPT_TEMPERATURES, SWEEPS = (0.01, 0.02, 0.05, 0.1), (1, 2, 5, 10, 20)
 PLANS = 32
 """Pairs whose plans are looked at: one centering batch."""
 PEARSON = Axis("Pearson r")
+KEYS = ("metric", "centering", "layer", "temperature", "iterations")
+"""What differs between the settings of a figure."""
+
+
+class Drawing(NamedTuple):
+    """A figure and its data.
+
+    Attributes:
+        stem: Of the files' names.
+        title: Of the figure.
+        x: The axis of what is varied.
+        y: The axis of what is measured.
+        panels: By name, the lines of a panel.
+        data: As CSV.
+    """
+
+    stem: str
+    title: str
+    x: Axis
+    y: Axis
+    panels: Mapping[str, Sequence[Line]]
+    data: bytes
+
+
+class Reader(NamedTuple):
+    """A model at a layer.
+
+    Attributes:
+        name: Its name and content, and the layer.
+        title: The same for a figure, which has less room.
+        layer: The layer.
+    """
+
+    name: str
+    title: str
+    layer: int
 
 
 def figure1(arguments: argparse.Namespace) -> int:
@@ -65,7 +104,7 @@ def figure1(arguments: argparse.Namespace) -> int:
         rows=tuple(row for row in found.rows if row.centering is Centering.NONE),
         verdicts=tuple(one for one in found.verdicts if one.centering is Centering.NONE),
     )
-    write_diagnosis(plain, arguments.output, arguments.table)
+    write_diagnosis(plain._replace(model=short_name(found.model)), arguments.output, arguments.table)
     return _say(arguments, f"{found.model}, every layer", [high_baseline(plain)])
 
 
@@ -80,23 +119,24 @@ def figure3(arguments: argparse.Namespace) -> int:
     """Draw Pearson's r against temperature, a panel per year of WMT that is here."""
     options = _begin(arguments)
     data = _years_here(arguments)
-    model, layer = _where_read(arguments, options)
-    specs = temperature_settings(arguments.model, layer, WMT, TEMPERATURES)
+    model = _reader(arguments, options)
+    specs = temperature_settings(arguments.model, model.layer, WMT, TEMPERATURES)
     with progress_bar() as progress:
         found = {name: measure(specs, [rated], options, progress=progress) for name, rated in data.items()}
     panels = {name: lines(own, "temperature") for name, own in found.items()}
-    _draw(arguments.table, arguments, panels, _measured_csv(found, options), (Axis("temperature", logarithmic=True), PEARSON, model))
+    axis = Axis("temperature", logarithmic=True)
+    _draw(Drawing(arguments.table, model.title, axis, PEARSON, panels, _measured_csv(found, options)), arguments.output)
     readings = [robust_against_temperature(own) for own in found.values()]
     print("\n".join(f"{name}: {_size(rated)}" for name, rated in data.items()))
-    return _say(arguments, model, [one._replace(sentence=f"{name}: {one.sentence}") for name, one in zip(found, readings, strict=True)])
+    return _say(arguments, model.name, [one._replace(sentence=f"{name}: {one.sentence}") for name, one in zip(found, readings, strict=True)])
 
 
 def figure4(arguments: argparse.Namespace) -> int:
     """Draw Pearson's r, and the plans' distance from their marginals, against the number of Sinkhorn sweeps."""
     options = _begin(arguments)
     (rated,) = read_data(WMT, arguments.data_dir)
-    model, layer = _where_read(arguments, options)
-    specs = iteration_settings(arguments.model, layer, WMT, SWEPT_TEMPERATURES, SWEEPS)
+    model = _reader(arguments, options)
+    specs = iteration_settings(arguments.model, model.layer, WMT, SWEPT_TEMPERATURES, SWEEPS)
     with progress_bar() as progress:
         found = measure(specs, [rated], options, progress=progress)
     first = rated.group[0]
@@ -104,12 +144,11 @@ def figure4(arguments: argparse.Namespace) -> int:
     errors = marginal_errors(specs[0], batch, SWEPT_TEMPERATURES, SWEEPS, options, pairs=PLANS)
     name, sweeps = _wmt(WMT.year), Axis("Sinkhorn sweeps", logarithmic=True)
     left = {name: lines(found, "iterations")}
-    _draw(f"{arguments.table}-left", arguments, left, _measured_csv({name: found}, options), (sweeps, PEARSON, model))
-    plans = f"{name} {first}, {len(batch.ratings)} pairs"
-    error = Axis("marginal error", logarithmic=True)
-    _draw(f"{arguments.table}-right", arguments, {plans: errors}, _errors_csv(errors), (sweeps, error, model))
+    _draw(Drawing(f"{arguments.table}-left", model.title, sweeps, PEARSON, left, _measured_csv({name: found}, options)), arguments.output)
+    right, error = {f"{name} {first}, {len(batch.ratings)} pairs": errors}, Axis("marginal error", logarithmic=True)
+    _draw(Drawing(f"{arguments.table}-right", model.title, sweeps, error, right, _errors_csv(errors)), arguments.output)
     print(f"{name}: {_size(rated)}\nplans: the first {len(batch.ratings)} pairs of {first}")
-    return _say(arguments, model, [one_sweep_is_best(found), cool_plans_converge_slower(errors)])
+    return _say(arguments, model.name, [one_sweep_is_best(found), cool_plans_converge_slower(errors)])
 
 
 def figure5(arguments: argparse.Namespace) -> int:
@@ -126,11 +165,11 @@ def appendix_b(arguments: argparse.Namespace) -> int:
     """Print the temperatures that agree best with people on WMT15-16 beside the paper's, and write the table where that was asked for."""
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     data = read_years(TUNING_YEARS, arguments.data_dir)
-    model, layer = _where_read(arguments, options)
+    model = _reader(arguments, options)
     with progress_bar() as progress:
-        found = choose_temperatures(data, arguments.model, layer, options, progress)
+        found = choose_temperatures(data, arguments.model, model.layer, options, progress)
     names = " and ".join(f"{_wmt(year)} ({_size(rated)})" for year, rated in zip(TUNING_YEARS, data, strict=True))
-    table, sentence = table_of(found, f"{names}; {model}"), sentence_of(found)
+    table, sentence = table_of(found, f"{names}; {model.name}"), sentence_of(found)
     if arguments.output:
         for suffix, form in FORMATS.items():
             after = f"\n\n{sentence}" if suffix in {"txt", "md"} else ""
@@ -177,11 +216,10 @@ def _begin_every_layer(arguments: argparse.Namespace) -> RunOptions:
     return _begin(arguments)
 
 
-def _where_read(arguments: argparse.Namespace, options: RunOptions) -> tuple[str, int]:
-    """What a figure says of the model, and the layer."""
+def _reader(arguments: argparse.Namespace, options: RunOptions) -> Reader:
     with twmd_of(arguments.model, arguments.layer, options) as twmd:
         layer = layer_of(twmd)
-        return f"{twmd.spec.model}@{twmd.spec.fingerprint}, layer {layer}", layer
+        return Reader(f"{twmd.spec.model}@{twmd.spec.fingerprint}, layer {layer}", f"{short_name(str(twmd.spec.model))}\nlayer {layer}", layer)
 
 
 def _diagnose(arguments: argparse.Namespace) -> Diagnosis:
@@ -204,10 +242,9 @@ def _by_layer(arguments: argparse.Namespace, table: PaperTable, name: str, weigh
         found = measure(specs, in_order, options, weighting=weighting, progress=progress)
     with Scorer(specs[0], options) as scorer:
         model = f"{scorer.spec.model}@{scorer.spec.fingerprint}"
-    panels = {
-        metric: lines([one for one in found if one.spec.metric == metric], "layer") for metric in dict.fromkeys(one.spec.metric for one in found)
-    }
-    _draw(arguments.table, arguments, panels, _measured_csv({name: found}, options), (Axis("layer"), PEARSON, f"{name}, {model}"))
+    panels = {str(metric): lines([one for one in found if one.spec.metric is metric], "layer") for metric in METRICS.values()}
+    title = f"{short_name(model)}, {name}"
+    _draw(Drawing(arguments.table, title, Axis("layer"), PEARSON, panels, _measured_csv({name: found}, options)), arguments.output)
     print(f"{name}: {'; '.join(map(_size, data))}")
     return _say(arguments, f"{model}, layers {layers[0]} to {layers[-1]}", [centering_helps(found)])
 
@@ -237,22 +274,12 @@ def _size(rated: Rated) -> str:
 
 
 def _measured_csv(found: Mapping[str, Sequence[Measured]], options: RunOptions) -> bytes:
-    """What was measured on what data, a line per setting, with its signature."""
-    rows = [(name, one.spec, one.pearson) for name, own in found.items() for one in own]
-    signatures = {spec: Scorer(spec, options).signature for _, spec, _ in rows}
-    columns = {"data": [name for name, _, _ in rows]}
-    columns |= {key: ["" if (value := getattr(spec, key)) is None else str(value) for _, spec, _ in rows] for key in KEYS}
-    return as_csv(
-        {
-            **{key: np.array(values) for key, values in columns.items()},
-            "pearson": np.array([pearson for _, _, pearson in rows]),
-            "signature": np.array([signatures[spec] for _, spec, _ in rows]),
-        }
-    )
-
-
-KEYS = ("metric", "centering", "layer", "temperature", "iterations")
-"""What differs between the settings of a figure."""
+    """What was measured on what data, a line per setting, with its signature; empty where a metric has no such key."""
+    rows = [(name, one) for name, own in found.items() for one in own]
+    columns: dict[str, Sequence[Any]] = {"data": [name for name, _ in rows]}
+    columns |= {key: ["" if getattr(one.spec, key) is None else str(getattr(one.spec, key)) for _, one in rows] for key in KEYS}
+    columns |= {"pearson": [one.pearson for _, one in rows], "signature": [Scorer(one.spec, options).signature for _, one in rows]}
+    return as_csv({name: np.array(values) for name, values in columns.items()})
 
 
 def _errors_csv(errors: Sequence[Line]) -> bytes:
@@ -265,12 +292,12 @@ def _errors_csv(errors: Sequence[Line]) -> bytes:
     )
 
 
-def _draw(stem: str, arguments: argparse.Namespace, panels: Mapping[str, Sequence[Line]], data: bytes, labels: tuple[Axis, Axis, str]) -> None:
-    """Write a figure in every form, and its data; labels are those of both axes, and the title."""
-    drawn = {name: [Curve(*line) for line in own] for name, own in panels.items()}
+def _draw(drawing: Drawing, folder: Path) -> None:
+    """Write a figure in every form, and its data."""
+    panels = {name: [Curve(*line) for line in own] for name, own in drawing.panels.items()}
     for suffix in SUFFIXES:
-        write_file(arguments.output / f"{stem}{suffix}", curves(drawn, *labels, suffix))
-    write_file(arguments.output / f"{stem}.csv", data)
+        write_file(folder / f"{drawing.stem}{suffix}", curves(panels, drawing.x, drawing.y, drawing.title, suffix))
+    write_file(folder / f"{drawing.stem}.csv", drawing.data)
 
 
 def _say(arguments: argparse.Namespace, model: str, readings: Sequence[Reading]) -> int:

@@ -87,17 +87,18 @@ def robust_against_temperature(measured: Sequence[Measured]) -> Reading:
     """Judge Figure 3: batch centering makes twmd and trwmd robust against temperature.
 
     A metric's sensitivity is the range of its Pearson correlations (highest minus lowest) over temperatures from `COOLEST` to `WARMEST`. It holds
-    when either metric's is smaller with batch centering than without.
+    when that of each metric is smaller with batch centering than without.
 
     Args:
         measured: Every metric without centering and with the batch's, at the same temperatures, on one data set.
 
     Raises:
-        InputError: A metric lacks one of the two, or fewer than two temperatures are in the range.
+        InputError: Nothing is measured, a metric lacks one of the two, or fewer than two temperatures are in the range.
     """
     holds, evidence = True, []
-    for plain, batch in _with_and_without((one for one in measured if COOLEST <= (one.spec.temperature or 0.0) <= WARMEST), "temperature"):
-        metric = plain[0].spec.metric
+    for everywhere in _with_and_without(measured, "temperature"):
+        plain, batch = ([one for one in own if COOLEST <= (one.spec.temperature or 0.0) <= WARMEST] for own in everywhere)
+        metric = everywhere[0][0].spec.metric
         if len(plain) < 2:
             raise InputError(f"{metric}: expected at least two temperatures from {COOLEST} to {WARMEST}, got {len(plain)}.")
         holds &= _range(batch) < _range(plain)
@@ -115,7 +116,7 @@ def one_sweep_is_best(measured: Sequence[Measured]) -> Reading:
         measured: One metric at several temperatures, one and more sweeps at each.
 
     Raises:
-        InputError: A temperature lacks one sweep, or has nothing else.
+        InputError: Nothing is measured, or a temperature lacks one sweep, or has nothing else.
     """
     holds, evidence = True, []
     for temperature, own in _grouped(measured, "temperature"):
@@ -155,7 +156,7 @@ def centering_helps(measured: Sequence[Measured]) -> Reading:
         measured: Every metric in the same layers without centering and with the batch's.
 
     Raises:
-        InputError: A metric lacks one of the two somewhere.
+        InputError: Nothing is measured, or a metric lacks one of the two somewhere.
     """
     pairs = [(p, b) for plain, batch in _with_and_without(measured, "layer") for p, b in zip(plain, batch, strict=True)]
     below = [f"{p.spec.metric} in layer {p.spec.layer} ({b.pearson:.4f} against {p.pearson:.4f})" for p, b in pairs if b.pearson <= p.pearson]
@@ -185,10 +186,16 @@ def _with_and_without(measured: Iterable[Measured], varied: str) -> Iterator[tup
 
 
 def _grouped(measured: Iterable[Measured], key: str) -> Iterator[tuple[Any, list[Measured]]]:
-    """What is measured by the values of a key, in their order."""
+    """What is measured by the values of a key, in their order.
+
+    Raises:
+        InputError: Nothing is.
+    """
     groups: dict[Any, list[Measured]] = {}
     for one in measured:
         groups.setdefault(getattr(one.spec, key), []).append(one)
+    if not groups:
+        raise InputError("there is nothing to judge: nothing was measured.")
     yield from groups.items()
 
 
