@@ -1,5 +1,6 @@
 # make demo    install into .venv and score the packaged example by every metric
 # make test    format, lint, types and tests: what .ci/run calls
+# make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make bench   speed and memory beside bert_score, torchmetrics and the bare encoder
 VENV := .venv
 PYTHON ?= python3
@@ -7,7 +8,7 @@ BIN := $(VENV)/bin
 METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore ensemble
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test bench clean
+.PHONY: demo test presets bench clean
 
 # Each stamp says that an environment holds what pyproject.toml and constraints.txt ask for.
 $(VENV)/.demo: pyproject.toml constraints.txt
@@ -32,6 +33,17 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+# What each metric tries is what its name promises: bertscore_centered subtracts a corpus mean, and no default makes a score depend on
+# its neighbours, so batch centering is no candidate.
+WMT ?= wmt
+TUNE = $(BIN)/twmd tune --data wmt:$(WMT)/wmt15.jsonl wmt:$(WMT)/wmt16.jsonl --name embedded
+ALONE := centering=none,dimension,sentence,background
+
+presets: $(VENV)/.dev
+	$(TUNE) twmd trwmd wordset_cka sbert --try $(ALONE) -o build/presets/most
+	$(TUNE) bertscore_centered --try centering=background -o build/presets/bertscore
+	$(TUNE) moverscore --try $(ALONE) ngram=1,2,3,4 transform=linear,inverse -o build/presets/moverscore
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench
