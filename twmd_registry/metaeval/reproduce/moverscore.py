@@ -91,6 +91,8 @@ Measure = Callable[[Sequence[Scorer], Sequence[str], Progress | None], Agreement
 def translations(folder: Path, columns: Sequence[str]) -> Measure:
     """WMT17: correlations within each of a table's language pairs, and their mean.
 
+    Each pair is scored by itself, so idf is of its own texts.
+
     Args:
         folder: Of the rated data.
         columns: Of the table.
