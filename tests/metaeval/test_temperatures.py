@@ -61,9 +61,11 @@ def test_the_papers_temperatures_stand_beside_the_best_here() -> None:
     assert table.header == ("metric", "side", *(f"T={t:g}" for t in TEMPERATURES), "best here", "paper")
     assert table.rows[9] == ("TWMD-b", "f1", *["50.00"] * 7, "55.00", "50.00", "60.00", "0.15", "0.08")
     assert sentence_of(found) == (
-        "The paper's temperature is the best here in 11 of 12 rows; it costs at most 5.00 points of Pearson (TWMD-b, f1: T=0.08 instead of 0.15)."
+        "The paper's temperature is the best here in 11 of 12 rows; it costs at most 5.00 points of Pearson (TWMD-b, f1: T=0.08 instead of 0.15). "
+        "In 3 rows the best is at an end of what is tried, and a better one may lie beyond it."
     )
     assert "in 12 of 12 rows; it costs at most 0.00 points" in sentence_of(made_up({}))
+    assert "In 4 rows the best is at an end" in sentence_of(made_up({("TWMD-b", "f1"): 0.15, ("TWMD", "f1"): 0.001}))
 
 
 def test_of_equal_temperatures_the_lowest_is_chosen() -> None:

@@ -103,12 +103,14 @@ def table_of(found: Sequence[Choice], about: str) -> Table:
 
 
 def sentence_of(found: Sequence[Choice]) -> str:
-    """Whether the paper's temperatures are the best here too, and what they cost where they are not."""
+    """Whether the paper's temperatures are the best here too, what they cost where they are not, and where a better one may lie beyond."""
     same = sum(one.temperature == one.paper for one in found)
     worst = max(found, key=_loss)
+    ends = sum(one.best in {0, len(TEMPERATURES) - 1} for one in found)
     return (
         f"The paper's temperature is the best here in {same} of {len(found)} rows; it costs at most {100 * _loss(worst):.2f} points of Pearson "
-        f"({worst.row}, {worst.output}: T={worst.paper:g} instead of {worst.temperature:g})."
+        f"({worst.row}, {worst.output}: T={worst.paper:g} instead of {worst.temperature:g}). "
+        f"In {ends} rows the best is at an end of what is tried, and a better one may lie beyond it."
     )
 
 
