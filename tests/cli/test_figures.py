@@ -169,7 +169,7 @@ def test_bad_input_is_refused_before_anything_is_measured(model: str, data: Path
         ("twmd-figure6", "wmt/wmt17"),
         ("twmd-appendix-b", "wmt/wmt16"),
     ):
-        with pytest.raises(FileError, match=rf"^{missing}(\.jsonl)? needed in .*, and not there"):
+        with pytest.raises(FileError, match=rf"^expected {missing}(\.jsonl)? in .*; not there"):
             run_reproduce(ask(table, model, tmp_path, tmp_path / "out"))
     with pytest.raises(FileError, match=r"needs one of wmt/wmt15\.jsonl, .*, wmt/wmt18\.jsonl in .*, and none is there"):
         run_reproduce(ask("twmd-figure3", model, tmp_path / "empty", tmp_path / "out"))

@@ -311,7 +311,7 @@ class TestBadData:
         (files / "gaps.txt").write_text("\n \nthe shop opens at nine\n", encoding="utf-8")
         status, out, err = run("score", "ref.txt", "-i", "gaps.txt", "-sl", "-w", "3")
         assert (status, out.splitlines()) == (0, ["0.000", "0.000", "1.000"])
-        assert err == "twmd: warning: texts without a token: 2; each scores 0 against text and 1 against another empty text.\n"
+        assert err == "twmd: warning: texts without a token: 2; each scores 0 against text and 1 against another empty text (before any baseline).\n"
 
     def test_an_unknown_model_is_one_line(self, files: Path, run: Run) -> None:
         status, _, err = run("score", "ref.txt", "-i", "good.txt", "--set", "model=no/such", "--set", "layer=1")

@@ -132,7 +132,7 @@ def test_one_command_writes_tables_and_figures_and_names_what_is_missing(
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     out = tmp_path / "out"
-    assert main(["study", "stsscore", "--data-dir", str(folder), "-o", str(out), "--stsscore", "stsscore;symmetric=yes"]) == 0
+    assert main(["study", "stsscore", "--data-dir", str(folder), "-o", str(out), "--stsscore", "stsscore;clip=yes"]) == 0
     printed, said = capsys.readouterr()
     assert "left out: QQP (no qqp/quora_duplicate_questions.tsv or qqp/train.tsv in" in said
     assert "left out: RoBERTa of Table 2" in said
@@ -141,7 +141,7 @@ def test_one_command_writes_tables_and_figures_and_names_what_is_missing(
     data = [f"{name}.csv" for name in ("sts-b", "mrpc", "wmt22-zh-en")]
     assert sorted(path.name for path in out.iterdir()) == sorted([*tables, *figures, *data, "data.txt", "signatures.txt"])
     signatures = dict(line.split("\t") for line in (out / "signatures.txt").read_text(encoding="utf-8").splitlines())
-    assert "|symmetric:yes|" in signatures["STSScore"]
+    assert "|clip:yes|" in signatures["STSScore"]
     assert signatures["Ensemble"].startswith("ensemble(stsscore;")
     rows = list(csv.DictReader((out / "sts-b.csv").open(encoding="utf-8", newline="")))
     stsb = find_data(folder)[0]["STS-B"]

@@ -252,10 +252,10 @@ def test_an_undefined_correlation_is_said_and_spreads_to_the_mean(model: str, tm
 
 
 def test_missing_data_are_named(model: str, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"wmt/wmt18\.jsonl needed in .*, and not there"):
+    with pytest.raises(FileError, match=r"expected wmt/wmt18\.jsonl in .*; not there"):
         reproduce("twmd-table3", tmp_path, model=model)
     (tmp_path / "sts" / "STS13").mkdir(parents=True)
-    with pytest.raises(FileError, match="sts/STS12, sts/STS14, sts/STS15, sts/STS16 needed in"):
+    with pytest.raises(FileError, match="expected sts/STS12, sts/STS14, sts/STS15, sts/STS16 in"):
         reproduce("twmd-table1", tmp_path, model=model)
     with pytest.raises(FileError, match="has no row of lv-en, zh-en: the table's language pairs are cs-en"):
         reproduce("twmd-table2", write_wmt(tmp_path, 17, ("cs-en", "de-en", "fi-en", "ru-en", "tr-en")), model=model)

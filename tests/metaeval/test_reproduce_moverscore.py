@@ -280,9 +280,9 @@ def test_the_order_is_that_of_one_encoder(first: MoverReproduction) -> None:
 
 
 def test_missing_data_and_names_are_named(model: str, tmp_path: Path, data: Path) -> None:
-    with pytest.raises(FileError, match=r"wmt/wmt17\.jsonl needed in .*, and not there"):
+    with pytest.raises(FileError, match=r"expected wmt/wmt17\.jsonl in .*; not there"):
         reproduce_moverscore("moverscore-table1", tmp_path, model=model)
-    with pytest.raises(FileError, match=r"needs d2t/bagel\.jsonl"):
+    with pytest.raises(FileError, match=r"expected d2t/bagel\.jsonl"):
         reproduce_moverscore("moverscore-table3", tmp_path, model=model)
     with pytest.raises(FileError, match="has no row of zh-en"):
         figure_3(write_wmt(tmp_path, ("de-en",)), model=model)

@@ -82,7 +82,7 @@ def read_sets(names: Sequence[str], read: Callable[[Path], Rated], folder: Path)
         TwmdWarning: Rows were dropped.
     """
     if missing := [name for name in names if not (folder / name).exists()]:
-        raise FileError(f"{', '.join(missing)} needed in {folder}, and not there.")
+        raise FileError(f"expected {', '.join(missing)} in {folder}; not there.")
     data = [read(folder / name) for name in names]
     for name, rated in zip(names, data, strict=True):
         if rated.dropped:
