@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import SpecError
-from twmd_registry.metaeval.correlation import by_group
+from twmd_registry.metaeval.sweeps import measure
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
-from twmd_registry.scoring import Scorer, score_all
+from twmd_registry.scoring import Scorer
 
 TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
 GRID: dict[str, tuple[Any, ...]] = {
@@ -95,7 +95,7 @@ def settings(metric: str, model: str, layers: Iterable[int], tried: Mapping[str,
 
 
 def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions, progress: Callable[[int], None] | None = None) -> list[Trial]:
-    """Measure settings on rated data, best first; each text is encoded once for all of them.
+    """Measure settings on rated data, best first; each text of a group is encoded once for all of them.
 
     Args:
         specs: Settings to compare.
@@ -106,17 +106,10 @@ def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions
     Returns:
         The settings as they were applied, with the model as it was named.
     """
-    scorers = [Scorer(spec, options) for spec in specs]
-    totals = np.zeros(len(specs))
-    for rated in data:
-        results = score_all(scorers, rated.predictions, rated.references, progress=progress)
-        for i, result in enumerate(results):
-            pearson = by_group("pearson", result.scores, rated.ratings, rated.group)
-            totals[i] += len(rated.ratings) * float(np.mean(list(pearson.values())))
-    weighted = totals / sum(len(rated.ratings) for rated in data)
-    found = zip(specs, scorers, weighted, strict=True)
-    trials = [Trial(scorer.spec.replace(model=spec.model, adapter=spec.adapter), float(value)) for spec, scorer, value in found]
-    return sorted(trials, key=lambda trial: -trial.pearson)
+    by_set = [[one.pearson for one in measure(specs, [rated], options, progress=progress)] for rated in data]
+    weighted = np.average(by_set, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
+    applied = [Scorer(spec, options).spec.replace(model=spec.model, adapter=spec.adapter) for spec in specs]
+    return sorted(map(Trial, applied, weighted.tolist()), key=lambda trial: -trial.pearson)
 
 
 def varied_keys(trials: Sequence[Trial]) -> list[str]:
