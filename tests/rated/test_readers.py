@@ -58,8 +58,8 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reader", "text", "words"),
     [
-        (read_stsb, "a,b\n", "row 1: expected rows of sentence1,sentence2,rating; got 2 fields"),
-        (read_stsb, "a,b,1,2\n", "row 1: expected rows"),
+        (read_stsb, "a,b\n", "row 1: expected sentence1,sentence2,rating, without a header; got 2 fields"),
+        (read_stsb, "a,b,1,2\n", "row 1: expected sentence1,sentence2,rating, without a header; got 4 fields"),
         (read_stsb, "a,b,1\na,b,c\n", "row 2: expected a rating, a number from 0 to 5, not 'c'"),
         (read_stsb, "a,b,6\n", "row 1: expected a rating, a number from 0 to 5, not '6'"),
         (read_stsb, "a,b,nan\n", "row 1: expected a rating, a number from 0 to 5, not 'nan'"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,14 @@ def test_empty_texts_never_reach_the_model(tmp_path: Path) -> None:
     with pytest.warns(TwmdWarning, match="texts without a token: 4;"):
         found = twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(["", " ", "it"], ["it", "\n", ""])
     assert found.scores == (0.0, 1.0, 0.0)
+
+
+def test_a_model_of_another_kind_is_said_so(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}), encoding="utf-8")
+    with pytest.raises(ModelError, match="is a BertForMaskedLM and has no trained head: stsscore needs a regression model"):
+        twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
 
 
 def test_a_classifier_is_refused(tmp_path: Path) -> None:

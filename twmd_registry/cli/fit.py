@@ -6,6 +6,7 @@ import argparse
 
 from twmd_registry.cli.files import read_texts
 from twmd_registry.cli.score import make_scorers, progress_bar
+from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -48,6 +49,8 @@ def run_fit_baseline(arguments: argparse.Namespace) -> int:
     from twmd_registry.baseline import BASELINE
     from twmd_registry.models.fitted import save
 
+    if "|" not in arguments.metric:
+        entry(arguments.metric)  # SacreBLEU's metrics, which other commands take, have no baseline
     texts = [text for path in arguments.files for text in read_texts(path)]
     (scorer,) = make_scorers([arguments.metric], arguments, _options(arguments))
     path = save(BASELINE, scorer.fit_baseline(texts, arguments.pairs, arguments.seed), arguments.output or BASELINE.home)

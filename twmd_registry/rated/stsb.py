@@ -25,6 +25,6 @@ def read_stsb(path: Path) -> Rated:
 
 def _read(row: list[str], where: str) -> Row:
     if len(row) != COLUMNS:
-        raise FileError(f"{where}: expected rows of sentence1,sentence2,rating; got {len(row)} fields.")
+        raise FileError(f"{where}: expected sentence1,sentence2,rating, without a header; got {len(row)} fields.")
     first, second, rating = row
     return Row("stsb", first, second, read_rating(rating, where, 0, HIGHEST))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
@@ -153,6 +154,7 @@ def _cross_encoder(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) 
     if adapter:
         network = merge(load_network(AutoModelForSequenceClassification, files, dtype, num_labels=1), adapter, files)
     else:
+        _check_architecture(files)
         network = load_network(AutoModelForSequenceClassification, files, dtype)
         _check_head(files, network)
     _keep_head_exact(network)
@@ -164,6 +166,17 @@ def _keep_head_exact(network: Any) -> None:
     for name, part in network.named_children():
         if name != network.base_model_prefix:
             part.float().register_forward_pre_hook(lambda _part, inputs: tuple(x.float() if torch.is_tensor(x) else x for x in inputs))
+
+
+def _check_architecture(files: ModelFiles) -> None:
+    """Refuse a model that says it is something else (one for masked words, say), before its missing weights are found.
+
+    Raises:
+        ModelError: As said.
+    """
+    said = json.loads((files.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
+    if said and not any(str(one).endswith("ForSequenceClassification") for one in said):
+        raise ModelError(f"model {files.label} is a {', '.join(map(str, said))} and has no trained head: stsscore needs a regression model.")
 
 
 def _check_head(files: ModelFiles, network: Any) -> None:
