@@ -16,6 +16,7 @@ from twmd_registry.metaeval.reproduce.moverscore_figures import FIGURE_2, FIGURE
 from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES
 from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.reproduce.run import reproduce
+from twmd_registry.metaeval.reproduce.tuned import TUNED_TABLE, reproduce_tuned
 from twmd_registry.registry.options import RunOptions
 
 Command = Callable[[argparse.Namespace], int]
@@ -44,6 +45,7 @@ def _table_by(compute: Callable[..., Laid]) -> Command:
 
 REPRODUCTIONS: dict[str, Command] = {
     **dict.fromkeys(TABLES, _table_by(reproduce)),
+    TUNED_TABLE: _table_by(reproduce_tuned),
     **dict.fromkeys(MOVER_TABLES, _table_by(reproduce_moverscore)),
     **FIGURES,
     FIGURE_2: run_figure_2,

@@ -85,7 +85,7 @@ def add_reproduce(commands: Commands) -> None:
     sub.add_argument(
         "table",
         metavar="TABLE",
-        help="twmd-table1, 2, 3, 5 to 9, twmd-figure1 to 6, twmd-appendix-b (Chen et al. 2020); moverscore-table1, 3, 5, 6, moverscore-figure2, 3",
+        help="twmd-table1 to 9, twmd-figure1 to 6, twmd-appendix-b (Chen et al. 2020); moverscore-table1, 3, 5, 6, moverscore-figure2, 3",
     )
     sub.add_argument("--data-dir", type=Path, required=True, metavar="DIR", help="holds wmt/wmt17.jsonl, sts/STS12 and so on, as the table needs")
     sub.add_argument("--model", default=EMBEDDED_MODEL, help=f"default: {EMBEDDED_MODEL}")
