@@ -12,7 +12,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.errors import InputError
+from twmd_registry.errors import InputError, SpecError
 from twmd_registry.metaeval.agreement import Averaging, agreement
 from twmd_registry.metaeval.correlation import Statistic, correlate
 from twmd_registry.metaeval.significance import permutation, williams, williams_by_part
@@ -96,8 +96,30 @@ def test_systems_are_ranked_by_their_means() -> None:
     table = run_study(wanted, rated, RunOptions()).tables["pearson"]
     assert table.header == ("metric", "pearson", "95% interval", "accuracy", "x", "n")
     assert table.rows[0][3] == f"{100 * expected.accuracy.value:.1f}"
-    with pytest.raises(InputError, match="tests compare metrics on segments"):
-        run_study(replace(wanted, trials=5), rated, RunOptions())
+    with pytest.raises(SpecError, match="tests compare metrics on segments"):
+        replace(wanted, trials=5)
+    assert study(level="system") == study(level=Level.SYSTEM)  # a name is what it names
+    assert study(statistics=("pearson",)).statistics == (Statistic.PEARSON,)
+    for wrong in ({"level": "sytem"}, {"averaging": "itm"}, {"statistics": ("tau",)}):
+        with pytest.raises(SpecError, match="there is no"):
+            study(**wrong)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"statistics": ("darr",)}, {"averaging": "item"}, {"level": "system"}, {"statistics": ("acc_eq",), "level": "system"}]
+)
+def test_what_cannot_be_measured_costs_no_encoding(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twmd_registry.metaeval.study.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
+    with pytest.raises((InputError, SpecError)):
+        run_study(study(**changes), RATED, RunOptions())
+
+
+def test_a_result_prints_itself() -> None:
+    found = run_study(study(metrics=(make_spec("sbert"),)), RATED, RunOptions())
+    assert str(found).startswith("pearson, made.csv, averaging group, level segment")
+    assert found.study.name in str(found)
+    for form, sign in (("latex_booktabs", "% "), ("tsv", "# ")):
+        assert f"\n{sign}sbert: {found.measured[0].signature}" in found.as_text(form)
 
 
 def test_williams_by_part_is_williams_of_each_parts_correlations() -> None:
@@ -131,14 +153,14 @@ def test_the_command_prints_tables_and_writes_everything(table: Path, tmp_path: 
     arguments = ["correlate", f"table:{table},group=lp", "-m", "sbert", "twmd", "--correlation", "pearson", "kendall"]
     assert main([*arguments, "--trials", "10", "--resamples", "20", "-o", str(out)]) == 0
     printed, said = capsys.readouterr()
-    assert "made.csv: rows without a rating or a text, left out: 1." in said
+    assert "made.csv: rows left out, without a rating or with a text too short: 1." in said
     whole = json.loads((out / "study.json").read_text(encoding="utf-8"))
     assert whole["study"] in printed
     assert [one["label"] for one in whole["metrics"]] == ["sbert", "twmd"]
     value = whole["metrics"][1]["agreement"]["pearson"]["value"]
     assert f"{100 * value:.1f}" in (out / "pearson.txt").read_text(encoding="utf-8")
     header, *rows = [line.split("\t") for line in (out / "kendall.tsv").read_text(encoding="utf-8").splitlines()]
-    assert header == ["metric", "kendall", "95% interval", "p", "x", "y", "n"]
+    assert header == ["metric", "kendall", "95% interval", "p (better)", "x", "y", "n"]
     assert [row[0] for row in rows] == ["sbert", "twmd"]
     segments = list(csv.DictReader((out / "segments.csv").open(encoding="utf-8", newline="")))
     assert [row["group"] for row in segments] == RATED.group

@@ -11,9 +11,10 @@ import datasets
 import pytest
 
 from tests.rated.test_readers import written
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, TwmdWarning
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.table import FORMS, read_table
+from twmd_registry.rated.wmt import read_wmt
 
 ROWS: list[dict[str, Any]] = [
     {"mt": "The heron waits.", "ref": 'A heron, "grey".', "mark": 3.25, "lp": "de-en", "seg": 1, "who": "one"},
@@ -48,9 +49,26 @@ def test_every_form_reads_the_same(suffix: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", FORMS)
 def test_columns_have_usual_names_and_groups_need_not_be(suffix: str, tmp_path: Path) -> None:
-    found = read_table(stored(tmp_path, suffix, [{"prediction": "One.", "reference": "Two.", "rating": 2, "group": "not asked for"}]))
+    found = read_table(stored(tmp_path, suffix, [{"prediction": "One.", "reference": "Two.", "rating": 2}]))
     assert (found.group, found.item, found.system) == (["own"], None, None)
     assert found.ratings.tolist() == [2.0]
+    row = {"prediction": "One.", "reference": "Two.", "rating": 2, "group": "de-en", "item": "7", "system": "ours", "lang": "de"}
+    found = read_table(stored(tmp_path, suffix, [row]))
+    assert (found.group, found.item, found.system) == (["de-en"], ["7"], ["ours"])
+    assert read_table(stored(tmp_path, suffix, [row]), group="lang").group == ["de"]
+
+
+def test_a_group_without_a_rated_row_is_named(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"prediction": "One.", "reference": "Two.", "rating": rating, "group": group} for group, rating in zip("xyy", (1, None, None), strict=True)
+    ]
+    with pytest.warns(TwmdWarning, match=r"groups without a rated row, left out: y \(2 rows\)"):
+        assert read_table(stored(tmp_path, ".jsonl", rows)).group == ["x"]
+    lines = [{"lang": group, "candidate": "One.", "reference": "Two.", "score": rating} for group, rating in zip("xyy", (1, None, None), strict=True)]
+    path = tmp_path / "wmt.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    with pytest.warns(TwmdWarning, match=r"wmt.jsonl: groups without a rated row, left out: y \(2 rows\)"):
+        assert read_wmt(path).dropped == 2
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])

@@ -10,23 +10,30 @@ from pathlib import Path
 
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import make_scorers, progress_bar
-from twmd_registry.errors import warn
+from twmd_registry.errors import FileError, warn
 from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.correlation import statistic_named
 from twmd_registry.metaeval.study import Level, Study, StudyResult, run_study
 from twmd_registry.metaeval.table import FORMATS, as_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of, read_rated, title_of
+from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.members import split_name
 from twmd_registry.registry.options import RunOptions
 
 
 def run_correlate(arguments: argparse.Namespace) -> int:
     """Measure how metrics agree with people on rated data; print the tables, and write them with every segment's scores if asked to."""
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    if arguments.output and arguments.output.exists() and not arguments.output.is_dir():
+        raise FileError(f"{arguments.output} is a file: give a folder.")
+    for metric in arguments.metrics:
+        if "|" not in metric:
+            entry(split_name(metric)[0])  # SacreBLEU's metrics, which other commands take, are not measured here
     specs = tuple(scorer.requested for scorer in make_scorers(arguments.metrics, arguments, options))
     rated = read_rated(arguments.data)
     if rated.dropped:
-        warn(f"{title_of(arguments.data)}: rows without a rating or a text, left out: {rated.dropped}.")
+        warn(f"{title_of(arguments.data)}: rows left out, without a rating or with a text too short: {rated.dropped}.")
     study = Study(
         data=title_of(arguments.data),
         content=content_of(rated),
@@ -37,19 +44,14 @@ def run_correlate(arguments: argparse.Namespace) -> int:
         resamples=arguments.resamples,
         trials=arguments.trials,
         seed=arguments.seed,
+        threshold=arguments.threshold,
     )
     with progress_bar() as progress:
         found = run_study(study, rated, options, progress)
-    print(_whole(found, FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+    print(found.as_text(FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
     if arguments.output:
         _write(found, rated, arguments.output)
     return 0
-
-
-def _whole(found: StudyResult, form: str) -> str:
-    """Every table, and what is needed to do it again."""
-    tables = [as_text(table, form) for table in found.tables.values()]
-    return "\n\n".join([*tables, "\n".join([found.study.name, *(f"{one.label}: {one.signature}" for one in found.measured)])])
 
 
 def _write(found: StudyResult, rated: Rated, folder: Path) -> None:

@@ -35,7 +35,7 @@ class Averaging(StrEnum):
 
 
 class Interval(NamedTuple):
-    """A bootstrap percentile 95% interval; None without resamples, or where all of them are undefined."""
+    """A bootstrap percentile 95% interval; None without resamples, or where most of them are undefined."""
 
     low: float | None
     high: float | None
@@ -191,7 +191,7 @@ def parts_of(rated: Rated, statistic: Statistic, averaging: str, *, threshold: f
     if statistic in PAIRWISE and averaging in {Averaging.ITEM, Averaging.SYSTEM}:
         raise SpecError(f"{statistic} compares segments of one item already; expected averaging=none or averaging=group, not {averaging}.")
     if statistic in PAIRWISE and rated.item is None:
-        raise InputError(f"{statistic} compares segments of one item, and these data do not name items: give the column that does.")
+        raise InputError(f"{statistic} compares segments of one item, and these data do not name items: give the column that does (item=).")
     names = {
         Averaging.NONE: [EVERYTHING] * len(rated.group),
         Averaging.GROUP: rated.group,
@@ -200,7 +200,9 @@ def parts_of(rated: Rated, statistic: Statistic, averaging: str, *, threshold: f
     }
     column = names[Averaging(averaging)]
     if column is None:
-        raise InputError(f"averaging={averaging} needs the {averaging} of every segment, which these data do not name: give the column that does.")
+        raise InputError(
+            f"averaging={averaging} needs the {averaging} of every segment, which these data do not name: give the column that does ({averaging}=)."
+        )
     ratings, items = check_numbers("ratings", rated.ratings, len(rated.ratings)), None if rated.item is None else np.asarray(rated.item)
     different, code = np.unique(np.asarray(column), return_inverse=True)
     runs = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
@@ -263,9 +265,9 @@ def report_undefined(statistic: Statistic, undefined: Sequence[Undefined], defin
 
 
 def interval(values: np.ndarray) -> Interval:
-    """The bootstrap percentile 95% interval of resamples; undefined ones (NaN) are left out."""
+    """The bootstrap percentile 95% interval of resamples; undefined ones (NaN) are left out, and where most are there is none."""
     defined = values[~np.isnan(values)]
-    return Interval(*map(float, np.percentile(defined, LEVEL))) if len(defined) else Interval(None, None)
+    return Interval(*map(float, np.percentile(defined, LEVEL))) if 2 * len(defined) > len(values) else Interval(None, None)
 
 
 def mean_of_defined(values: np.ndarray) -> np.ndarray:

@@ -62,9 +62,14 @@ Resampled = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 def _of_vectors(value: Vectors, resampled: Resampled) -> Callable[[np.ndarray, Sample], Estimate]:
     def estimate(scores: np.ndarray, sample: Sample) -> Estimate:
         ratings = sample.ratings
-        return Estimate(value(scores, ratings), len(scores), len(scores), lambda weights: resampled(scores, ratings, weights))
+        return Estimate(value(scores, ratings), len(scores), len(scores), lambda weights: _of_enough(weights, resampled(scores, ratings, weights)))
 
     return estimate
+
+
+def _of_enough(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """NaN for resamples of fewer different rows than a correlation needs: two always lie on a line."""
+    return np.where((weights > 0).sum(axis=0) >= vectors.LEAST_ROWS, values, np.nan)
 
 
 def _darr(scores: np.ndarray, sample: Sample) -> Estimate:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import InputError
-from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement
-from twmd_registry.metaeval.correlation import Statistic
+from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement, parts_of
+from twmd_registry.metaeval.correlation import Statistic, statistic_named
+from twmd_registry.metaeval.pairwise import THRESHOLD
 from twmd_registry.metaeval.significance import PartTest, Test, permutation, williams_by_part
-from twmd_registry.metaeval.systems import Accuracy, system_level
-from twmd_registry.metaeval.table import Table
+from twmd_registry.metaeval.systems import Accuracy, check_systems, system_level
+from twmd_registry.metaeval.table import FORMATS, Table, as_note, as_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of
 from twmd_registry.registry.members import write_members
@@ -44,6 +45,10 @@ class Study:
         resamples: Bootstrap resamples of the intervals; 0 for none.
         trials: Permutations of the tests against the first metric; 0 for no tests.
         seed: Of both.
+        threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
+
+    Raises:
+        SpecError: A statistic, averaging or level that there is not; tests at the level of systems.
     """
 
     data: str
@@ -55,6 +60,18 @@ class Study:
     resamples: int = 1000
     trials: int = 0
     seed: int = 12345
+    threshold: float = THRESHOLD
+
+    def __post_init__(self) -> None:
+        """Take names for what they name, so that one name is one study."""
+        object.__setattr__(self, "statistics", tuple(map(statistic_named, self.statistics)))
+        for field, kind in (("averaging", Averaging), ("level", Level)):
+            value = getattr(self, field)
+            if value not in set(kind):
+                raise SpecError(f"there is no {field} {value!r}; {menu(str(value), kind)}.")
+            object.__setattr__(self, field, kind(value))
+        if self.trials and self.level is Level.SYSTEM:
+            raise SpecError("tests compare metrics on segments: leave the trials out at the level of systems.")
 
     @property
     def name(self) -> str:
@@ -68,6 +85,7 @@ class Study:
             "bs": self.resamples,
             "ar": self.trials,
             "seed": self.seed,
+            **({"threshold": f"{self.threshold:g}"} if Statistic.DARR in self.statistics else {}),
             "version": __version__,
         }
         return "|".join(["study", *(f"{name}:{value}" for name, value in fields.items())])
@@ -115,7 +133,7 @@ class StudyResult:
         found = [one.agreements[which] for one in self.measured]
         groups = list(dict.fromkeys(group.name for one in found for group in one.groups))
         accuracy = ["accuracy"] if self.study.level is Level.SYSTEM else []
-        header = ("metric", statistic.value, "95% interval", *(["p"] if self.study.trials else []), *accuracy, *groups, "n")
+        header = ("metric", statistic.value, "95% interval", *(["p (better)"] if self.study.trials else []), *accuracy, *groups, "n")
         rows = []
         for measured, one in zip(self.measured, found, strict=True):
             own = {group.name: f"{100 * group.value:.1f}" for group in one.groups}
@@ -136,6 +154,19 @@ class StudyResult:
             rows = [(one.label, *("undefined" if part.test is None else f"{part.test.p:.4f}" for part in one.williams)) for one in tested]
             found["williams"] = Table(f"Williams' p of a higher Pearson correlation than {self.measured[0].label}'s", header, rows)
         return found
+
+    def as_text(self, form: str) -> str:
+        """Every table, and what is needed to do it again.
+
+        Args:
+            form: One of the values of `twmd_registry.metaeval.table.FORMATS`: text, Markdown, LaTeX or TSV.
+        """
+        lines = [self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured)]
+        return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
+
+    def __str__(self) -> str:
+        """As text."""
+        return self.as_text(FORMATS["txt"])
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the segments' scores, ready for JSON."""
@@ -175,6 +206,8 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
     """
     if content_of(rated) != study.content:
         raise InputError(f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}.")
+    for statistic in study.statistics:
+        check_columns(rated, statistic, study)  # what cannot be fails before anything is encoded
     scorers = [scorer_of(spec, options) for spec in study.metrics]
     sets = score_all(scorers, rated.predictions, rated.references, progress=progress)
     labels = _labels([str(spec.metric) for spec in study.metrics])
@@ -184,16 +217,31 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
     return StudyResult(applied, tuple(measured), rated.dropped)
 
 
+def check_columns(rated: Rated, statistic: Statistic, study: Study) -> None:
+    """Refuse data without a column that a study needs, and a statistic that does not go with its averaging or level.
+
+    Raises:
+        SpecError: As said.
+        InputError: As said.
+    """
+    if study.level is Level.SEGMENT:
+        parts_of(rated, statistic, study.averaging, threshold=study.threshold)
+    else:
+        check_systems(rated, statistic, study.averaging)
+
+
 def _segments(study: Study, rated: Rated, first: ScoreSet, one: ScoreSet) -> Measured:
     agreements = tuple(
-        agreement(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
+        agreement(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed, threshold=study.threshold)
         for statistic in study.statistics
     )
     found = Measured("", str(one.signature), one.scores, agreements)
     if not study.trials or first is one:
         return found
     tests = tuple(
-        permutation(one.scores, first.scores, rated, statistic, averaging=study.averaging, trials=study.trials, seed=study.seed)
+        permutation(
+            one.scores, first.scores, rated, statistic, averaging=study.averaging, trials=study.trials, seed=study.seed, threshold=study.threshold
+        )
         for statistic in study.statistics
     )
     by_part = williams_by_part(one.scores, first.scores, rated, study.averaging) if Statistic.PEARSON in study.statistics else ()
@@ -201,8 +249,6 @@ def _segments(study: Study, rated: Rated, first: ScoreSet, one: ScoreSet) -> Mea
 
 
 def _systems(study: Study, rated: Rated, _first: ScoreSet, one: ScoreSet) -> Measured:
-    if study.trials:
-        raise InputError("tests compare metrics on segments: leave the trials out at the level of systems.")
     found = [
         system_level(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
         for statistic in study.statistics

@@ -94,9 +94,7 @@ def system_level(
         InputError: The data do not name systems; given ratings and a system that is in several groups; no group has three systems, or scores
             and ratings that vary; as for `twmd_registry.metaeval.agreement.agreement`.
     """
-    wanted = statistic_named(statistic)
-    if wanted in PAIRWISE or averaging not in {Averaging.GROUP, Averaging.NONE}:
-        raise SpecError(f"systems are ranked by pearson, spearman or kendall, averaged over group or none; not by {wanted} over {averaging}.")
+    wanted = check_systems(rated, statistic, averaging)
     found = _systems(check_numbers("scores", scores, len(rated.ratings)), rated, averaging)
     if system_ratings is not None:
         found = _rate(found, system_ratings)
@@ -106,9 +104,25 @@ def system_level(
     return SystemLevel(ranked, _accuracy(own, means, averaging, resamples, seed), tuple(found))
 
 
-def _systems(scores: np.ndarray, rated: Rated, averaging: str) -> list[System]:
+def check_systems(rated: Rated, statistic: str, averaging: str) -> Statistic:
+    """Refuse what cannot be measured of systems.
+
+    Returns:
+        The statistic.
+
+    Raises:
+        SpecError: The statistic or averaging does not exist, or does not apply to systems.
+        InputError: The data do not name systems.
+    """
+    wanted = statistic_named(statistic)
+    if wanted in PAIRWISE or averaging not in {Averaging.GROUP, Averaging.NONE}:
+        raise SpecError(f"systems are ranked by pearson, spearman or kendall, averaged over group or none; not by {wanted} over {averaging}.")
     if rated.system is None:
-        raise InputError("ranking systems needs the system of every segment, which these data do not name: give the column that does.")
+        raise InputError("ranking systems needs the system of every segment, which these data do not name: give the column that does (system=).")
+    return wanted
+
+
+def _systems(scores: np.ndarray, rated: Rated, averaging: str) -> list[System]:
     names, found = np.asarray(rated.system), []
     for part in parts_of(rated, Statistic.PEARSON, averaging):
         own = names[part.rows]

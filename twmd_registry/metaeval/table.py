@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 NOT_HERE = "-"
@@ -29,10 +30,17 @@ def as_text(table: Table, form: str) -> str:
 
     Args:
         table: The table.
-        form: One of the values of `FORMATS`; ``tsv`` leaves the name out.
+        form: One of the values of `FORMATS`; ``tsv`` leaves the name out, LaTeX has it as a comment.
     """
     from tabulate import tabulate
 
-    if form == "tsv":
+    if form == FORMATS["tsv"]:
         return "\n".join("\t".join(row) for row in (table.header, *table.rows))
-    return f"{table.name}\n\n{tabulate(table.rows, headers=table.header, tablefmt=form, disable_numparse=True)}"
+    body = tabulate(table.rows, headers=table.header, tablefmt=form, disable_numparse=True)
+    return f"% {table.name}\n{body}" if form == FORMATS["tex"] else f"{table.name}\n\n{body}"
+
+
+def as_note(lines: Sequence[str], form: str) -> str:
+    """Lines that stand beside tables, as comments where a form has them."""
+    sign = {FORMATS["tex"]: "% ", FORMATS["tsv"]: "# "}.get(form, "")
+    return "\n".join(f"{sign}{line}" for line in lines)

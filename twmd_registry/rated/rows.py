@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, warn
 
 
 class Rated(NamedTuple):
@@ -73,6 +74,20 @@ def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
         None if None in item else item,
         None if None in system else system,
     )
+
+
+def warn_of_lost_groups(dropped: Iterable[str], kept: Iterable[Row], where: Path) -> None:
+    """Say which groups have rows, and none that is rated.
+
+    Args:
+        dropped: The group of every row that was left out.
+        kept: The others.
+        where: Where they were read.
+    """
+    rows = Counter(dropped)
+    lost = sorted(set(rows) - {row.group for row in kept})
+    if lost:
+        warn(f"{where.name}: groups without a rated row, left out: {', '.join(f'{name} ({rows[name]} rows)' for name in lost)}.")
 
 
 def select(rated: Rated, rows: np.ndarray) -> Rated:

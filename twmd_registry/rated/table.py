@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.rated.fields import Fields, read_jsonl
-from twmd_registry.rated.rows import Rated, Row, gather, read_csv, read_text
+from twmd_registry.rated.rows import Rated, Row, gather, read_csv, read_text, warn_of_lost_groups
 
 
 class Columns(NamedTuple):
@@ -41,9 +41,9 @@ def read_table(
         prediction: The column of the predictions.
         reference: The column of the references.
         rating: The column of the ratings.
-        group: The column of the groups; None for one group, called like the file.
-        item: The column that says what a row is a version of.
-        system: The column that says what wrote a row.
+        group: The column of the groups; None for ``group``, or where there is none for one group that is called like the file.
+        item: The column that says what a row is a version of; None for ``item``, if there is one.
+        system: The column that says what wrote a row; None for ``system``, if there is one.
 
     Returns:
         The rated rows; unrated ones (empty, null or NaN) are dropped, and counted.
@@ -55,12 +55,16 @@ def read_table(
     if path.suffix.lower() not in FORMS:
         raise FileError(f"{path}: the suffix of a table is one of {', '.join(FORMS)}, not {path.suffix!r}.")
     rows = FORMS[path.suffix.lower()](path)
-    columns = Columns(prediction, reference, rating, group, item, system)
     present = dict.fromkeys(name for row in rows for name in row.values)
+    group, item, system = (given or (role if role in present else None) for role, given in (("group", group), ("item", item), ("system", system)))
+    columns = Columns(prediction, reference, rating, group, item, system)
     for role, name in columns._asdict().items():
         if rows and name is not None and name not in present:
             raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
-    kept = [row for row in (_read(one, columns, path.stem) for one in rows) if row is not None]
+    read = [_read(one, columns, path.stem) for one in rows]
+    kept = [row for row in read if row is not None]
+    if group:
+        warn_of_lost_groups((str(one.values.get(group)) for one, row in zip(rows, read, strict=True) if row is None), kept, path)
     return gather(kept, len(rows) - len(kept), path)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twmd_registry.rated.fields import Fields, read_jsonl, read_rating
-from twmd_registry.rated.rows import Rated, Row, gather
+from twmd_registry.rated.fields import Fields, read_jsonl
+from twmd_registry.rated.rows import Rated, Row, gather, warn_of_lost_groups
 
 SHORTEST = 2
 """Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
@@ -14,15 +14,21 @@ SHORTEST = 2
 def read_wmt(path: Path) -> Rated:
     """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``; grouped by language pair.
 
+    Rows that are not rated (null, NaN or empty) are dropped, as are those with a text of fewer than `SHORTEST` characters.
+
     Raises:
         FileError: The file is missing, empty, or a line has another form; names the line.
     """
-    rows = [_read(fields) for fields in read_jsonl(path)]
-    kept = [row for row in rows if len(row.prediction) >= SHORTEST and len(row.reference) >= SHORTEST]
-    return gather(kept, len(rows) - len(kept), path)
+    lines = read_jsonl(path)
+    read = [_read(fields) for fields in lines]
+    kept = [row for row in read if row is not None]
+    warn_of_lost_groups((fields.label("lang") for fields, row in zip(lines, read, strict=True) if row is None), kept, path)
+    return gather(kept, len(lines) - len(kept), path)
 
 
-def _read(fields: Fields) -> Row:
+def _read(fields: Fields) -> Row | None:
     name = "rating" if "score" not in fields.values and "rating" in fields.values else "score"
-    rating = read_rating(fields.take(name), fields.where)
-    return Row(fields.label("lang"), fields.text("candidate"), fields.text("reference"), rating)
+    group, prediction, reference, rating = fields.label("lang"), fields.text("candidate"), fields.text("reference"), fields.rating(name)
+    if rating is None or len(prediction) < SHORTEST or len(reference) < SHORTEST:
+        return None
+    return Row(group, prediction, reference, rating)

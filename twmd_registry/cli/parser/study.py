@@ -68,6 +68,7 @@ def add_correlate(commands: Commands) -> None:
     sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")
     sub.add_argument("--trials", type=count, default=0, metavar="N", help="of a paired permutation test against the first metric (default: 0)")
     sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of both (default: 12345)")
+    sub.add_argument("--threshold", type=float, default=25, metavar="X", help="of darr: ratings that differ by less are not compared (default: 25)")
     sub.add_argument("--format", choices=("txt", "md", "tex", "tsv", "json"), default="txt", help="of what is printed (default: txt)")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the tables, everything as JSON, and every segment's scores (CSV)")
     where(sub)
