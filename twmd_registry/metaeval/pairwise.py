@@ -82,7 +82,7 @@ def count_orders(scores: np.ndarray, ratings: np.ndarray, pairs: Pairs, threshol
     people = ratings[pairs.first] - ratings[pairs.second]
     counted = (people != 0) & (np.abs(people) >= threshold - FORGIVEN)
     if not counted.any():
-        raise InputError(f"no two segments of one item have ratings that differ by {threshold:g} or more")
+        raise InputError(f"no two segments of one item have ratings that differ by {threshold:g} or more, the threshold in points of these ratings")
     alike = np.sign(scores[pairs.first] - scores[pairs.second]) == np.sign(people)
     concordant = np.bincount(pairs.item[counted & alike], minlength=pairs.items)
     discordant = np.bincount(pairs.item[counted & ~alike], minlength=pairs.items)
