@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sacrebleu
 
 import twmd_registry
 from twmd_registry.cli import main
@@ -55,6 +56,7 @@ def test_one_name_is_one_study() -> None:
                 {"resamples": 51},
                 {"trials": 7},
                 {"seed": 1},
+                {"lexical": ("bleu",)},
             )
         ),
     ]
@@ -112,6 +114,25 @@ def test_what_cannot_be_measured_costs_no_encoding(changes: dict[str, object], m
     monkeypatch.setattr("twmd_registry.metaeval.study.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
     with pytest.raises((InputError, SpecError)):
         run_study(study(**changes), RATED, RunOptions())
+
+
+def test_sacrebleus_metrics_stand_beside_ours(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_study(study(metrics=(make_spec("sbert"),), lexical=("chrf", "bleu"), trials=5), RATED, RunOptions())
+    assert [one.label for one in found.measured] == ["sbert", "chrf", "bleu"]
+    chrf, bleu = found.measured[1:]
+    assert chrf.scores == pytest.approx([sacrebleu.sentence_chrf(a, [b], word_order=2).score / 100 for a, b in zip(FIRST, SECOND, strict=True)])
+    assert bleu.scores == pytest.approx([sacrebleu.sentence_bleu(a, [b]).score / 100 for a, b in zip(FIRST, SECOND, strict=True)])
+    assert chrf.signature.startswith("chrf|nrefs:1|case:mixed|eff:yes|nc:6|nw:2|")
+    assert bleu.signature.startswith("bleu|nrefs:1|case:mixed|eff:yes|tok:13a|")
+    assert bleu.tests
+    assert "|lexical:chrf,bleu|" in found.study.name
+    assert main(["correlate", str(table), "-m", "chrf", "--resamples", "0"]) == 0
+    assert "chrf|nrefs:1" in capsys.readouterr().out
+    assert main(["correlate", str(table), "-m", "ter"]) == 2
+    assert "there is no metric 'ter'" in capsys.readouterr().err
+    for wrong in ({"lexical": ("ter",)}, {"metrics": ()}):
+        with pytest.raises(SpecError):
+            study(**wrong)
 
 
 def test_a_result_prints_itself() -> None:

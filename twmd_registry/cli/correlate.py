@@ -10,15 +10,16 @@ from pathlib import Path
 
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import make_scorers, progress_bar
-from twmd_registry.errors import FileError, warn
+from twmd_registry.errors import FileError, SpecError, menu, warn
 from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.correlation import statistic_named
+from twmd_registry.metaeval.lexical import LEXICAL
 from twmd_registry.metaeval.study import Level, Study, StudyResult, run_study
 from twmd_registry.metaeval.table import FORMATS, as_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of, read_rated, title_of
-from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.members import split_name
+from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 
 
@@ -27,10 +28,11 @@ def run_correlate(arguments: argparse.Namespace) -> int:
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     if arguments.output and arguments.output.exists() and not arguments.output.is_dir():
         raise FileError(f"{arguments.output} is a file: give a folder.")
-    for metric in arguments.metrics:
-        if "|" not in metric:
-            entry(split_name(metric)[0])  # SacreBLEU's metrics, which other commands take, are not measured here
-    specs = tuple(scorer.requested for scorer in make_scorers(arguments.metrics, arguments, options))
+    own = [metric for metric in arguments.metrics if metric not in LEXICAL]
+    for metric in own:
+        if "|" not in metric and split_name(metric)[0] not in set(MetricName):
+            raise SpecError(f"there is no metric {metric!r}; {menu(metric, [*MetricName, *LEXICAL])}.")
+    specs = tuple(scorer.requested for scorer in make_scorers(own, arguments, options)) if own else ()
     rated = read_rated(arguments.data)
     if rated.dropped:
         warn(f"{title_of(arguments.data)}: rows left out, without a rating or with a text too short: {rated.dropped}.")
@@ -44,6 +46,7 @@ def run_correlate(arguments: argparse.Namespace) -> int:
         resamples=arguments.resamples,
         trials=arguments.trials,
         seed=arguments.seed,
+        lexical=tuple(metric for metric in arguments.metrics if metric in LEXICAL),
         threshold=arguments.threshold,
     )
     with progress_bar() as progress:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
@@ -9,17 +12,42 @@ from sacrebleu.metrics.chrf import CHRF
 
 from twmd_registry.rated.rows import Rated
 
+LEXICAL: dict[str, Callable[[], Metric]] = {"bleu": lambda: BLEU(effective_order=True), "chrf": lambda: CHRF(word_order=2)}
+"""Sentence BLEU with its effective order (Papineni et al. 2002), and chrF++: F2 of n-grams of 1 to 6 characters, 1 and 2 words (Popovic 2017)."""
+
+
+class LexicalScores(NamedTuple):
+    """What a metric of SacreBLEU says of some segments.
+
+    Attributes:
+        scores: From 0 to 1; shape (segments,).
+        signature: SacreBLEU's, with the metric's name.
+    """
+
+    scores: np.ndarray
+    signature: str
+
+
+def score_lexically(name: str, rated: Rated) -> LexicalScores:
+    """Score every segment by a metric of SacreBLEU.
+
+    Args:
+        name: One of `LEXICAL`.
+        rated: The segments.
+    """
+    metric = LEXICAL[name]()
+    references = [[one] if isinstance(one, str) else list(one) for one in rated.references]
+    scores = np.array([metric.sentence_score(text, own).score / 100 for text, own in zip(rated.predictions, references, strict=True)])
+    streams = [[own[k] if k < len(own) else None for own in references] for k in range(max(map(len, references)))]
+    metric.corpus_score(rated.predictions, streams)  # type: ignore[arg-type]  # SacreBLEU signs what a corpus was scored by
+    return LexicalScores(scores, f"{name}|{metric.get_signature().format()}")
+
 
 def sentence_bleu(rated: Rated) -> np.ndarray:
-    """Sentence BLEU with its effective order (Papineni et al. 2002), from 0 to 1; shape (segments,)."""
-    return _scores(BLEU(effective_order=True), rated)
+    """Sentence BLEU, from 0 to 1; shape (segments,)."""
+    return score_lexically("bleu", rated).scores
 
 
 def sentence_chrf(rated: Rated) -> np.ndarray:
-    """chrF++ of each sentence: F2 of n-grams of 1 to 6 characters and of 1 and 2 words (Popovic 2017), from 0 to 1; shape (segments,)."""
-    return _scores(CHRF(word_order=2), rated)
-
-
-def _scores(metric: Metric, rated: Rated) -> np.ndarray:
-    pairs = zip(rated.predictions, rated.references, strict=True)
-    return np.array([metric.sentence_score(text, [one] if isinstance(one, str) else one).score / 100 for text, one in pairs])
+    """chrF++ of each sentence, from 0 to 1; shape (segments,)."""
+    return score_lexically("chrf", rated).scores

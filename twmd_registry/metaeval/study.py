@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from twmd_registry.errors import InputError, SpecError, menu
 from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement, parts_of
 from twmd_registry.metaeval.correlation import Statistic, statistic_named
+from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
 from twmd_registry.metaeval.pairwise import THRESHOLD
 from twmd_registry.metaeval.significance import PartTest, Test, permutation, williams_by_part
 from twmd_registry.metaeval.systems import Accuracy, check_systems, system_level
@@ -19,7 +20,6 @@ from twmd_registry.rated.sets import content_of
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import score_all, scorer_of
 from twmd_registry.version import __version__
 
@@ -45,10 +45,11 @@ class Study:
         resamples: Bootstrap resamples of the intervals; 0 for none.
         trials: Permutations of the tests against the first metric; 0 for no tests.
         seed: Of both.
+        lexical: Metrics of SacreBLEU that stand beside them, of `twmd_registry.metaeval.lexical.LEXICAL`.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Raises:
-        SpecError: A statistic, averaging or level that there is not; tests at the level of systems.
+        SpecError: A statistic, averaging, level or metric of SacreBLEU that there is not; no metric; tests at the level of systems.
     """
 
     data: str
@@ -60,6 +61,7 @@ class Study:
     resamples: int = 1000
     trials: int = 0
     seed: int = 12345
+    lexical: tuple[str, ...] = ()
     threshold: float = THRESHOLD
 
     def __post_init__(self) -> None:
@@ -70,6 +72,11 @@ class Study:
             if value not in set(kind):
                 raise SpecError(f"there is no {field} {value!r}; {menu(str(value), kind)}.")
             object.__setattr__(self, field, kind(value))
+        for name in self.lexical:
+            if name not in LEXICAL:
+                raise SpecError(f"there is no metric {name!r} of SacreBLEU here; {menu(name, LEXICAL)}.")
+        if not self.metrics and not self.lexical:
+            raise SpecError("a study needs a metric.")
         if self.trials and self.level is Level.SYSTEM:
             raise SpecError("tests compare metrics on segments: leave the trials out at the level of systems.")
 
@@ -79,6 +86,7 @@ class Study:
         fields = {
             "data": f"{self.data}@{self.content}",
             "metrics": write_members((1.0, spec) for spec in self.metrics),
+            **({"lexical": ",".join(self.lexical)} if self.lexical else {}),
             "correlation": ",".join(self.statistics),
             "averaging": self.averaging,
             "level": self.level,
@@ -209,10 +217,14 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
     for statistic in study.statistics:
         check_columns(rated, statistic, study)  # what cannot be fails before anything is encoded
     scorers = [scorer_of(spec, options) for spec in study.metrics]
-    sets = score_all(scorers, rated.predictions, rated.references, progress=progress)
-    labels = _labels([str(spec.metric) for spec in study.metrics])
+    sets = score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else []
+    scored = [Scored(str(one.signature), one.scores) for one in sets]
+    for name in study.lexical:
+        found = score_lexically(name, rated)
+        scored.append(Scored(found.signature, tuple(found.scores.tolist())))
+    labels = _labels([*(str(spec.metric) for spec in study.metrics), *study.lexical])
     measure = _systems if study.level is Level.SYSTEM else _segments
-    measured = [measure(study, rated, sets[0], one)._replace(label=label) for label, one in zip(labels, sets, strict=True)]
+    measured = [measure(study, rated, scored[0], one)._replace(label=label) for label, one in zip(labels, scored, strict=True)]
     applied = replace(study, metrics=tuple(scorer.spec for scorer in scorers))
     return StudyResult(applied, tuple(measured), rated.dropped)
 
@@ -230,12 +242,24 @@ def check_columns(rated: Rated, statistic: Statistic, study: Study) -> None:
         check_systems(rated, statistic, study.averaging)
 
 
-def _segments(study: Study, rated: Rated, first: ScoreSet, one: ScoreSet) -> Measured:
+class Scored(NamedTuple):
+    """One metric's scores.
+
+    Attributes:
+        signature: What was computed.
+        scores: A score per segment.
+    """
+
+    signature: str
+    scores: tuple[float, ...]
+
+
+def _segments(study: Study, rated: Rated, first: Scored, one: Scored) -> Measured:
     agreements = tuple(
         agreement(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed, threshold=study.threshold)
         for statistic in study.statistics
     )
-    found = Measured("", str(one.signature), one.scores, agreements)
+    found = Measured("", one.signature, one.scores, agreements)
     if not study.trials or first is one:
         return found
     tests = tuple(
@@ -248,12 +272,12 @@ def _segments(study: Study, rated: Rated, first: ScoreSet, one: ScoreSet) -> Mea
     return found._replace(tests=tests, williams=by_part)
 
 
-def _systems(study: Study, rated: Rated, _first: ScoreSet, one: ScoreSet) -> Measured:
+def _systems(study: Study, rated: Rated, _first: Scored, one: Scored) -> Measured:
     found = [
         system_level(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
         for statistic in study.statistics
     ]
-    return Measured("", str(one.signature), one.scores, tuple(each.agreement for each in found), accuracies=tuple(each.accuracy for each in found))
+    return Measured("", one.signature, one.scores, tuple(each.agreement for each in found), accuracies=tuple(each.accuracy for each in found))
 
 
 def _labels(names: Sequence[str]) -> list[str]:

@@ -59,7 +59,14 @@ def add_correlate(commands: Commands) -> None:
         "twmd correlate wmt:wmt17.jsonl -m twmd bertscore_centered --correlation pearson kendall --trials 1000",
     )
     sub.add_argument("data", metavar="DATA", help=DATA)
-    sub.add_argument("-m", "--metrics", nargs="+", required=True, metavar="METRIC", help="metrics or signatures; others are tested against the first")
+    sub.add_argument(
+        "-m",
+        "--metrics",
+        nargs="+",
+        required=True,
+        metavar="METRIC",
+        help="metrics, signatures, or bleu and chrf; others are tested against the first",
+    )
     settings(sub)
     parts(sub)
     sub.add_argument("--correlation", nargs="+", default=["pearson"], metavar="NAME", help="pearson (the default), spearman, kendall, darr, acc_eq")
