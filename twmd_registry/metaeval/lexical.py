@@ -36,8 +36,7 @@ def score_lexically(name: str, rated: Rated) -> LexicalScores:
         rated: The segments.
     """
     metric = LEXICAL[name]()
-    references = [[one] if isinstance(one, str) else list(one) for one in rated.references]
-    scores = np.array([metric.sentence_score(text, own).score / 100 for text, own in zip(rated.predictions, references, strict=True)])
+    scores, references = _scores(metric, rated), _references(rated)
     streams = [[own[k] if k < len(own) else None for own in references] for k in range(max(map(len, references)))]
     metric.corpus_score(rated.predictions, streams)  # type: ignore[arg-type]  # SacreBLEU signs what a corpus was scored by
     return LexicalScores(scores, f"{name}|{metric.get_signature().format()}")
@@ -45,9 +44,18 @@ def score_lexically(name: str, rated: Rated) -> LexicalScores:
 
 def sentence_bleu(rated: Rated) -> np.ndarray:
     """Sentence BLEU, from 0 to 1; shape (segments,)."""
-    return score_lexically("bleu", rated).scores
+    return _scores(LEXICAL["bleu"](), rated)
 
 
 def sentence_chrf(rated: Rated) -> np.ndarray:
     """chrF++ of each sentence, from 0 to 1; shape (segments,)."""
-    return score_lexically("chrf", rated).scores
+    return _scores(LEXICAL["chrf"](), rated)
+
+
+def _scores(metric: Metric, rated: Rated) -> np.ndarray:
+    pairs = zip(rated.predictions, _references(rated), strict=True)
+    return np.array([metric.sentence_score(text, own).score / 100 for text, own in pairs])
+
+
+def _references(rated: Rated) -> list[list[str]]:
+    return [[one] if isinstance(one, str) else list(one) for one in rated.references]

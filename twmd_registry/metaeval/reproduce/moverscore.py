@@ -13,7 +13,7 @@ from twmd_registry.errors import SpecError, menu
 from twmd_registry.metaeval.published import NO_MODEL, published_rows
 from twmd_registry.metaeval.reproduce.moverscore_layout import MoverReproduction, OurRow
 from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES, Encoder, layer_text
-from twmd_registry.metaeval.reproduce.protocols import AVERAGE, Agreement, Progress, correlations, groups_of, in_order, read_sets, wmt
+from twmd_registry.metaeval.reproduce.protocols import AVERAGE, ColumnValues, Progress, correlations, groups_of, in_order, read_sets, wmt
 from twmd_registry.rated.generation import DATA_TO_TEXT_RATINGS, read_data_to_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.wmt import read_wmt
@@ -84,7 +84,7 @@ def describe(probe: Scorer, model: str, layer: int | None) -> Encoder:
     return Encoder(model, int(probe.spec.layer or 0), layer)
 
 
-Measure = Callable[[Sequence[Scorer], Sequence[str], Progress | None], Agreement]
+Measure = Callable[[Sequence[Scorer], Sequence[str], Progress | None], ColumnValues]
 """From scorers and statistics to their agreement with people."""
 
 
@@ -125,7 +125,7 @@ def utterances(folder: Path, columns: Sequence[str]) -> Measure:
     return lambda scorers, statistics, progress: _measure_sets(scorers, distinct, statistics, progress)
 
 
-def _measure_sets(scorers: Sequence[Scorer], sets: dict[str, Rated], statistics: Sequence[str], progress: Progress | None) -> Agreement:
+def _measure_sets(scorers: Sequence[Scorer], sets: dict[str, Rated], statistics: Sequence[str], progress: Progress | None) -> ColumnValues:
     """A column per set; sets of the same texts, rated otherwise, are scored once."""
     scored: dict[tuple[tuple[str, ...], ...], list[Sequence[float]]] = {}
     columns = []
@@ -134,7 +134,7 @@ def _measure_sets(scorers: Sequence[Scorer], sets: dict[str, Rated], statistics:
         if texts not in scored:
             scored[texts] = [one.scores for one in score_all(scorers, rated.predictions, rated.references, progress=progress)]
         columns.append(correlations(scored[texts], rated.ratings, statistics, name))
-    return Agreement({name: len(rated.ratings) for name, rated in sets.items()}, np.array(columns).swapaxes(0, 1))
+    return ColumnValues({name: len(rated.ratings) for name, rated in sets.items()}, np.array(columns).swapaxes(0, 1))
 
 
 _MEASURES: dict[str, Callable[[Path, Sequence[str]], Measure]] = {"moverscore-table3": utterances}

@@ -27,7 +27,7 @@ AVERAGE = "Avg."
 Progress = Callable[[int], None]
 
 
-class Agreement(NamedTuple):
+class ColumnValues(NamedTuple):
     """What some scorers' agreement with people comes to.
 
     Attributes:
@@ -113,7 +113,7 @@ def groups_of(rated: Rated, wanted: Sequence[str], name: str) -> Rated:
     return select(rated, chosen)
 
 
-def measure(scorers: Sequence[Scorer], rated: Rated, statistics: Sequence[str], progress: Progress | None = None) -> Agreement:
+def measure(scorers: Sequence[Scorer], rated: Rated, statistics: Sequence[str], progress: Progress | None = None) -> ColumnValues:
     """Correlate scores with ratings within every group; each text is encoded once for all scorers.
 
     Args:
@@ -135,7 +135,7 @@ def measure(scorers: Sequence[Scorer], rated: Rated, statistics: Sequence[str], 
         found = score_all(scorers, own.predictions, own.references, progress=progress)
         segments[group] = len(own.ratings)
         columns.append(correlations([one.scores for one in found], own.ratings, statistics, group))
-    return Agreement(segments, np.array(columns).swapaxes(0, 1))
+    return ColumnValues(segments, np.array(columns).swapaxes(0, 1))
 
 
 def correlations(scores: Sequence[Sequence[float]], ratings: np.ndarray, statistics: Sequence[str], group: str) -> np.ndarray:
@@ -164,13 +164,13 @@ def correlations(scores: Sequence[Sequence[float]], ratings: np.ndarray, statist
     return found
 
 
-def in_order(found: Agreement, columns: Sequence[str]) -> np.ndarray:
+def in_order(found: ColumnValues, columns: Sequence[str]) -> np.ndarray:
     """Our numbers in the order of a paper's columns."""
     here = list(found.segments)
     return found.values[:, [here.index(column) for column in columns]]
 
 
-def wmt(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> Agreement:
+def wmt(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> ColumnValues:
     """WMT: correlations per language pair in the data's order, then their plain mean, which is undefined where one of them is.
 
     Args:
@@ -182,10 +182,10 @@ def wmt(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[s
     (rated,) = data
     found = measure(scorers, rated, statistics, progress)
     mean = found.values.mean(axis=1, keepdims=True)
-    return Agreement(found.segments | {AVERAGE: len(rated.ratings)}, np.concatenate([found.values, mean], axis=1))
+    return ColumnValues(found.segments | {AVERAGE: len(rated.ratings)}, np.concatenate([found.values, mean], axis=1))
 
 
-def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> Agreement:
+def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> ColumnValues:
     """STS12-16: correlations per subset, their mean weighted by size within a year, the plain mean of the years.
 
     Pairs are batched by length within a subset (the mean of both texts' characters; how the authors measured it is not known here).
@@ -200,7 +200,7 @@ def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[s
     for rated in data:
         found = measure(scorers, by_length(rated), statistics, progress)
         years.append(np.average(found.values, axis=1, weights=list(found.segments.values())))
-    return Agreement({AVERAGE: sum(len(rated.ratings) for rated in data)}, np.mean(years, axis=0)[:, None])
+    return ColumnValues({AVERAGE: sum(len(rated.ratings) for rated in data)}, np.mean(years, axis=0)[:, None])
 
 
 def by_length(rated: Rated) -> Rated:
