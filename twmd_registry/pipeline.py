@@ -22,7 +22,7 @@ from twmd_registry.encode.store import Reading, TextStore
 from twmd_registry.errors import warn
 from twmd_registry.pairs import Pairs, estimate_tokens, plan_pieces, uses_of_texts
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, Objective, Transform
+from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, Objective, Output, Transform
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted, Items, Selected, View, compared, make_items, places_of, select, sum_items, token_vectors, view_of
@@ -125,12 +125,16 @@ class Run:
             batch_tokens: Most padded tokens in the encoder at once.
             progress: Called with the number of texts encoded.
         """
-        self._encoder, self._jobs, self._pairs, self._reading = encoder, jobs, pairs, reading
+        self._encoder, self._pairs, self._reading = encoder, pairs, reading
+        asked = [_aligned_as(job.spec) for job in jobs]
+        place = {spec: j for j, spec in enumerate(dict.fromkeys(asked))}
+        self._place = [place[spec] for spec in asked]
+        self._jobs = list(dict(zip(asked, jobs, strict=True)).values())
         self._batch_tokens, self._progress = batch_tokens, progress
         self._views: dict[View, list[int]] = {}
-        for j, job in enumerate(jobs):
+        for j, job in enumerate(self._jobs):
             self._views.setdefault(view_of(job.spec), []).append(j)
-        self._fitted = {view: self._fit(view, jobs[members[0]].fitted) for view, members in self._views.items()}
+        self._fitted = {view: self._fit(view, self._jobs[members[0]].fitted) for view, members in self._views.items()}
         step = math.lcm(*(view.size for view in self._views if view.centering is Centering.BATCH))
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = PIECE_TOKENS // len(layers)
@@ -163,7 +167,7 @@ class Run:
                     weightless |= set(_texts_of_rows(fetched, items.row[selected.weightless.cpu().numpy()]))
         _warn_of_nothing(len(vanished), len(weightless), len(wordless))
         missing = [word for words in self._store.missing.values() for word in words]
-        return found, TextFlags(self._store.empty, self._store.truncated, self._store.unknown, missing)
+        return [found[j] for j in self._place], TextFlags(self._store.empty, self._store.truncated, self._store.unknown, missing)
 
     def explain(self, pair: int) -> PairPlan:
         """How a pair is aligned by the only job; with its whole centering batch (or corpus), as when it was scored."""
@@ -256,6 +260,11 @@ def settings_of(spec: MetricSpec) -> Settings:
         distance=Distance(spec.distance or Distance.SIMILARITY),
         transform=Transform(spec.transform or Transform.LINEAR),
     )
+
+
+def _aligned_as(spec: MetricSpec) -> MetricSpec:
+    """The same specification for whatever side: all sides of a metric come from one alignment."""
+    return spec if spec.output is None else spec.replace(output=Output.F1)
 
 
 def _blank(job: Job, number: int) -> PairScores:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.metaeval.agreement import draw
-from twmd_registry.metaeval.correlation import PAIRWISE, STATISTICS, Statistic, by_group, correlate, make_sample
+from twmd_registry.metaeval.correlation import PAIRWISE, STATISTICS, Statistic, correlate, make_sample
 
 VECTORS: dict[str, Callable[[Any, Any], float]] = {
     "pearson": lambda x, y: stats.pearsonr(x, y).statistic,
@@ -182,12 +182,3 @@ def test_bad_input_is_named() -> None:
         correlate("pearson", [1, 2], np.array([1.0, 2.0, 3.0]))
     with pytest.raises(InputError, match="expected an item for every one of 3 rated segments; got 2"):
         correlate("darr", [1, 2, 3], np.array([1.0, 2.0, 3.0]), ["a", "b"])
-
-
-def test_groups_are_correlated_apart() -> None:
-    ratings = np.array([0.5, 0.1, 0.9, -0.3, 1.2, -0.9])
-    found = by_group("pearson", [1, 2, 3, 3, 2, 1], ratings, ["de-en"] * 3 + ["fi-en"] * 3)
-    assert list(found) == ["de-en", "fi-en"]
-    assert found["de-en"] == pytest.approx(correlate("pearson", [1, 2, 3], ratings[:3]))
-    with pytest.raises(InputError, match="group fi-en: pearson is undefined"):
-        by_group("pearson", [1, 2, 3, 3, 3, 3], ratings, ["de-en"] * 3 + ["fi-en"] * 3)

@@ -16,9 +16,10 @@ from tests.conftest import shared
 from tests.metaeval.rated_files import SUBSETS, write_sts, write_wmt
 from twmd_registry.cli.reproduce import run_reproduce
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
+from twmd_registry.metaeval.by_group import measure_groups
 from twmd_registry.metaeval.published import published, published_tables
 from twmd_registry.metaeval.reproduce.layout import Reproduction
-from twmd_registry.metaeval.reproduce.protocols import YEARS, measure, sts
+from twmd_registry.metaeval.reproduce.protocols import YEARS, sts
 from twmd_registry.metaeval.reproduce.rows import CENTERINGS, LANGUAGE_PAIRS, METRICS, TABLES, spec_of_row
 from twmd_registry.metaeval.reproduce.run import reproduce
 from twmd_registry.metaeval.reproduce.tuned import TUNED_TABLE
@@ -147,10 +148,10 @@ def test_columns_follow_the_paper_and_not_the_file(model: str, tmp_path: Path) -
     assert found.paper.columns == (*LANGUAGE_PAIRS[18], "Avg.")
     rated = read_wmt(tmp_path / "wmt" / "wmt18.jsonl")
     with Scorer(spec_of_row("CKA", TABLES["twmd-table3"], model, 2)) as one:
-        alone = measure([one], rated, ("kendall", "pearson"))
+        alone = measure_groups([one], rated, ("kendall", "pearson"))
     row = found.ours[0].rows.index("CKA")
     for c, pair in enumerate(LANGUAGE_PAIRS[18]):
-        assert found.ours[0].values[row, c] == pytest.approx(alone.values[0, list(alone.segments).index(pair)], abs=1e-3)
+        assert found.ours[0].values[row, c] == pytest.approx(100 * alone.values[0, list(alone.segments).index(pair)], abs=1e-3)
 
 
 def test_years_are_weighted_by_subset_and_then_counted_alike(model: str, tmp_path: Path) -> None:
@@ -293,7 +294,7 @@ def test_known_truths_of_the_embedded_model() -> None:
         for metric, layer in TRUTHS
         for side in ("precision", "recall", "f1")
     }
-    found = dict(zip(scorers, measure(list(scorers.values()), rated, ("pearson",)).values[:, :, 0], strict=True))
+    found = dict(zip(scorers, 100 * measure_groups(list(scorers.values()), rated, ("pearson",)).values[:, :, 0], strict=True))
     for (metric, layer), expected in TRUTHS.items():
         means = [found[metric, layer, side].mean() for side in ("precision", "recall", "f1")]
         assert means == pytest.approx(expected, abs=0.06), (metric, layer)

@@ -19,7 +19,7 @@ from twmd_registry.metaeval.sweeps import (
     measure,
     temperature_settings,
 )
-from twmd_registry.rated.rows import Rated
+from twmd_registry.rated.rows import Rated, select
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -133,12 +133,30 @@ def test_the_marginal_error_is_that_of_plans_made_by_hand(model: str) -> None:
         assert line.y[0] > line.y[1] > line.y[2]
 
 
+def test_a_group_without_a_correlation_is_named_and_left_out(model: str) -> None:
+    specs, whole = layer_settings(model, [1], STS)[:4], made_up({"a": 12, "b": 2})
+    rows = np.flatnonzero(np.array(whole.group) == "a")
+    with pytest.warns(TwmdWarning, match="b: no correlation for 4 of 4 settings: pearson is undefined: 3 or more segments are needed, there are 2"):
+        found = measure(specs, [whole], RunOptions())
+    assert found == measure(specs, [select(whole, rows)], RunOptions())
+
+
+def test_a_setting_that_does_not_vary_where_others_do_is_refused(model: str) -> None:
+    words = Rated(["a"] * 4, list(tiny.WORDS[:4]), [tiny.WORDS[4]] * 4, np.arange(4.0), 0)
+    specs = [make_spec("sbert", model=model, layer=1, special="none", centering=one) for one in ("none", "sentence")]  # nothing is left of one word
+    with pytest.warns(TwmdWarning), pytest.raises(InputError, match=r"group a: pearson is undefined for .*centering=sentence.*, and not for others"):
+        measure(specs, [words], RunOptions())
+
+
 def test_bad_input_is_refused(model: str) -> None:
     (spec,) = iteration_settings(model, 2, WMT, [0.1], [1])
     with pytest.raises(InputError, match="at least one rated data set"):
         measure([spec], [], RunOptions())
-    with pytest.raises(InputError, match="group b: pearson is undefined: 3 or more segments are needed, there are 2"):
-        measure([spec], [made_up({"a": 5, "b": 2})], RunOptions())
+    with (
+        pytest.warns(TwmdWarning, match="b: no correlation for 1 of 1 settings: pearson is undefined: 3 or more segments are needed"),
+        pytest.raises(InputError, match=r"no group has a correlation: b \(2 segments\)"),
+    ):
+        measure([spec], [made_up({"b": 2})], RunOptions())
     with pytest.raises(InputError, match="expected numbers from 1"):
         marginal_errors(spec, DATA[0], [0.1], [0, 1], RunOptions())
     empty = Rated(["a"] * 2, ["", ""], ["", ""], np.ones(2), 0)

@@ -179,19 +179,3 @@ def correlate(
         return STATISTICS[wanted](own, make_sample(wanted, rated, items, threshold)).value
     except InputError as error:
         raise InputError(f"{wanted} is undefined: {error}.") from error
-
-
-def by_group(statistic: str, scores: Sequence[float] | np.ndarray, ratings: np.ndarray, group: Sequence[str]) -> dict[str, float]:
-    """Correlate within every group, in the groups' alphabetical order.
-
-    Raises:
-        InputError: As for `correlate`; names the group.
-    """
-    names, values = np.asarray(group), np.asarray(scores, dtype=np.float64)
-    found = {}
-    for name in np.unique(names).tolist():
-        try:
-            found[name] = correlate(statistic, values[names == name], ratings[names == name])
-        except InputError as error:
-            raise InputError(f"group {name}: {error}") from error
-    return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -20,15 +19,14 @@ from twmd_registry.align.settings import Settings
 from twmd_registry.align.sinkhorn import sinkhorn_plan
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import InputError
-from twmd_registry.metaeval.correlation import by_group
+from twmd_registry.metaeval.by_group import measure_groups
 from twmd_registry.metaeval.reproduce.rows import METRICS, PaperTable, spec_of_row
 from twmd_registry.rated.rows import Rated
-from twmd_registry.registry.names import Centering, MetricName, Output
+from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.routes import AlignmentRoute
-from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, score_all
+from twmd_registry.scoring import Scorer
 
 BATCH = "-b"
 """What ends the name of a row with batch centering: a solid line; without it, a dashed one."""
@@ -122,8 +120,7 @@ def measure(
 ) -> list[Measured]:
     """Correlate every setting's scores with ratings: Pearson's r within each group.
 
-    Every group is scored by itself, in its rows' order, so that a centering batch never mixes two of them. Settings that differ in the
-    side alone are aligned once.
+    A group that has no correlation by any setting (fewer than three rows, ratings that do not vary) is warned of and left out.
 
     Args:
         specs: The settings.
@@ -136,41 +133,32 @@ def measure(
         In the order of `specs`.
 
     Raises:
-        InputError: No data, a group of fewer than three rows, or scores or ratings of a group that do not vary.
+        InputError: No data, no group with a correlation, or a setting whose scores of a group do not vary.
         ModelError: The model is not here or cannot be loaded.
+
+    Warns:
+        TwmdWarning: A group was left out.
     """
     if not data:
         raise InputError("there is nothing to measure agreement on: expected at least one rated data set.")
-    means = np.stack([_means(specs, rated, options, weighting, progress) for rated in data])  # (data sets, specs)
+    scorers = [Scorer(spec, options) for spec in specs]
+    means = np.stack([_means(scorers, rated, weighting, progress) for rated in data])  # (data sets, settings)
     return [Measured(spec, float(mean)) for spec, mean in zip(specs, means.mean(0), strict=True)]
 
 
-def _means(
-    specs: Sequence[MetricSpec], rated: Rated, options: RunOptions, weighting: Weighting, progress: Callable[[int], None] | None
-) -> np.ndarray:
-    """One data set's mean correlation by every setting; shape (specs,)."""
-    scorers = {spec: Scorer(spec, options) for spec in map(_any_side, specs)}
-    groups = np.asarray(rated.group)
-    scores = np.full((len(specs), len(groups)), np.nan)
-    for name in np.unique(groups):
-        rows = np.flatnonzero(groups == name)
-        own = score_all(list(scorers.values()), [rated.predictions[i] for i in rows], [rated.references[i] for i in rows], progress=progress)
-        found = dict(zip(scorers, own, strict=True))
-        scores[:, rows] = [_side(found[_any_side(spec)], spec) for spec in specs]
-    pearson = [by_group("pearson", own, rated.ratings, rated.group) for own in scores]
-    sizes = np.array([int((groups == name).sum()) if weighting is Weighting.SIZE else 1 for name in pearson[0]])
-    return np.average([list(one.values()) for one in pearson], axis=1, weights=sizes)
-
-
-def _any_side(spec: MetricSpec) -> MetricSpec:
-    """The same setting of a two-sided metric for whatever side."""
-    return spec if spec.output is None else replace(spec, output=Output.F1)
-
-
-def _side(scores: ScoreSet, spec: MetricSpec) -> Sequence[float]:
-    """The scores of the side that a setting asks for; those of a metric without sides."""
-    own: tuple[float, ...] = getattr(scores, spec.output or "scores")
-    return own
+def _means(scorers: Sequence[Scorer], rated: Rated, weighting: Weighting, progress: Callable[[int], None] | None) -> np.ndarray:
+    """One data set's mean correlation by every setting, over the groups that have one; shape (settings,)."""
+    segments, values = measure_groups(scorers, rated, ("pearson",), progress)
+    pearson, groups = values[:, :, 0], list(segments)  # (settings, groups)
+    undefined = np.isnan(pearson)
+    defined = ~undefined.all(axis=0)
+    if not defined.any():
+        raise InputError(f"no group has a correlation: {', '.join(groups)} ({sum(segments.values())} segments).")
+    if (undefined & defined).any():
+        worst, group = np.argwhere(undefined & defined)[0]
+        raise InputError(f"group {groups[group]}: pearson is undefined for {scorers[worst]}, and not for others: they cannot be compared.")
+    sizes = [size if weighting is Weighting.SIZE else 1 for size in segments.values()]
+    return np.average(pearson[:, defined], axis=1, weights=np.array(sizes)[defined])
 
 
 def lines(measured: Sequence[Measured], varied: str) -> list[Line]:

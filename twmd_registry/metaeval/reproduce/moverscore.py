@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from twmd_registry.errors import SpecError, menu
+from twmd_registry.metaeval.by_group import Progress, correlations
 from twmd_registry.metaeval.published import NO_MODEL, published_rows
 from twmd_registry.metaeval.reproduce.moverscore_layout import MoverReproduction, OurRow
 from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES, Encoder, layer_text
-from twmd_registry.metaeval.reproduce.protocols import AVERAGE, ColumnValues, Progress, correlations, groups_of, in_order, read_sets, wmt
+from twmd_registry.metaeval.reproduce.protocols import AVERAGE, ColumnValues, groups_of, in_order, read_sets, wmt
 from twmd_registry.rated.generation import DATA_TO_TEXT_RATINGS, read_data_to_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.wmt import read_wmt
@@ -133,7 +134,7 @@ def _measure_sets(scorers: Sequence[Scorer], sets: dict[str, Rated], statistics:
         texts = (tuple(rated.predictions), *map(tuple, rated.references))
         if texts not in scored:
             scored[texts] = [one.scores for one in score_all(scorers, rated.predictions, rated.references, progress=progress)]
-        columns.append(correlations(scored[texts], rated.ratings, statistics, name))
+        columns.append(100 * correlations(scored[texts], rated.ratings, statistics, name))
     return ColumnValues({name: len(rated.ratings) for name, rated in sets.items()}, np.array(columns).swapaxes(0, 1))
 
 

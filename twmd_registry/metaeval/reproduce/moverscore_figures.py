@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError, warn
+from twmd_registry.metaeval.by_group import Progress
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.lexical import sentence_bleu, sentence_chrf
 from twmd_registry.metaeval.published import NO_MODEL, published_rows
@@ -17,7 +18,7 @@ from twmd_registry.metaeval.reproduce.layout import Laid, as_cell, short_name
 from twmd_registry.metaeval.reproduce.moverscore import WMT, depth_probe, describe
 from twmd_registry.metaeval.reproduce.moverscore_layout import MoverReproduction, OurRow
 from twmd_registry.metaeval.reproduce.moverscore_rows import movers
-from twmd_registry.metaeval.reproduce.protocols import Progress, groups_of, read_sets
+from twmd_registry.metaeval.reproduce.protocols import groups_of, read_sets
 from twmd_registry.metaeval.roc import area
 from twmd_registry.metaeval.table import FORMATS, Table, as_text
 from twmd_registry.rated.rows import select

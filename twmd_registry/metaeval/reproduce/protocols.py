@@ -1,7 +1,4 @@
-"""The protocols of the papers: how scores of WMT and of STS12-16 become the numbers of a table.
-
-Texts are scored group by group (a language pair, a subset), so that no centering batch spans two of them.
-"""
+"""The protocols of the papers: how scores of WMT and of STS12-16 become the numbers of a table."""
 
 from __future__ import annotations
 
@@ -11,24 +8,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import FileError, InputError, warn
-from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.errors import FileError, warn
+from twmd_registry.metaeval.by_group import Progress, measure_groups
 from twmd_registry.metaeval.herbold import pair_lengths
 from twmd_registry.metaeval.reproduce.rows import PaperTable
 from twmd_registry.rated.rows import Rated, select
 from twmd_registry.rated.sts import read_sts
 from twmd_registry.rated.wmt import read_wmt
-from twmd_registry.scoring import Scorer, score_all
+from twmd_registry.scoring import Scorer
 
 YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
 AVERAGE = "Avg."
 """The column of an average, the last of a table."""
 
-Progress = Callable[[int], None]
-
 
 class ColumnValues(NamedTuple):
-    """What some scorers' agreement with people comes to.
+    """What some scorers' agreement with people comes to, as a table prints it.
 
     Attributes:
         segments: By column, how many segments it is measured on.
@@ -113,57 +108,6 @@ def groups_of(rated: Rated, wanted: Sequence[str], name: str) -> Rated:
     return select(rated, chosen)
 
 
-def measure(scorers: Sequence[Scorer], rated: Rated, statistics: Sequence[str], progress: Progress | None = None) -> ColumnValues:
-    """Correlate scores with ratings within every group; each text is encoded once for all scorers.
-
-    Args:
-        scorers: Who scores.
-        rated: The segments, in the order in which they are batched.
-        statistics: Of `STATISTICS`.
-        progress: Called with the number of texts encoded.
-
-    Returns:
-        A column per group, in the data's order.
-
-    Warns:
-        TwmdWarning: A correlation is undefined; names the group, and says why.
-    """
-    names = np.array(rated.group)
-    segments, columns = {}, []
-    for group in dict.fromkeys(rated.group):
-        own = select(rated, np.flatnonzero(names == group))
-        found = score_all(scorers, own.predictions, own.references, progress=progress)
-        segments[group] = len(own.ratings)
-        columns.append(correlations([one.scores for one in found], own.ratings, statistics, group))
-    return ColumnValues(segments, np.array(columns).swapaxes(0, 1))
-
-
-def correlations(scores: Sequence[Sequence[float]], ratings: np.ndarray, statistics: Sequence[str], group: str) -> np.ndarray:
-    """Correlate several measures' scores with ratings.
-
-    Args:
-        scores: By measure; shape (measures, N).
-        ratings: Shape (N,).
-        statistics: Of `STATISTICS`.
-        group: What was rated, for the message.
-
-    Returns:
-        100 times the correlations, NaN where they are undefined; shape (measures, statistics).
-
-    Warns:
-        TwmdWarning: One is undefined; says why.
-    """
-    found, reasons = np.full((len(scores), len(statistics)), np.nan), []
-    for i, own in enumerate(scores):
-        try:
-            found[i] = [100 * correlate(statistic, own, ratings) for statistic in statistics]
-        except InputError as error:
-            reasons.append(str(error))
-    if reasons:
-        warn(f"{group}: no correlation for {len(reasons)} of {len(scores)} rows of the table: {reasons[0]}")
-    return found
-
-
 def in_order(found: ColumnValues, columns: Sequence[str]) -> np.ndarray:
     """Our numbers in the order of a paper's columns."""
     here = list(found.segments)
@@ -176,13 +120,13 @@ def wmt(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[s
     Args:
         scorers: Who scores.
         data: One year.
-        statistics: As for `measure`.
-        progress: As for `measure`.
+        statistics: As for `measure_groups`.
+        progress: As for `measure_groups`.
     """
     (rated,) = data
-    found = measure(scorers, rated, statistics, progress)
-    mean = found.values.mean(axis=1, keepdims=True)
-    return ColumnValues(found.segments | {AVERAGE: len(rated.ratings)}, np.concatenate([found.values, mean], axis=1))
+    found = measure_groups(scorers, rated, statistics, progress)
+    values = 100 * found.values
+    return ColumnValues(found.segments | {AVERAGE: len(rated.ratings)}, np.concatenate([values, values.mean(axis=1, keepdims=True)], axis=1))
 
 
 def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> ColumnValues:
@@ -193,13 +137,13 @@ def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[s
     Args:
         scorers: Who scores.
         data: The years.
-        statistics: As for `measure`.
-        progress: As for `measure`.
+        statistics: As for `measure_groups`.
+        progress: As for `measure_groups`.
     """
     years = []
     for rated in data:
-        found = measure(scorers, by_length(rated), statistics, progress)
-        years.append(np.average(found.values, axis=1, weights=list(found.segments.values())))
+        found = measure_groups(scorers, by_length(rated), statistics, progress)
+        years.append(np.average(100 * found.values, axis=1, weights=list(found.segments.values())))
     return ColumnValues({AVERAGE: sum(len(rated.ratings) for rated in data)}, np.mean(years, axis=0)[:, None])
 
 
