@@ -8,7 +8,7 @@ import pytest
 
 from tests import tiny
 from tests.conftest import shared
-from twmd_registry.errors import FileError, SpecError
+from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.tune import GRID, settings, tune
 from twmd_registry.rated.wmt import read_wmt
@@ -34,7 +34,8 @@ ROWS: list[tuple[str, str, str, object]] = [
 
 
 def test_rows_with_fewer_than_two_characters_are_dropped_and_counted(tmp_path: Path) -> None:
-    rated = read_wmt(write_rated(tmp_path / "wmt.jsonl", ROWS))
+    with pytest.warns(TwmdWarning, match=r"wmt.jsonl: .* left out: 1 \(line 7\)\.$"):
+        rated = read_wmt(write_rated(tmp_path / "wmt.jsonl", ROWS))
     assert (len(rated.predictions), rated.dropped) == (6, 1)
     assert rated.group == ["de-en"] * 3 + ["fi-en"] * 3
     assert rated.ratings.tolist() == [0.5, 0.1, 0.9, -0.3, 1.2, -0.9]

@@ -174,7 +174,7 @@ def test_the_command_prints_tables_and_writes_everything(table: Path, tmp_path: 
     arguments = ["correlate", f"table:{table},group=lp", "-m", "sbert", "twmd", "--correlation", "pearson", "kendall"]
     assert main([*arguments, "--trials", "10", "--resamples", "20", "-o", str(out)]) == 0
     printed, said = capsys.readouterr()
-    assert "made.csv: rows left out, without a rating or with a text too short: 1." in said
+    assert "made.csv: rows without a rating, or with a text too short, left out: 1 (row" in said
     whole = json.loads((out / "study.json").read_text(encoding="utf-8"))
     assert whole["study"] in printed
     assert [one["label"] for one in whole["metrics"]] == ["sbert", "twmd"]

@@ -39,9 +39,10 @@ def test_all_pairs_with_a_rating_are_read_and_only_those(tmp_path: Path) -> None
     wmt(tmp_path, "A\t0.5\nA\t-0.25\n", {"A": "one\ntwo\n"}, "cs-en", "wmt-z")
     wmt(tmp_path, "A\t60\nA\tNone\n", {"A": "eins\nzwei\n"}, "en-de", "wmt-z")
     wmt(tmp_path, "A\t0\nA\t0\n", {"A": "raz\ndva\n"}, "en-ru", "mqm.merged")
+    with pytest.warns(TwmdWarning, match=r"wmt-z of cs-en, en-de: .* left out: 1 \(segment 2 of A\)"):
+        found = read_mt_metrics_eval(tmp_path, rating="wmt-z")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = read_mt_metrics_eval(tmp_path, rating="wmt-z")
         merged = read_mt_metrics_eval(tmp_path, rating="mqm.merged")
     assert (found.group, found.ratings.tolist(), found.dropped) == (["cs-en", "cs-en", "en-de"], [0.5, -0.25, 60], 1)
     assert merged.predictions == ["raz", "dva"]
@@ -52,9 +53,10 @@ def test_systems_of_one_file_only_are_named_and_counted(tmp_path: Path) -> None:
     with pytest.warns(TwmdWarning) as caught:
         found = read_mt_metrics_eval(folder, pair="zh-en")
     said = [str(one.message) for one in caught]
-    assert len(said) == 2
+    assert len(said) == 3
     assert said[0].endswith("systems without output, left out: C (2 ratings).")
     assert said[1].endswith("systems with output and without ratings, left out: B.")
+    assert said[2].endswith("left out: 2 (segment 1 of C, segment 2 of C).")
     assert (found.system, found.dropped) == (["A", "A"], 2)
 
 
@@ -73,7 +75,7 @@ def test_another_reference_is_a_system_like_others(tmp_path: Path) -> None:
         ("A\t0\nA\tbad\n", "segment 2 of A: expected a rating, a finite number, not 'bad'"),
         ("A\t0\nA\tnan\n", "segment 2 of A: expected a rating, a finite number, not 'nan'"),
         ("A 0\nA\t0\n", "line 1: expected SYSTEM<TAB>SCORE, got 'A 0'"),
-        ("A\tNone\nA\tNone\n", "mqm of zh-en, holds no rated segment"),
+        ("A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
     ],
 )
 def test_a_damaged_folder_is_refused(scores: str, words: str, tmp_path: Path) -> None:

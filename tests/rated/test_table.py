@@ -62,12 +62,12 @@ def test_a_group_without_a_rated_row_is_named(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"prediction": "One.", "reference": "Two.", "rating": rating, "group": group} for group, rating in zip("xyy", (1, None, None), strict=True)
     ]
-    with pytest.warns(TwmdWarning, match=r"groups without a rated row, left out: y \(2 rows\)"):
+    with pytest.warns(TwmdWarning, match=r"left out: 2 \(line 2, line 3\); nothing is left of y \(2 rows\)"):
         assert read_table(stored(tmp_path, ".jsonl", rows)).group == ["x"]
     lines = [{"lang": group, "candidate": "One.", "reference": "Two.", "score": rating} for group, rating in zip("xyy", (1, None, None), strict=True)]
     path = tmp_path / "wmt.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    with pytest.warns(TwmdWarning, match=r"wmt.jsonl: groups without a rated row, left out: y \(2 rows\)"):
+    with pytest.warns(TwmdWarning, match=r"wmt.jsonl: .* left out: 2 \(line 2, line 3\); nothing is left of y \(2 rows\)"):
         assert read_wmt(path).dropped == 2
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import make_scorers, progress_bar
-from twmd_registry.errors import FileError, SpecError, menu, warn
+from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.correlation import statistic_named
 from twmd_registry.metaeval.lexical import LEXICAL
@@ -34,8 +34,6 @@ def run_correlate(arguments: argparse.Namespace) -> int:
             raise SpecError(f"there is no metric {metric!r}; {menu(metric, [*MetricName, *LEXICAL])}.")
     specs = tuple(scorer.requested for scorer in make_scorers(own, arguments, options)) if own else ()
     rated = read_rated(arguments.data)
-    if rated.dropped:
-        warn(f"{title_of(arguments.data)}: rows left out, without a rating or with a text too short: {rated.dropped}.")
     study = Study(
         data=title_of(arguments.data),
         content=content_of(rated),

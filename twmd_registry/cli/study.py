@@ -42,9 +42,6 @@ def run_study(arguments: argparse.Namespace) -> int:
     data, missing = find_data(arguments.data_dir, hub=arguments.hub)
     for one in missing:
         warn(f"left out: {one}.")
-    for name, rated in data.items():
-        if rated.dropped:
-            warn(f"{name}: rows without a rating or a text, left out: {rated.dropped}.")
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     members = {NAMES[name]: getattr(arguments, name) for name in NAMES}
     scorers = {name: _scorer_of_member(member, options) for name, member in members.items()}

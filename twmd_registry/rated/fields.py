@@ -48,6 +48,11 @@ class Fields(NamedTuple):
     where: str
     values: Mapping[str, Any]
 
+    @property
+    def place(self) -> str:
+        """Its line or row, without the file."""
+        return self.where.rpartition(", ")[2]
+
     def take(self, name: str) -> Any:
         """Look a field up.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.rated.fields import Fields, read_jsonl
-from twmd_registry.rated.rows import Rated, Row, gather
+from twmd_registry.rated.rows import LeftOut, Rated, Row, gather
 
 DATA_TO_TEXT_RATINGS = ("informativeness", "naturalness", "quality")
 SUMMARY_RATINGS = ("coherence", "consistency", "fluency", "relevance")
@@ -29,13 +29,12 @@ def read_data_to_text(path: Path, rating: str = "quality") -> Rated:
         FileError: No such rating, the file is missing or without a rated row, or a line has another form; names the line.
     """
     _check_name(rating, DATA_TO_TEXT_RATINGS, path)
-    lines = read_jsonl(path)
-    kept = []
-    for line in lines:
+
+    def read(line: Fields) -> Row | LeftOut:
         value = line.rating(rating)
-        if value is not None:
-            kept.append(Row(path.stem, line.text("prediction"), line.texts("references"), value))
-    return gather(kept, len(lines) - len(kept), path)
+        return LeftOut(line.place) if value is None else Row(path.stem, line.text("prediction"), line.texts("references"), value)
+
+    return gather(map(read, read_jsonl(path)), path)
 
 
 def read_summeval(path: Path, rating: str = "relevance") -> Rated:
@@ -52,14 +51,15 @@ def read_summeval(path: Path, rating: str = "relevance") -> Rated:
         FileError: No such rating, the file is missing or without a rated row, or a line has another form; names the line.
     """
     _check_name(rating, SUMMARY_RATINGS, path)
-    lines = read_jsonl(path)
-    kept = []
-    for line in lines:
+
+    def read(line: Fields) -> Row | LeftOut:
         value = _mean_of_experts(line, rating)
-        if value is not None:
-            references = line.texts("reference" if "reference" in line.values else "references")
-            kept.append(Row("summeval", line.text("decoded"), references, value, line.label("id"), line.label("model_id")))
-    return gather(kept, len(lines) - len(kept), path)
+        if value is None:
+            return LeftOut(line.place)
+        references = line.texts("reference" if "reference" in line.values else "references")
+        return Row("summeval", line.text("decoded"), references, value, line.label("id"), line.label("model_id"))
+
+    return gather(map(read, read_jsonl(path)), path)
 
 
 def _check_name(rating: str, names: Sequence[str], path: Path) -> None:

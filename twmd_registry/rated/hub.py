@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.rated.generation import SUMMARY_RATINGS
-from twmd_registry.rated.rows import Rated, Row, gather
+from twmd_registry.rated.rows import LeftOut, Rated, Row, gather
 
 
 class HubData(NamedTuple):
@@ -106,11 +106,11 @@ def read_hub(name: str, split: str | None = None) -> Rated:
     wanted = HUB[name]
     rows = (row for row in _load(name, wanted, split or wanted.split) if wanted.keep(row))
     try:
-        read = [_read(row, wanted, name) for whole in rows for row in _unfold(whole, wanted, name)]
+        single = (row for whole in rows for row in _unfold(whole, wanted, name))
+        read = [_read(row, number, wanted, name) for number, row in enumerate(single, 1)]
     except KeyError as error:
         raise FileError(f"{name} on the Hub has no column {error}; its form has changed.") from error
-    kept = [row for row in read if row is not None]
-    return gather(kept, len(read) - len(kept), f"{name}, split {split or wanted.split}")
+    return gather(read, f"{name}, split {split or wanted.split}")
 
 
 def _load(name: str, wanted: HubData, split: str) -> Any:
@@ -143,11 +143,11 @@ def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapp
         yield {**row, prediction: text, rating: value}
 
 
-def _read(row: Mapping[str, Any], wanted: HubData, name: str) -> Row | None:
-    """One row; None where a text or the rating is missing."""
+def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> Row | LeftOut:
+    """One row; left out where a text or the rating is missing."""
     prediction, reference, rating = (row[column] for column in wanted.columns)
     if not prediction or not reference or rating is None or not (math.isfinite(rating) and rating >= wanted.lowest):
-        return None
+        return LeftOut(f"rated text {number}")
     group, item, system = (str(row[column]) if column else None for column in (wanted.group, wanted.item, wanted.system))
     if group and item:
         item = f"{group}:{item}"  # the same sentence may be a source in two language pairs

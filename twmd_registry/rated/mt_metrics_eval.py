@@ -7,7 +7,7 @@ from typing import NamedTuple, NoReturn
 
 from twmd_registry.errors import FileError, menu, warn
 from twmd_registry.rated.fields import read_rating
-from twmd_registry.rated.rows import Rated, Row, gather, read_lines
+from twmd_registry.rated.rows import LeftOut, Rated, Row, gather, read_lines
 
 UNRATED = "None"
 
@@ -48,8 +48,7 @@ def read_mt_metrics_eval(folder: Path, *, pair: str | None = None, rating: str =
     """
     pairs = [pair] if pair else _pairs_with(folder, rating)
     read = [row for one in pairs for row in _read_pair(folder, one, rating, reference)]
-    kept = [row for row in read if row is not None]
-    return gather(kept, len(read) - len(kept), f"{folder}, {rating} of {', '.join(pairs)},")
+    return gather(read, f"{folder}, {rating} of {', '.join(pairs)}")
 
 
 def read_system_ratings(folder: Path, pair: str, *, rating: str = "mqm", reference: str = "refA") -> SystemRatings:
@@ -128,23 +127,23 @@ def _read_scores(path: Path) -> dict[str, list[str]]:
     return scores
 
 
-def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[Row | None]:
-    """All segments of a language pair; None for one that is left out."""
+def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[Row | LeftOut]:
+    """All segments of a language pair."""
     path = _score_file(folder, pair, rating, "seg")
     references = _read_references(folder, pair, reference)
     scores = {system: own for system, own in _read_scores(path).items() if system != reference}
     outputs = {one.name.removesuffix(".txt"): one for one in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
-    rows: list[Row | None] = []
+    rows: list[Row | LeftOut] = []
     for system, own in scores.items():
         if system not in outputs:
-            rows += [None] * len(own)
+            rows += [LeftOut(f"segment {i} of {system}", pair) for i in range(1, len(own) + 1)]
             continue
         texts = read_lines(outputs[system])
         if not len(texts) == len(own) == len(references):
             raise FileError(f"{path}: {system} has {len(own)} ratings and {len(texts)} lines of output; there are {len(references)} references.")
         for i, score in enumerate(own):
             if score == UNRATED or not references[i].strip():
-                rows.append(None)
+                rows.append(LeftOut(f"segment {i + 1} of {system}", pair))
             else:
                 value = read_rating(score, f"{path}, segment {i + 1} of {system}")
                 rows.append(Row(pair, texts[i], references[i], value, f"{pair}:{i + 1}", system))

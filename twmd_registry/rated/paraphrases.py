@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twmd_registry.errors import FileError
-from twmd_registry.rated.rows import Rated, Row, gather, read_csv, read_lines, read_text
+from twmd_registry.rated.rows import LeftOut, Rated, Row, gather, read_csv, read_lines, read_text
 
 MRPC_HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
 QQP_HEADER = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
@@ -25,7 +25,7 @@ def read_mrpc(path: Path) -> Rated:
         if len(fields) != len(MRPC_HEADER) or fields[0] not in CLASSES:
             raise FileError(f"{path}, line {number}: expected {', '.join(MRPC_HEADER)} between tabs, the first of them 0 or 1.")
         rows.append(Row("mrpc", fields[3], fields[4], CLASSES[fields[0]]))
-    return gather(rows, 0, path)
+    return gather(rows, path)
 
 
 def read_qqp(path: Path) -> Rated:
@@ -42,15 +42,15 @@ def read_qqp(path: Path) -> Rated:
     found = read_csv(path, text, delimiter="\t") if quoted else [line.split("\t") for line in read_lines(path)]
     header, *lines = found or [[]]
     _check_header(header, QQP_HEADER, path)
-    rows, dropped = [], 0
+    rows = list[Row | LeftOut]()
     for number, fields in enumerate(lines, 2):
         if len(fields) != len(QQP_HEADER) or not fields[3].strip() or not fields[4].strip():
-            dropped += 1
+            rows.append(LeftOut(f"row {number}"))
             continue
         if fields[5] not in CLASSES:
             raise FileError(f"{path}, row {number}: is_duplicate is 0 or 1, not {fields[5]!r}.")
         rows.append(Row("qqp", fields[3], fields[4], CLASSES[fields[5]]))
-    return gather(rows, dropped, path)
+    return gather(rows, path)
 
 
 def _check_header(found: list[str], wanted: list[str], path: Path) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from twmd_registry.errors import FileError, warn
+
+_NAMED = 5
+"""How many of the rows that are left out a warning names."""
 
 
 class Rated(NamedTuple):
@@ -48,21 +51,38 @@ class Row(NamedTuple):
     system: str | None = None
 
 
-def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
+class LeftOut(NamedTuple):
+    """A row that is not used: it is not rated, or a text is too short.
+
+    Attributes:
+        place: Where it stands: ``line 3``.
+        group: Its group; None where the data have none.
+    """
+
+    place: str
+    group: str | None = None
+
+
+def gather(read: Iterable[Row | LeftOut], where: Path | str) -> Rated:
     """Bundle rows; where one row has a list of references, all get lists.
 
     Args:
-        rows: The rows.
-        dropped: Rows that were left out.
-        where: Where they were read, for the message.
+        read: What was read.
+        where: Where, for the messages.
 
     Raises:
-        FileError: There is none.
+        FileError: None is rated.
+
+    Warns:
+        TwmdWarning: Rows were left out: says how many, where the first of them stand, and which groups have no other.
     """
-    kept = list(rows)
-    if not kept:
-        raise FileError(f"{where} holds no rated segment{f' ({dropped} rows left out)' if dropped else ''}.")
-    group, predictions, references, ratings, item, system = (list(column) for column in zip(*kept, strict=True))
+    rows, left = list[Row](), list[LeftOut]()
+    for one in read:
+        rows.append(one) if isinstance(one, Row) else left.append(one)
+    if not rows:
+        raise FileError(f"{where} holds no rated segment{f' ({len(left)} rows left out)' if left else ''}.")
+    _warn_of_left_out(rows, left, where)
+    group, predictions, references, ratings, item, system = (list(column) for column in zip(*rows, strict=True))
     if any(isinstance(one, list) for one in references):
         references = [[one] if isinstance(one, str) else one for one in references]
     return Rated(
@@ -70,24 +90,21 @@ def gather(rows: Iterable[Row], dropped: int, where: Path | str) -> Rated:
         predictions,
         references,
         np.array(ratings, dtype=np.float64),
-        dropped,
+        len(left),
         None if None in item else item,
         None if None in system else system,
     )
 
 
-def warn_of_lost_groups(dropped: Iterable[str], kept: Iterable[Row], where: Path) -> None:
-    """Say which groups have rows, and none that is rated.
-
-    Args:
-        dropped: The group of every row that was left out.
-        kept: The others.
-        where: Where they were read.
-    """
-    rows = Counter(dropped)
-    lost = sorted(set(rows) - {row.group for row in kept})
-    if lost:
-        warn(f"{where.name}: groups without a rated row, left out: {', '.join(f'{name} ({rows[name]} rows)' for name in lost)}.")
+def _warn_of_left_out(rows: Sequence[Row], left: Sequence[LeftOut], where: Path | str) -> None:
+    if not left:
+        return
+    places = ", ".join(one.place for one in left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")
+    counts = Counter(one.group for one in left if one.group is not None)
+    lost = sorted(counts.keys() - {row.group for row in rows})
+    groups = f"; nothing is left of {', '.join(f'{name} ({counts[name]} rows)' for name in lost)}" if lost else ""
+    name = where.name if isinstance(where, Path) else where
+    warn(f"{name}: rows without a rating, or with a text too short, left out: {len(left)} ({places}){groups}.")
 
 
 def select(rated: Rated, rows: np.ndarray) -> Rated:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError, warn
 from twmd_registry.rated.fields import read_rating
-from twmd_registry.rated.rows import Rated, Row, gather, read_lines
+from twmd_registry.rated.rows import LeftOut, Rated, Row, gather, read_lines
 from twmd_registry.rated.stsb import HIGHEST
 
 SENTENCES, RATINGS = "STS.input.", "STS.gs."
@@ -26,16 +26,15 @@ def read_sts(folder: Path) -> Rated:
         FileError: The folder or its files are missing, two files of a subset differ in length, or a line has another form; names the line.
     """
     sentences, ratings = _find(folder, SENTENCES), _find(folder, RATINGS)
-    rows: list[Row | None] = []
+    rows: list[Row | LeftOut] = []
     for subset in sorted(sentences.keys() | ratings.keys()):
         if subset in sentences and subset in ratings:
             rows += _read_subset(subset, sentences[subset], ratings[subset])
             continue
         lines = len(read_lines(sentences.get(subset) or ratings[subset]))
         warn(f"{folder}: {subset} has no {RATINGS if subset in sentences else SENTENCES}{subset}.txt; left out with its {lines} lines.")
-        rows += [None] * lines
-    kept = [row for row in rows if row is not None]
-    return gather(kept, len(rows) - len(kept), folder)
+        rows += [LeftOut(f"{subset}, line {number}", subset) for number in range(1, lines + 1)]
+    return gather(rows, folder)
 
 
 def _find(folder: Path, prefix: str) -> dict[str, Path]:
@@ -46,16 +45,16 @@ def _find(folder: Path, prefix: str) -> dict[str, Path]:
     return found
 
 
-def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[Row | None]:
-    """A subset's lines; None for an unrated one."""
+def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[Row | LeftOut]:
+    """A subset's lines."""
     pairs, rated = read_lines(sentences), read_lines(ratings)
     if len(pairs) != len(rated):
         raise FileError(f"{ratings} has {len(rated)} lines, and {sentences.name} {len(pairs)}; expected as many.")
-    rows: list[Row | None] = []
+    rows: list[Row | LeftOut] = []
     for number, (pair, rating) in enumerate(zip(pairs, rated, strict=True), 1):
         first, tab, second = pair.partition("\t")
         if not tab or "\t" in second:
             raise FileError(f"{sentences}, line {number}: expected two sentences with a tab between them, got {pair!r}.")
         value = read_rating(rating, f"{ratings}, line {number}", 0, HIGHEST) if rating.strip() else None
-        rows.append(None if value is None else Row(subset, first, second, value))
+        rows.append(LeftOut(f"{subset}, line {number}", subset) if value is None else Row(subset, first, second, value))
     return rows

@@ -20,7 +20,7 @@ def read_stsb(path: Path) -> Rated:
         FileError: The file is missing, empty, or a row has another form, or a rating that is none; names the row.
     """
     rows = read_csv(path, read_text(path))
-    return gather((_read(row, f"{path}, row {number}") for number, row in enumerate(rows, 1)), 0, path)
+    return gather((_read(row, f"{path}, row {number}") for number, row in enumerate(rows, 1)), path)
 
 
 def _read(row: list[str], where: str) -> Row:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.rated.fields import Fields, read_jsonl
-from twmd_registry.rated.rows import Rated, Row, gather, read_csv, read_text, warn_of_lost_groups
+from twmd_registry.rated.rows import LeftOut, Rated, Row, gather, read_csv, read_text
 
 
 class Columns(NamedTuple):
@@ -61,18 +61,14 @@ def read_table(
     for role, name in columns._asdict().items():
         if rows and name is not None and name not in present:
             raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
-    read = [_read(one, columns, path.stem) for one in rows]
-    kept = [row for row in read if row is not None]
-    if group:
-        warn_of_lost_groups((str(one.values.get(group)) for one, row in zip(rows, read, strict=True) if row is None), kept, path)
-    return gather(kept, len(rows) - len(kept), path)
+    return gather((_read(one, columns, path.stem) for one in rows), path)
 
 
-def _read(fields: Fields, columns: Columns, name: str) -> Row | None:
-    """One row; None for an unrated one, of which a line of JSON may have no rating at all."""
+def _read(fields: Fields, columns: Columns, name: str) -> Row | LeftOut:
+    """One row; of an unrated one a line of JSON may have no rating at all."""
     rating = fields.rating(columns.rating) if columns.rating in fields.values else None
     if rating is None:
-        return None
+        return LeftOut(fields.place, str(fields.values.get(columns.group)) if columns.group else None)
     group, item, system = (fields.label(column) if column else None for column in columns[3:])
     return Row(group or name, fields.text(columns.prediction), fields.texts(columns.reference), rating, item, system)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twmd_registry.rated.fields import Fields, read_jsonl
-from twmd_registry.rated.rows import Rated, Row, gather, warn_of_lost_groups
+from twmd_registry.rated.rows import LeftOut, Rated, Row, gather
 
 SHORTEST = 2
 """Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
@@ -19,16 +19,12 @@ def read_wmt(path: Path) -> Rated:
     Raises:
         FileError: The file is missing, empty, or a line has another form; names the line.
     """
-    lines = read_jsonl(path)
-    read = [_read(fields) for fields in lines]
-    kept = [row for row in read if row is not None]
-    warn_of_lost_groups((fields.label("lang") for fields, row in zip(lines, read, strict=True) if row is None), kept, path)
-    return gather(kept, len(lines) - len(kept), path)
+    return gather(map(_read, read_jsonl(path)), path)
 
 
-def _read(fields: Fields) -> Row | None:
+def _read(fields: Fields) -> Row | LeftOut:
     name = "rating" if "score" not in fields.values and "rating" in fields.values else "score"
     group, prediction, reference, rating = fields.label("lang"), fields.text("candidate"), fields.text("reference"), fields.rating(name)
     if rating is None or len(prediction) < SHORTEST or len(reference) < SHORTEST:
-        return None
+        return LeftOut(fields.place, group)
     return Row(group, prediction, reference, rating)

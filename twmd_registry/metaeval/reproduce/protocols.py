@@ -78,11 +78,7 @@ def read_sets(names: Sequence[str], read: Callable[[Path], Rated], folder: Path)
     """
     if missing := [name for name in names if not (folder / name).exists()]:
         raise FileError(f"expected {', '.join(missing)} in {folder}; not there.")
-    data = [read(folder / name) for name in names]
-    for name, rated in zip(names, data, strict=True):
-        if rated.dropped:
-            warn(f"{name}: rows with a text too short or without a rating, left out: {rated.dropped}.")
-    return data
+    return [read(folder / name) for name in names]
 
 
 def groups_of(rated: Rated, wanted: Sequence[str], name: str) -> Rated:
