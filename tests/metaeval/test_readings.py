@@ -111,6 +111,9 @@ def test_centering_helps_everywhere_or_it_is_said_where_not() -> None:
     below = [one._replace(pearson=0.52) if (one.spec.metric, one.spec.layer, one.spec.centering) == ("twmd", 2, "batch") else one for one in measured]
     assert centering_helps(below).holds is False
     assert "in 11 of 12 places; not so twmd in layer 2 (0.5200 against 0.5200))" in centering_helps(below).sentence
+    nowhere = centering_helps([one._replace(pearson=0.5) for one in measured]).sentence
+    assert nowhere.endswith("and 9 more).")
+    assert nowhere.count("against") == 3
     with pytest.raises(InputError, match="trwmd: expected it without centering and with the batch's at the same values of layer"):
         centering_helps(measured[:-1])
 

@@ -22,6 +22,8 @@ EXCEPTION = 0.01
 """The temperature at which the paper itself finds ten sweeps slightly better than one (a footnote of section 6.2)."""
 CLOSE = 0.01
 """A marginal error up to this counts as converged."""
+_NAMED = 3
+"""How many places a sentence names; the figure's data have them all."""
 VERDICTS = {True: "holds", False: "does not hold", None: "cannot be decided"}
 COMPARED = {
     (Centering.DIMENSION, Property.ZERO): False,
@@ -160,7 +162,8 @@ def centering_helps(measured: Sequence[Measured]) -> Reading:
     """
     pairs = [(p, b) for plain, batch in _with_and_without(measured, "layer") for p, b in zip(plain, batch, strict=True)]
     below = [f"{p.spec.metric} in layer {p.spec.layer} ({b.pearson:.4f} against {p.pearson:.4f})" for p, b in pairs if b.pearson <= p.pearson]
-    evidence = [f"it does so in {len(pairs) - len(below)} of {len(pairs)} places", *(["not so " + ", ".join(below)] if below else [])]
+    more = f" and {len(below) - _NAMED} more" if len(below) > _NAMED else ""
+    evidence = [f"it does so in {len(pairs) - len(below)} of {len(pairs)} places", *([f"not so {', '.join(below[:_NAMED])}{more}"] if below else [])]
     return _reading("batch centering raises the correlation of every metric in every layer", not below, evidence)
 
 
