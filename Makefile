@@ -48,6 +48,7 @@ presets: $(VENV)/.dev
 bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.significance
+	$(BIN)/python -m tests.bench.references
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -18,7 +18,7 @@ from twmd_registry.carriers import Encoded, Sides, TokenVectors, pad
 from twmd_registry.center import GroupSums
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
-from twmd_registry.encode.store import Reading, TextStore
+from twmd_registry.encode.store import Lasting, Reading, TextStore
 from twmd_registry.errors import warn
 from twmd_registry.pairs import Pairs, estimate_tokens, plan_pieces, uses_of_texts
 from twmd_registry.registry.catalogue import CATALOGUE
@@ -113,6 +113,7 @@ class Run:
         reading: Reading,
         *,
         batch_tokens: int | None = None,
+        keep: int = 0,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Plan the work; nothing is encoded yet.
@@ -123,6 +124,7 @@ class Run:
             pairs: The pairs.
             reading: How long texts are read.
             batch_tokens: Most padded tokens in the encoder at once.
+            keep: Most bytes of encoded references to keep for later calls.
             progress: Called with the number of texts encoded.
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
@@ -140,7 +142,8 @@ class Run:
         self._most_tokens = PIECE_TOKENS // len(layers)
         limit = None if reading.window else reading.limit
         self._pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, limit), self._most_tokens, step)
-        self._store = TextStore(encoder, pairs.texts, layers, reading, uses_of_texts(pairs, self._pieces))
+        lasting = _lasting(encoder, pairs, keep) if keep else None
+        self._store = TextStore(encoder, pairs.texts, layers, reading, uses_of_texts(pairs, self._pieces), lasting=lasting)
 
     def score(self) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs.
@@ -249,6 +252,14 @@ def _warn_of_nothing(vanished: int, weightless: int, wordless: int) -> None:
         warn(f"different texts of which every word is left out: {wordless}; their special tokens alone are compared ({rule}).")
     if weightless:
         warn(f"different texts of which every token has the idf 0 (it is in every text): {weightless}; their tokens count the same.")
+
+
+def _lasting(encoder: Encoder, pairs: Pairs, keep: int) -> Lasting:
+    """The references: predictions do not come again, and would push them out."""
+    encoder.references.begin(keep)
+    texts = np.zeros(len(pairs.texts), dtype=bool)
+    texts[pairs.ref] = True
+    return Lasting(encoder.references, texts)
 
 
 def settings_of(spec: MetricSpec) -> Settings:

@@ -257,7 +257,8 @@ class AlignmentRoute(Route):
 
     def run(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None) -> Run:
         """Plan the work of a group."""
-        return Run(self.model, [route.job for route in group], pairs, self.reading, batch_tokens=self.options.batch_tokens, progress=progress)
+        jobs, keep = [route.job for route in group], max(route.options.kept_bytes for route in group)
+        return Run(self.model, jobs, pairs, self.reading, batch_tokens=self.options.batch_tokens, keep=keep, progress=progress)
 
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""

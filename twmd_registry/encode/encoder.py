@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from twmd_registry.carriers import Encoded
+from twmd_registry.encode.cache import TextCache
 from twmd_registry.encode.layers import depth_of, find_blocks, hidden_states
 from twmd_registry.encode.pieces import Pieces, pieces_of
 from twmd_registry.encode.tokenise import TokenIds, tokenise
@@ -37,6 +38,8 @@ class Encoder:
         limit: Most tokens it can read, special tokens included; None for no limit.
         dtype: Name of its number format.
         lock: To be held while it is used: it reads hidden states by hooks, which threads would share.
+        identity: Everything that its vectors depend on: content of model and adapter, and number format.
+        references: Encoded references that a later call will need again; nothing unless a scorer asks for it.
         sentences_encoded: How many texts have gone through it.
     """
 
@@ -68,6 +71,8 @@ class Encoder:
         self.device = device
         self.dtype = dtype
         self.lock = RLock()
+        self.identity = f"{files.fingerprint}|{adapter.name if adapter else None}|{dtype}"
+        self.references = TextCache()
         self.sentences_encoded = 0
 
     def read_aloud(self, ids: Sequence[int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`TextStore`: the encoded texts of one piece of work, and those that a later piece will need again."""
+"""`TextStore`: the encoded texts of one piece of work, and those that a later piece (or call) will need again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from twmd_registry.carriers import Encoded, span_indices
+from twmd_registry.encode.cache import KeptText, TextCache, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.windows import Window
 
@@ -26,10 +27,23 @@ class Reading(NamedTuple):
     window: Window | None = None
 
 
+class Lasting(NamedTuple):
+    """Texts that will come again in later calls.
+
+    Attributes:
+        cache: Where they are kept.
+        texts: Which they are; shape (texts,), bool.
+    """
+
+    cache: TextCache
+    texts: np.ndarray
+
+
 class TextStore:
     """Encodes texts piece by piece, each different text once as long as what must be kept fits.
 
-    The future is known (every piece is planned beforehand), so what is kept is what is needed soonest.
+    The future of a call is known (every piece is planned beforehand), so what is kept is what is needed soonest. Of
+    later calls nothing is known but which texts are `Lasting`.
 
     Attributes:
         empty: Which texts have no token of their own; filled in as texts are read.
@@ -38,7 +52,16 @@ class TextStore:
         missing: By text, the words that are left out because they have no vector; likewise.
     """
 
-    def __init__(self, encoder: Encoder, texts: Sequence[str], layers: Sequence[int], reading: Reading, uses: dict[int, list[int]]) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        texts: Sequence[str],
+        layers: Sequence[int],
+        reading: Reading,
+        uses: dict[int, list[int]],
+        *,
+        lasting: Lasting | None = None,
+    ) -> None:
         """Prepare; nothing is encoded yet.
 
         Args:
@@ -47,8 +70,10 @@ class TextStore:
             layers: The hidden states that are needed.
             reading: How long texts are read.
             uses: For texts that are needed in several pieces, which.
+            lasting: Texts that a later call will need, too; None for none.
         """
         self._encoder, self._texts, self._layers, self._reading, self._uses = encoder, texts, list(layers), reading, uses
+        self._lasting = lasting
         self._ids = np.zeros(0, dtype=np.int64)
         self._held = self._nothing()
         self.empty = np.zeros(len(texts), dtype=bool)
@@ -74,12 +99,14 @@ class TextStore:
             What is held now, and for each of `ids` its row in it. A text without a token of its own has length 0.
         """
         new = np.setdiff1d(ids, self._ids)
+        kept = self._kept(new)
+        if kept:
+            self._hold(np.array(list(kept)), self._recall(kept))
+            new = np.setdiff1d(new, self._ids)
         if len(new):
             fresh = self._encode(new, batch_tokens, progress)
-            joined = {k: torch.cat([self._held.layers[k], fresh.layers[k]]) if len(self._ids) else fresh.layers[k] for k in self._layers}
-            lengths, special, tokens = (torch.cat(both) for both in zip(self._held[1:], fresh[1:], strict=True))
-            self._held = Encoded(joined, lengths, special, tokens)
-            self._ids = np.r_[self._ids, new]
+            self._hold(new, fresh)
+            self._keep(new, fresh)
         order = np.argsort(self._ids)
         return self._held, order[np.searchsorted(self._ids, ids, sorter=order)]
 
@@ -103,6 +130,46 @@ class TextStore:
         layers = {k: vectors[positions] for k, vectors in self._held.layers.items()}
         self._held = Encoded(layers, all_lengths[kept], self._held.special[positions], self._held.ids[positions])
         self._ids = self._ids[rows]
+
+    def _hold(self, ids: np.ndarray, fresh: Encoded) -> None:
+        """Hold more texts."""
+        joined = {k: torch.cat([self._held.layers[k], fresh.layers[k]]) if len(self._ids) else fresh.layers[k] for k in self._layers}
+        lengths, special, tokens = (torch.cat(both) for both in zip(self._held[1:], fresh[1:], strict=True))
+        self._held = Encoded(joined, lengths, special, tokens)
+        self._ids = np.r_[self._ids, ids]
+
+    def _key(self, text: int) -> TextKey:
+        return TextKey(self._encoder.identity, tuple(self._layers), self._reading, self._texts[text])
+
+    def _kept(self, ids: np.ndarray) -> dict[int, KeptText]:
+        """Those of some texts that an earlier call has encoded, by their numbers."""
+        if self._lasting is None:
+            return {}
+        found = {i: self._lasting.cache.get(self._key(i)) for i in ids[self._lasting.texts[ids]].tolist()}
+        return {i: kept for i, kept in found.items() if kept is not None}
+
+    def _recall(self, kept: dict[int, KeptText]) -> Encoded:
+        """Texts that an earlier call has encoded, on the encoder's device."""
+        for i, text in kept.items():
+            self.empty[i], self.truncated[i], self.unknown[i] = text.empty, text.truncated, text.unknown
+        self.missing |= {i: text.missing for i, text in kept.items() if text.missing}
+        device, rows = self._encoder.device, list(kept.values())
+        layers = {k: torch.from_numpy(np.concatenate([text.vectors[j] for text in rows])).to(device) for j, k in enumerate(self._layers)}
+        special, ids = (torch.from_numpy(np.concatenate([text[part] for text in rows])).to(device) for part in (1, 2))
+        return Encoded(layers, torch.tensor([len(text.ids) for text in rows], device=device), special, ids)
+
+    def _keep(self, ids: np.ndarray, fresh: Encoded) -> None:
+        """Keep those of some texts that a later call will need; in main memory, so that the device has room for others."""
+        if self._lasting is None:
+            return
+        layers = [fresh.layers[k].cpu().numpy() for k in self._layers]
+        special, tokens = fresh.special.cpu().numpy(), fresh.ids.cpu().numpy()
+        ends = np.cumsum(fresh.lengths.cpu().numpy())
+        for i, start, end in zip(ids.tolist(), np.r_[0, ends[:-1]].tolist(), ends.tolist(), strict=True):
+            if self._lasting.texts[i]:
+                vectors = np.stack([layer[start:end] for layer in layers])
+                flags = bool(self.empty[i]), bool(self.truncated[i]), bool(self.unknown[i]), self.missing.get(i, ())
+                self._lasting.cache.put(self._key(i), KeptText(vectors, special[start:end].copy(), tokens[start:end].copy(), *flags))
 
     def _encode(self, ids: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None) -> Encoded:
         tokens = self._encoder.tokenise([self._texts[i] for i in ids], self._reading.limit, window=self._reading.window)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import Any
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.keys import KEYS
+
+_UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,22 +20,37 @@ class RunOptions:
         device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.
         batch_tokens: Most padded tokens that go through the encoder at once; None picks a number that suits
             the device. Halved by itself when memory runs out.
+        keep_references: How much main memory encoded references may take between calls: a number of bytes, or ``"256MB"``
+            (kB, MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
+            model share what is kept, up to the most that any of them allows; it is freed with the model. It does nothing
+            for a regression model, which reads both texts at once.
         progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
     """
 
     device: str = "auto"
     batch_tokens: int | None = None
+    keep_references: int | str = 0
     progress: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a batch that cannot hold a token.
+        """Refuse a batch that cannot hold a token, and memory that is no number of bytes.
 
         Raises:
-            SpecError: `batch_tokens` is not a whole number from 1.
+            SpecError: `batch_tokens` is not a whole number from 1, or `keep_references` no number of bytes.
         """
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
+        _ = self.kept_bytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """`keep_references` as a number of bytes."""
+        given = self.keep_references
+        found = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
+        if found is None:
+            raise SpecError(f'keep_references={given!r} is not possible: expected a number of bytes from 0, or one with kB, MB or GB ("256MB").')
+        return int(float(found[1]) * _UNITS[found[2]])
 
 
 OPTION_NAMES = tuple(field.name for field in fields(RunOptions))

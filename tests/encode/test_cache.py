@@ -1,0 +1,208 @@
+"""References that are kept between calls: encoded once, bounded, and never another's."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twmd_registry
+from tests import tiny
+from twmd_registry import pipeline
+from twmd_registry.encode.cache import KeptText, TextCache, TextKey
+from twmd_registry.errors import SpecError, TwmdWarning
+from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.scoring import Scorer, score_all
+
+FIRST = ["the cat sat", "a dog ran over the hill", "it"]
+SECOND = ["a cat sat on the mat today", "we ran", "it rains"]
+REFERENCES = [["the cat sat on the mat", "a cat sat"], ["a dog ran"], ["it ran again", "the dog", "we saw it"]]
+DIFFERENT = 6
+"""Different references."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tiny.save_encoder("bert", tmp_path / "bert"))
+
+
+def metric(folder: str, name: str = "twmd", **keys: Any) -> Scorer:
+    return twmd_registry.scorer(name, **{"model": folder, "layer": 2, "centering": "none", "keep_references": "1MB", **keys})
+
+
+def encoded(scorer: Scorer, predictions: list[str], references: Any = REFERENCES) -> tuple[tuple[float, ...], int]:
+    """Scores, and how many texts went through the encoder for them."""
+    before = scorer.route.model.sentences_encoded
+    found = scorer.score(predictions, references)
+    return found.scores, scorer.route.model.sentences_encoded - before
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {},
+        {"centering": "corpus"},
+        {"centering": "batch", "centering_size": 2},
+        {"name": "moverscore", "idf": "corpus", "layer": "1,2,3", "aggregation": "pmeans:-inf,1,inf"},
+        {"name": "sbert", "special": "all"},
+        {"truncation": "window:6/2"},
+        {"truncation": "cut:4"},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+def test_a_second_call_encodes_predictions_only_and_scores_the_same(folder: str, keys: dict[str, Any]) -> None:
+    with metric(folder, **keys) as keeping, metric(folder, **keys, keep_references=0) as forgetful:
+        assert encoded(keeping, FIRST)[1] == len(FIRST) + DIFFERENT
+        for predictions in (SECOND, FIRST):
+            scores, number = encoded(keeping, predictions)
+            assert number == len(predictions)
+            expected, all_texts = encoded(forgetful, predictions)
+            assert all_texts == len(predictions) + DIFFERENT
+            np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
+
+
+def test_several_pieces_and_metrics_share_what_is_kept(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [found.scores for found in score_all([metric(folder, name, keep_references=0) for name in ("twmd", "sbert")], FIRST, REFERENCES)]
+    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 12)
+    scorers = [metric(folder, "twmd"), metric(folder, "sbert", keep_references=10)]
+    assert all(one.spec for one in scorers)
+    for predictions in (SECOND, FIRST):
+        before = scorers[0].route.model.sentences_encoded
+        found = [one.scores for one in score_all(scorers, predictions, REFERENCES)]
+    assert scorers[0].route.model.sentences_encoded - before == len(FIRST)
+    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
+
+
+def test_nothing_is_kept_unless_asked_for(folder: str) -> None:
+    with metric(folder, keep_references=0) as scorer:
+        assert [encoded(scorer, FIRST)[1] for _ in range(2)] == [len(FIRST) + DIFFERENT] * 2
+        assert len(scorer.route.model.references) == 0
+
+
+def test_counts_and_warnings_of_kept_references_stay(folder: str) -> None:
+    references = [["cat " * 60], [" "], ["zebra"]]
+    with metric(folder) as scorer:
+        for _ in range(2):
+            with pytest.warns(TwmdWarning) as caught:
+                found = scorer.score(FIRST, references)
+            assert found.counts[:4] == (3, 1, 1, 1)
+            assert len(caught) == 3
+        assert encoded(scorer, FIRST, [["dog"]] * 3)[1] == len(FIRST) + 1
+
+
+def test_words_without_a_vector_stay_counted(tmp_path: Path) -> None:
+    table = tmp_path / "table.txt"
+    table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
+    with metric(str(table), layer=0) as scorer:
+        for predictions in (["cat"], ["dog sat"]):
+            with pytest.warns(TwmdWarning, match="words without a vector, left out: 2 .*'heron', 'stork'"):
+                assert scorer.score(predictions, [["heron cat stork sat"]]).counts.oov == 2
+
+
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+@pytest.mark.parametrize("other", [{"layer": 1}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}])
+def test_other_settings_do_not_find_it(folder: str, other: dict[str, Any]) -> None:
+    with metric(folder) as one, metric(folder, **other) as another, metric(folder, **other, keep_references=0) as fresh:
+        one.score(FIRST, REFERENCES)
+        scores, number = encoded(another, FIRST)
+        assert number == len(FIRST) + DIFFERENT
+        np.testing.assert_allclose(scores, fresh.score(FIRST, REFERENCES).scores, rtol=0, atol=1e-5)
+        assert encoded(one, SECOND)[1] == len(SECOND)
+
+
+def test_another_adapter_does_not_find_it() -> None:
+    keys: dict[str, Any] = {"layer": 4, "centering": "none"}
+    adapted: dict[str, Any] = {**keys, "adapter": str(packaged_adapters() / "stsb-siamese")}
+    with (
+        twmd_registry.scorer("sbert", **keys, keep_references="1MB") as plain,
+        twmd_registry.scorer("sbert", **adapted, keep_references="1MB") as own,
+    ):
+        plain.score(FIRST, REFERENCES)
+        scores, number = encoded(own, FIRST)
+        assert number == len(FIRST) + DIFFERENT
+        assert plain.route.model.identity != own.route.model.identity
+        assert scores == twmd_registry.scorer("sbert", **adapted).score(FIRST, REFERENCES).scores
+        assert encoded(plain, SECOND)[1] == len(SECOND)
+
+
+def test_predictions_are_not_kept(folder: str) -> None:
+    with metric(folder) as scorer:
+        encoded(scorer, FIRST)
+        assert len(scorer.route.model.references) == DIFFERENT
+        # "a dog ran" is a reference, too, and so not encoded again.
+        assert encoded(scorer, ["a dog ran", "we ran", "it"])[1] == 2
+
+
+def test_it_is_freed_with_the_model(folder: str) -> None:
+    scorer, sharing = metric(folder), metric(folder)
+    encoded(scorer, FIRST)
+    assert sharing.route.model.references is scorer.route.model.references
+    kept = weakref.ref(scorer.route.model.references)
+    scorer.close()
+    assert encoded(sharing, FIRST)[1] == len(FIRST)
+    sharing.close()
+    gc.collect()
+    assert kept() is None
+
+
+@pytest.mark.parametrize("most", [0, 500, 2000, 4000, 10**6])
+def test_the_bound_holds(folder: str, most: int) -> None:
+    with metric(folder, keep_references=most) as scorer:
+        for predictions in (FIRST, SECOND):
+            scores, number = encoded(scorer, predictions)
+            cache = scorer.route.model.references
+            assert cache.held_bytes == sum(entry.size for entry in cache._entries.values()) <= most
+        # Going round in a turn, what fits is found, and the rest is encoded again.
+        assert number == len(SECOND) + DIFFERENT - len(cache)
+        assert (len(cache) == DIFFERENT) is (most == 10**6)
+        expected = metric(folder, keep_references=0).score(SECOND, REFERENCES).scores
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
+
+
+def key(text: str) -> TextKey:
+    return TextKey("model", (1,), None, text)
+
+
+def some_text(tokens: int) -> KeptText:
+    return KeptText(
+        np.zeros((1, tokens, 4), np.float32), np.zeros(tokens, np.uint8), np.zeros(tokens, np.int64), empty=False, truncated=False, unknown=False
+    )
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    cache = TextCache()
+    cache.begin(10**6)
+    cache.put(key("a"), some_text(5))
+    size = cache.held_bytes
+    assert size >= 5 * (4 * 4 + 1 + 8)
+    cache = TextCache()
+    cache.begin(3 * size)
+    for name in "abc":
+        cache.put(key(name), some_text(5))
+    cache.begin(0)
+    assert cache.get(key("a")) is not None
+    cache.put(key("d"), some_text(5))
+    assert [name for name in "abcd" if cache.get(key(name)) is not None] == ["a", "c", "d"]
+    assert cache.held_bytes == 3 * size
+    # All three belong to this turn now: no more of it is let in, and in the next turn they make room.
+    cache.put(key("e"), some_text(5))
+    assert cache.get(key("e")) is None
+    cache.begin(0)
+    cache.put(key("e"), some_text(12))
+    assert [name for name in "acde" if cache.get(key(name)) is not None] == ["d", "e"]
+    cache.put(key("f"), some_text(1000))
+    assert len(cache) == 2
+
+
+def test_bytes_are_read_and_anything_else_is_refused() -> None:
+    read: dict[int | str, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
+    assert {given: RunOptions(keep_references=given).kept_bytes for given in read} == read
+    wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", "MB", "-5MB", "nan", None]
+    for given in wrong:
+        with pytest.raises(SpecError, match=r'keep_references=.* is not possible: expected a number of bytes from 0, or .*"256MB"'):
+            RunOptions(keep_references=given)

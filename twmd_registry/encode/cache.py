@@ -1,0 +1,102 @@
+"""`TextCache`: encoded texts that come again in a later call, in main memory and up to a number of bytes."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+
+class TextKey(NamedTuple):
+    """Everything that an encoded text depends on.
+
+    Attributes:
+        model: Content of the model, adapter and number format; see `Encoder.identity`.
+        layers: The hidden states, ascending.
+        reading: How long texts are read; see `Reading`.
+        text: The text.
+    """
+
+    model: str
+    layers: tuple[int, ...]
+    reading: Hashable
+    text: str
+
+
+class KeptText(NamedTuple):
+    """What an encoder and its tokenizer say about one text; t tokens, special ones included (none of an empty text).
+
+    Attributes:
+        vectors: One matrix per hidden state; shape (layers, t, D), float32.
+        special: As in `Encoded`; shape (t,), uint8.
+        ids: Token ids; shape (t,), int64.
+        empty: Whether it has no token of its own.
+        truncated: Whether it was cut.
+        unknown: Whether its tokens are unknown ones only.
+        missing: Its words that are left out because they have no vector.
+    """
+
+    vectors: np.ndarray
+    special: np.ndarray
+    ids: np.ndarray
+    empty: bool
+    truncated: bool
+    unknown: bool
+    missing: tuple[str, ...] = ()
+
+
+class _Entry(NamedTuple):
+    kept: KeptText
+    size: int
+    turn: int
+
+
+class TextCache:
+    """Keeps texts up to a number of bytes; the least recently used go first.
+
+    A turn is one call of a scorer. What a turn has used makes no room for more of the same turn: going round more texts than fit
+    would otherwise push out each of them just before it is needed again, and find none.
+
+    Attributes:
+        most_bytes: The bound; the largest that any turn asked for.
+        held_bytes: What is held: arrays and texts.
+    """
+
+    def __init__(self) -> None:
+        """Hold nothing, and keep nothing before a turn says how much."""
+        self.most_bytes = self.held_bytes = 0
+        self._entries = OrderedDict[TextKey, _Entry]()
+        self._turn = 0
+
+    def __len__(self) -> int:
+        """Texts that are held."""
+        return len(self._entries)
+
+    def begin(self, most_bytes: int) -> None:
+        """Begin a turn that may keep so many bytes."""
+        self.most_bytes = max(self.most_bytes, most_bytes)
+        self._turn += 1
+
+    def get(self, key: TextKey) -> KeptText | None:
+        """A text that is held; None for one that is not."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries[key] = entry._replace(turn=self._turn)
+        self._entries.move_to_end(key)
+        return entry.kept
+
+    def put(self, key: TextKey, kept: KeptText) -> None:
+        """Keep a text that is not held, if there is room or older ones make it."""
+        size = sum(map(sys.getsizeof, (kept.vectors, kept.special, kept.ids, key.text, *kept.missing)))
+        while self.held_bytes + size > self.most_bytes:
+            oldest = next(iter(self._entries.items()), None)
+            if size > self.most_bytes or oldest is None or oldest[1].turn == self._turn:
+                return
+            del self._entries[oldest[0]]
+            self.held_bytes -= oldest[1].size
+        self._entries[key] = _Entry(kept, size, self._turn)
+        self.held_bytes += size
