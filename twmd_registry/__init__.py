@@ -18,6 +18,7 @@ from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
     from twmd_registry.models.vectors import save_vectors as save_vectors
+    from twmd_registry.ranks import score_over_ranks as score_over_ranks
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.file import read_record as read_record
@@ -51,6 +52,7 @@ _WHERE = {
     "read_record": "record.file",
     "save_vectors": "models.vectors",
     "score_all": "scoring",
+    "score_over_ranks": "ranks",
     "scorer": "scoring",
     "verify_record": "record.verify",
     "write_record": "record.file",
@@ -76,6 +78,7 @@ __all__ = [
     "read_record",
     "save_vectors",
     "score_all",
+    "score_over_ranks",
     "scorer",
     "verify_record",
     "write_record",

@@ -47,6 +47,12 @@ class GroupSums(NamedTuple):
         """The means; shape (G, D), float32; zero for a group without tokens."""
         return (self.sums / self.counts.clamp(min=1)[:, None]).to(torch.float32)
 
+    @classmethod
+    def nothing(cls, groups: int, width: int, device: torch.device) -> GroupSums:
+        """The sums of so many groups without a token, of D = `width`."""
+        sums = torch.zeros(groups, width, dtype=torch.float64, device=device)
+        return cls(sums, sums[:, 0].clone())
+
     def plus(self, other: GroupSums) -> GroupSums:
         """The sums of both."""
         return GroupSums(self.sums + other.sums, self.counts + other.counts)

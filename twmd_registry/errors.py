@@ -9,7 +9,9 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
 
@@ -45,8 +47,26 @@ class TwmdWarning(UserWarning):
     """Root of every warning: texts that were empty or cut, settings nobody tuned, solvers that stopped early."""
 
 
+_HELD: ContextVar[list[str] | None] = ContextVar("_HELD", default=None)
+
+
+@contextmanager
+def hold_warnings() -> Iterator[list[str]]:
+    """Collect this thread's warnings in a list, to be given by somebody else (one process for several, say)."""
+    held: list[str] = []
+    before = _HELD.set(held)
+    try:
+        yield held
+    finally:
+        _HELD.reset(before)
+
+
 def warn(message: str) -> None:
     """Warn the user, at the line of his own code that led here."""
+    held = _HELD.get()
+    if held is not None:
+        held.append(message)
+        return
     frame: FrameType | None
     frame, level = sys._getframe(), 1  # noqa: SLF001 (inspect has a slower door to the same)
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(__package__):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twmd_registry.errors import warn
-from twmd_registry.pairs import Pairs
+from twmd_registry.pairs import Pairs, TextFlags
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 
@@ -29,6 +29,19 @@ def warn_of_texts(empty: int, truncated: int, unknown: int) -> None:
         warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown:
         warn(f"different texts of nothing but unknown tokens: {unknown}; to this model they are all alike.")
+
+
+def warn_of_nothing(flags: TextFlags) -> None:
+    """Say of which texts nothing is left, or nothing that weighs anything."""
+    vanished, wordless, weightless = (int(which.sum()) for which in (flags.vanished, flags.wordless, flags.weightless))
+    if vanished:
+        what = "different texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)"
+        warn(f"{what}: {vanished}; each scores 1 against itself and 0 against any other.")
+    if wordless:
+        rule = "with special=none each scores 1 against itself and 0 against any other"
+        warn(f"different texts of which every word is left out: {wordless}; their special tokens alone are compared ({rule}).")
+    if weightless:
+        warn(f"different texts of which every token has the idf 0 (it is in every text): {weightless}; their tokens count the same.")
 
 
 def warn_of_words(missing: Sequence[str]) -> None:

@@ -1,13 +1,16 @@
-"""Index arithmetic over text pairs: different texts once, pieces of bounded size, what is needed when."""
+"""Index arithmetic over text pairs: different texts once, shares, pieces of bounded size, what is needed when."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from twmd_registry.border import Segments
+from twmd_registry.registry.names import Centering
+from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
 """A cautious guess (English has 4 to 5) from which pieces of bounded size are cut before texts are tokenised."""
@@ -36,6 +39,39 @@ class Pairs(NamedTuple):
         return np.asarray(np.cumsum(self.counts) - self.counts)
 
 
+class TextFlags(NamedTuple):
+    """What a reader should know about some different texts; each array of shape (texts,), bool.
+
+    Attributes:
+        empty: Which have no token of their own.
+        truncated: Which were cut.
+        unknown: Which have unknown tokens only.
+        vanished: Of which nothing is left to compare.
+        wordless: Of which special tokens alone are compared.
+        weightless: Of which every token has the idf 0.
+        missing: By text, words without a vector, which were left out.
+    """
+
+    empty: np.ndarray
+    truncated: np.ndarray
+    unknown: np.ndarray
+    vanished: np.ndarray
+    wordless: np.ndarray
+    weightless: np.ndarray
+    missing: dict[int, tuple[str, ...]]
+
+    @classmethod
+    def none(cls, texts: int) -> TextFlags:
+        """Nothing to say about so many texts."""
+        empty, truncated, unknown, vanished, wordless, weightless = np.zeros((6, texts), dtype=bool)
+        return cls(empty, truncated, unknown, vanished, wordless, weightless, missing={})
+
+    @property
+    def missing_words(self) -> list[str]:
+        """The words of all texts that were left out."""
+        return [word for _, words in sorted(self.missing.items()) for word in words]
+
+
 def make_pairs(segments: Segments) -> Pairs:
     """Number the different texts of some segments and list their pairs, in data order."""
     number: dict[str, int] = {}
@@ -47,6 +83,43 @@ def make_pairs(segments: Segments) -> Pairs:
             ref.append(number.setdefault(reference, len(number)))
     counts = np.array([len(references) for references in segments.references])
     return Pairs(list(number), np.array(hyp), np.array(ref), np.repeat(np.arange(len(counts)), counts), counts)
+
+
+class Share(NamedTuple):
+    """Some of the pairs, numbered by themselves.
+
+    Attributes:
+        pairs: The pairs of some segments in a row.
+        texts: Of each of their texts, its number among all; ascending.
+    """
+
+    pairs: Pairs
+    texts: np.ndarray
+
+
+def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> Share:
+    """Take one of several shares of like size; in order, they are the whole.
+
+    Where they are cut depends on the number of segments alone: as long as it stays, a reference stays in its share.
+
+    Args:
+        pairs: All pairs.
+        number: Which share, from 0.
+        shares: How many there are; there may be more than segments, so that some are empty.
+        step: Shares end at multiples of so many segments, so that centering batches stay whole.
+    """
+    steps = math.ceil(len(pairs.counts) / step)
+    first, last = (min(steps * one // shares * step, len(pairs.counts)) for one in (number, number + 1))
+    starts = np.r_[pairs.starts, len(pairs.hyp)]
+    here = slice(int(starts[first]), int(starts[last]))
+    texts, inverse = np.unique(np.r_[pairs.hyp[here], pairs.ref[here]], return_inverse=True)
+    hyp, ref = np.split(inverse, 2)
+    return Share(Pairs([pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]), texts)
+
+
+def centering_step(specs: Iterable[MetricSpec]) -> int:
+    """Segments that must stay together so that the centering batches of every specification stay whole."""
+    return math.lcm(*(spec.centering_size or 1 for spec in specs if spec.centering_kind is Centering.BATCH))
 
 
 def estimate_tokens(texts: Sequence[str], limit: int | None) -> np.ndarray:
@@ -79,7 +152,7 @@ def plan_pieces(pairs: Pairs, tokens: np.ndarray, most_tokens: int, step: int = 
             new = sum(int(tokens[text]) for text in texts)
         held += new
         seen |= texts
-    return [*pieces, slice(begin, len(pairs.hyp))]
+    return [*pieces, slice(begin, len(pairs.hyp))] if len(pairs.hyp) else []
 
 
 def uses_of_texts(pairs: Pairs, pieces: Sequence[slice]) -> dict[int, list[int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -19,8 +18,7 @@ from twmd_registry.center import GroupSums
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import Lasting, Reading, TextStore
-from twmd_registry.errors import warn
-from twmd_registry.pairs import Pairs, estimate_tokens, plan_pieces, uses_of_texts
+from twmd_registry.pairs import Pairs, TextFlags, centering_step, estimate_tokens, plan_pieces, uses_of_texts
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, Objective, Output, Transform
 from twmd_registry.registry.spec import MetricSpec
@@ -33,6 +31,15 @@ BLOCK_CELLS = 1_000_000
 """Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned at once."""
 BLOCK_NUMBERS = 8_000_000
 """Numbers in the padded vectors of a block."""
+
+
+Total = Callable[[Tensor], Tensor]
+"""Adds up a tensor over the shares of a corpus that several processes score: what depends on all texts must see all of them."""
+
+
+def alone(mine: Tensor) -> Tensor:
+    """The total of a process that scores everything."""
+    return mine
 
 
 class Job(NamedTuple):
@@ -61,22 +68,6 @@ class Fetched(NamedTuple):
     encoded: Encoded
     ids: np.ndarray
     rows: np.ndarray
-
-
-class TextFlags(NamedTuple):
-    """What a reader should know about some different texts.
-
-    Attributes:
-        empty: Which have no token of their own.
-        truncated: Which were cut.
-        unknown: Which have unknown tokens only.
-        missing: Words without a vector, which were left out.
-    """
-
-    empty: np.ndarray
-    truncated: np.ndarray
-    unknown: np.ndarray
-    missing: Sequence[str] = ()
 
 
 class PairPlan(NamedTuple):
@@ -114,6 +105,7 @@ class Run:
         *,
         batch_tokens: int | None = None,
         keep: int = 0,
+        total: Total = alone,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Plan the work; nothing is encoded yet.
@@ -125,6 +117,7 @@ class Run:
             reading: How long texts are read.
             batch_tokens: Most padded tokens in the encoder at once.
             keep: Most bytes of encoded references to keep for later calls.
+            total: Adds up what depends on the whole corpus, where these pairs are a share of it.
             progress: Called with the number of texts encoded.
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
@@ -132,12 +125,12 @@ class Run:
         place = {spec: j for j, spec in enumerate(dict.fromkeys(asked))}
         self._place = [place[spec] for spec in asked]
         self._jobs = list(dict(zip(asked, jobs, strict=True)).values())
-        self._batch_tokens, self._progress = batch_tokens, progress
+        self._batch_tokens, self._progress, self._total = batch_tokens, progress, total
         self._views: dict[View, list[int]] = {}
         for j, job in enumerate(self._jobs):
             self._views.setdefault(view_of(job.spec), []).append(j)
         self._fitted = {view: self._fit(view, self._jobs[members[0]].fitted) for view, members in self._views.items()}
-        step = math.lcm(*(view.size for view in self._views if view.centering is Centering.BATCH))
+        step = centering_step(job.spec for job in jobs)
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = PIECE_TOKENS // len(layers)
         limit = None if reading.window else reading.limit
@@ -149,28 +142,26 @@ class Run:
         """Score all pairs.
 
         Returns:
-            Per job the scores of every pair, and the texts that were empty or cut.
-
-        Warns:
-            TwmdWarning: Texts of which nothing is left, or nothing that weighs anything.
+            Per job the scores of every pair, and what to know of the texts.
         """
         found = [_blank(job, len(self._pairs.hyp)) for job in self._jobs]
-        vanished, weightless, wordless = set[int](), set[int](), set[int]()
+        # Before anything else, and without a pair, too: other processes wait for this one's share of the sums.
+        flags, sums = TextFlags.none(len(self._pairs.texts)), self._sums
         for fetched in self._fetch(self._pieces):
             for view, members in self._views.items():
                 items, selected = self._select(view, fetched)
-                tokens = compared(view, token_vectors(view, selected, items, self._sums.get(view), self._fitted[view]))
+                tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]))
                 bare = (fetched.encoded.lengths == 0).cpu().numpy()[items.row]
                 scores = [found[j] for j in members]
                 _fill_tokenless(tokens, items, bare, scores, fetched.piece)
                 _score_piece(tokens, items, [self._jobs[j] for j in members], scores, fetched.piece)
-                vanished |= set(_texts_of_rows(fetched, items.row[(_tokens_of(tokens) == 0) & ~bare]))
-                wordless |= set(_texts_of_rows(fetched, selected.wordless))
+                flags.vanished[_texts_of_rows(fetched, items.row[(_tokens_of(tokens) == 0) & ~bare])] = True
+                flags.wordless[_texts_of_rows(fetched, selected.wordless)] = True
                 if selected.weightless is not None:
-                    weightless |= set(_texts_of_rows(fetched, items.row[selected.weightless.cpu().numpy()]))
-        _warn_of_nothing(len(vanished), len(weightless), len(wordless))
-        missing = [word for words in self._store.missing.values() for word in words]
-        return [found[j] for j in self._place], TextFlags(self._store.empty, self._store.truncated, self._store.unknown, missing)
+                    flags.weightless[_texts_of_rows(fetched, items.row[selected.weightless.cpu().numpy()])] = True
+        store = self._store
+        scores = [found[j] for j in self._place]
+        return scores, flags._replace(empty=store.empty, truncated=store.truncated, unknown=store.unknown, missing=store.missing)
 
     def explain(self, pair: int) -> PairPlan:
         """How a pair is aligned by the only job; with its whole centering batch (or corpus), as when it was scored."""
@@ -213,14 +204,15 @@ class Run:
     @cached_property
     def _sums(self) -> dict[View, list[GroupSums]]:
         """The sums of every centering over the whole corpus: a pass of their own before anything is scored."""
-        sums: dict[View, list[GroupSums]] = {}
         views = [view for view in self._views if view.centering is Centering.CORPUS]
+        nothing = {view: GroupSums.nothing(view.groups_per_batch, self._encoder.width, self._encoder.device) for view in views}
+        sums = {view: [nothing[view] for _ in view.layers] for view in views}
         for fetched in self._fetch(self._pieces) if views else ():
             for view in views:
                 items, selected = self._select(view, fetched)
                 here = [sum_items(tokens, items) for tokens in selected.layers]
-                sums[view] = [one.plus(other) for one, other in zip(sums[view], here, strict=True)] if view in sums else here
-        return sums
+                sums[view] = [one.plus(other) for one, other in zip(sums[view], here, strict=True)]
+        return {view: [GroupSums(*map(self._total, one)) for one in layers] for view, layers in sums.items()}
 
     def _fit(self, view: View, fitted: Fitted) -> Fitted:
         """What a view needs, with the weights that these very texts give to tokens."""
@@ -240,18 +232,9 @@ class Run:
     def _frequencies(self, texts: np.ndarray) -> DocumentFrequencies:
         """Over texts by their numbers, each as often as it occurs."""
         different, times = np.unique(texts, return_counts=True)
-        return count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._reading)
-
-
-def _warn_of_nothing(vanished: int, weightless: int, wordless: int) -> None:
-    if vanished:
-        what = "different texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)"
-        warn(f"{what}: {vanished}; each scores 1 against itself and 0 against any other.")
-    if wordless:
-        rule = "with special=none each scores 1 against itself and 0 against any other"
-        warn(f"different texts of which every word is left out: {wordless}; their special tokens alone are compared ({rule}).")
-    if weightless:
-        warn(f"different texts of which every token has the idf 0 (it is in every text): {weightless}; their tokens count the same.")
+        own = count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._reading)
+        documents, *counts = (self._total(torch.from_numpy(np.atleast_1d(number))).numpy() for number in own)
+        return DocumentFrequencies(int(documents[0]), *counts)
 
 
 def _lasting(encoder: Encoder, pairs: Pairs, keep: int) -> Lasting:
@@ -285,9 +268,9 @@ def _blank(job: Job, number: int) -> PairScores:
     return PairScores(precision, precision.copy(), precision.copy())
 
 
-def _texts_of_rows(fetched: Fetched, wanted: np.ndarray) -> list[int]:
+def _texts_of_rows(fetched: Fetched, wanted: np.ndarray) -> np.ndarray:
     """The texts that are held in some rows of the store."""
-    return list(map(int, fetched.ids[np.isin(fetched.rows, wanted)]))
+    return fetched.ids[np.isin(fetched.rows, wanted)]
 
 
 def _tokens_of(tokens: TokenVectors) -> np.ndarray:

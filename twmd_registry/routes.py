@@ -26,8 +26,8 @@ from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import find_signed
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import Handle
-from twmd_registry.pairs import Pairs
-from twmd_registry.pipeline import Job, PairPlan, Run, TextFlags
+from twmd_registry.pairs import Pairs, TextFlags
+from twmd_registry.pipeline import Job, PairPlan, Run, Total, alone
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special
 from twmd_registry.registry.options import RunOptions
@@ -38,6 +38,8 @@ from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted
 
 Progress = Callable[[int], None]
+Scored = tuple[list[PairScores], TextFlags]
+"""The scores of all pairs by every route of a group, and what to know of the texts."""
 
 
 class Route:
@@ -161,7 +163,7 @@ class Route:
             self._handle.release()
             self._handle = None
 
-    def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
+    def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
         """Score all pairs by every member of a group that shares a key."""
         raise NotImplementedError
 
@@ -255,10 +257,10 @@ class AlignmentRoute(Route):
             fitted = fitted._replace(weights=(weights, weights))
         return Job(self.spec, fitted)
 
-    def run(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None) -> Run:
+    def run(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Run:
         """Plan the work of a group."""
         jobs, keep = [route.job for route in group], max(route.options.kept_bytes for route in group)
-        return Run(self.model, jobs, pairs, self.reading, batch_tokens=self.options.batch_tokens, keep=keep, progress=progress)
+        return Run(self.model, jobs, pairs, self.reading, batch_tokens=self.options.batch_tokens, keep=keep, total=total, progress=progress)
 
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""
@@ -270,10 +272,10 @@ class AlignmentRoute(Route):
         with self.model.lock:
             return idf.fit_idf(self.model, texts, self.reading)
 
-    def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
+    def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            return self.run(group, pairs, progress).score()
+            return self.run(group, pairs, progress, total).score()
 
     def explain(self, pairs: Pairs, pair: int) -> PairPlan:
         """How a pair among these is aligned."""
@@ -291,12 +293,13 @@ class RegressionRoute(Route):
         settled = super()._settle()
         return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
 
-    def score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
-        """Score all pairs; each different pair goes through the model once."""
+    def score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
+        """Score all pairs; each different pair goes through the model once, and depends on no other."""
+        del total
         with self.model.lock:
             return self._score_group(group, pairs, progress)
 
-    def _score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> tuple[list[PairScores], TextFlags]:
+    def _score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> Scored:
         empty, unknown = self.model.look_at(pairs.texts)
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
@@ -317,7 +320,7 @@ class RegressionRoute(Route):
             if raw:
                 scores[full] = np.mean([raw[first] for first in route.orders], axis=0) / float(route.spec.scale or 1.0)
             found.append(PairScores((np.clip(scores, 0.0, 1.0) if route.spec.clip else scores)[inverse]))
-        return found, TextFlags(empty, truncated, unknown)
+        return found, TextFlags.none(len(pairs.texts))._replace(empty=empty, truncated=truncated, unknown=unknown)
 
     def _predict(self, firsts: list[str], seconds: list[str], progress: Progress | None) -> Predictions:
         with torch.inference_mode(), exact_arithmetic():
@@ -333,3 +336,8 @@ class RegressionRoute(Route):
 def route_of(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Route:
     """The route of a specification's metric."""
     return (RegressionRoute if spec.metric is MetricName.STSSCORE else AlignmentRoute)(spec, options, parts)
+
+
+def score_group(group: Sequence[Route], pairs: Pairs, progress: Progress | None) -> Scored:
+    """Score all pairs by every route of a group that shares a model."""
+    return group[0].score_group(group, pairs, progress)

@@ -13,9 +13,8 @@ from twmd_registry.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.border import Segments, check_segments, digest_of_texts
 from twmd_registry.errors import SpecError
 from twmd_registry.explain import Explainer
-from twmd_registry.notices import count_empty, warn_of_lonely_centering, warn_of_texts, warn_of_words
-from twmd_registry.pairs import Pairs, make_pairs
-from twmd_registry.pipeline import TextFlags
+from twmd_registry.notices import count_empty, warn_of_lonely_centering, warn_of_nothing, warn_of_texts, warn_of_words
+from twmd_registry.pairs import Pairs, TextFlags, make_pairs
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.members import with_members, write_members
 from twmd_registry.registry.names import MetricName, Multiref
@@ -23,10 +22,11 @@ from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.parts import Parts, SharedParts, check_parts
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
-from twmd_registry.routes import Route, route_of
+from twmd_registry.routes import Route, Scored, route_of, score_group
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
 Progress = Callable[[int], None]
+GroupScore = Callable[[Sequence[Route], Pairs, Progress | None], Scored]
 
 BASELINE_PAIRS = 10_000
 """Pairs that a baseline is the mean of."""
@@ -269,16 +269,43 @@ def score_all(
         InputError: As for `Scorer.score`.
         ModelError: As for `Scorer.score`.
     """
+    check_scorers(scorers)
+    return score_segments(scorers, check_segments(predictions, references), progress=progress)
+
+
+def check_scorers(scorers: Sequence[Scorer]) -> None:
+    """Refuse what is no list of scorers.
+
+    Raises:
+        SpecError: As said.
+    """
     if isinstance(scorers, Scorer) or not all(isinstance(one, Scorer) for one in scorers):
         raise SpecError('expected a list of scorers: score_all([scorer("twmd"), scorer("trwmd")], predictions, references).')
     if not scorers:
         raise SpecError("there is no metric to score by.")
+
+
+def score_segments(
+    scorers: Sequence[Scorer], segments: Segments, *, progress: Progress | None = None, score_group: GroupScore = score_group
+) -> list[ScoreSet]:
+    """Score checked texts by several scorers.
+
+    Args:
+        scorers: At least one.
+        segments: The texts.
+        progress: As for `score_all`.
+        score_group: Scores all pairs by the routes that share a model.
+
+    Raises:
+        SpecError: As for `Scorer.score`.
+        ModelError: As for `Scorer.score`.
+    """
     members = [member for one in scorers for member in one.members]
-    found = iter(_score_each(members, check_segments(predictions, references), progress))
+    found = iter(_score_each(members, segments, progress, score_group))
     return [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
 
 
-def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None) -> list[ScoreSet]:
+def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore) -> list[ScoreSet]:
     """Score by several scorers, none of them an ensemble."""
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
     warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
@@ -288,12 +315,12 @@ def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progres
     results: dict[int, ScoreSet] = {}
     empty, truncated, unknown = np.zeros(len(pairs.texts), dtype=bool), 0, 0
     for members in routes.values():
-        group = [scorers[i].route for i in members]
-        found, flags = group[0].score_group(group, pairs, progress)
+        found, flags = score_group([scorers[i].route for i in members], pairs, progress)
         empty |= flags.empty
         truncated = max(truncated, int(flags.truncated.sum()))
         unknown = max(unknown, int(flags.unknown.sum()))
-        warn_of_words(flags.missing)
+        warn_of_nothing(flags)
+        warn_of_words(flags.missing_words)
         for i, scores in zip(members, found, strict=True):
             baseline = scorers[i].route.baseline
             results[i] = _score_set(scorers[i], pairs, rescale(scores, baseline) if baseline else scores, flags, digest)
@@ -314,7 +341,7 @@ def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, d
         empty=count_empty(pairs, flags.empty),
         unknown=int(flags.unknown.sum()),
         repeated=texts - len(pairs.texts),
-        oov=len(flags.missing),
+        oov=len(flags.missing_words),
     )
     signature = Signature(spec, nrefs)
     explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, found.chosen(spec.output))
