@@ -87,7 +87,9 @@ class Outcome(NamedTuple):
 CASES: dict[str, Case] = {
     **{f"{number} segments": Case(SEGMENTS[:number], list(METRICS.values())) for number in (1, 2, 3, 17)},
     **{f"{name} alone": Case(SEGMENTS, [metric]) for name, metric in METRICS.items() if "," in name},
-    "ensemble": Case(SEGMENTS, [("ensemble", {"members": f"twmd;model={BERT};layer=2;centering=corpus,2*sbert;model={BERT};layer=1"})]),
+    "ensemble": Case(
+        SEGMENTS, [("ensemble", {"members": f"twmd;model={BERT};layer=2;centering=corpus,2*sbert;model={BERT};layer=1;centering=none"})]
+    ),
     "odd texts": Case(ODD, [*METRICS.values(), ("twmd", {"centering": "sentence", "special": "none", "subwords": "keep"})]),
     "untuned": Case(SEGMENTS[:4], [("twmd", {"layer": None})]),
     "kept references": Case(SEGMENTS, [("twmd", {"centering": "corpus", "keep_references": "1MB"})], calls=2),
