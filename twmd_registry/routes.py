@@ -163,6 +163,11 @@ class Route:
             self._handle.release()
             self._handle = None
 
+    def park(self) -> None:
+        """Leave the device, if the model is loaded, until it is used again."""
+        if self._handle is not None:
+            self._handle.get().park()
+
     def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
         """Score all pairs by every member of a group that shares a key."""
         raise NotImplementedError

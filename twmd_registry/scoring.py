@@ -118,6 +118,11 @@ class Scorer:
         scores = PairScores(*map(np.array, sides)) if None not in sides else PairScores(np.array(found.scores))
         return write_baseline(self.spec, scores, seed)
 
+    def park(self) -> None:
+        """Move the model to the CPU, which frees the device's memory; it comes back when it is used again, by whomever."""
+        for one in self.members:
+            one.route.park()
+
     def close(self) -> None:
         """Give the model back; the last scorer to do so frees its memory. The scorer can be used again."""
         self.route.close()

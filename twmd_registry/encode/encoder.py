@@ -21,13 +21,14 @@ from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static, load_static
 
 SHORTEST_LIMIT = 3
 """One token of the text, and two special tokens."""
 
 
-class Encoder:
+class Encoder(Resident):
     """An encoder on a device.
 
     Attributes:
@@ -133,6 +134,7 @@ class Encoder:
         Raises:
             ModelError: Out of memory with a single text, or vectors that are not finite.
         """
+        self.wake()
         lengths, wanted = tokens.lengths, sorted(set(layers))
         sequences = take_apart(tokens, window)
         store = {k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted}

@@ -47,7 +47,7 @@ def _give_back(key: Hashable) -> None:
         _HOLDERS[key] -= 1
         if _HOLDERS[key] == 0:
             del _LOADED[key], _HOLDERS[key]
-            _empty_device_cache()
+            empty_device_cache()
 
 
 def loaded() -> tuple[Hashable, ...]:
@@ -55,7 +55,8 @@ def loaded() -> tuple[Hashable, ...]:
     return tuple(_LOADED)
 
 
-def _empty_device_cache() -> None:
+def empty_device_cache() -> None:
+    """Hand memory that no tensor uses back to the device."""
     import torch
 
     if torch.cuda.is_available():

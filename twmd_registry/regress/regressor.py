@@ -17,6 +17,7 @@ from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, said_of
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_network, load_tokenizer
+from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import weight_files
 from twmd_registry.regress.siamese import Siamese, load_line
@@ -38,7 +39,7 @@ class Predictions(NamedTuple):
     truncated: np.ndarray
 
 
-class Regressor:
+class Regressor(Resident):
     """A regression model on a device: a cross-encoder, or a siamese one.
 
     Attributes:
@@ -125,6 +126,7 @@ class Regressor:
         Raises:
             ModelError: Out of memory with a single pair, or a prediction that is not finite.
         """
+        self.wake()
         cut = self.check_limit(limit)
         rows = self.tokenizer(list(firsts), list(seconds), verbose=False)
         truncated = np.zeros((len(firsts), 2), dtype=bool)

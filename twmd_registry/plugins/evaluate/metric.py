@@ -51,7 +51,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         config_name = config_name or preset
         self._preset = config_name
         self._settings = {name: settings.pop(name) for name in tuple(settings) if name not in EVALUATE_SETTINGS}
-        self._scorer = self._make_scorer(self._settings)
+        self.scorer = self._make_scorer(self._settings)
         # One process needs no files: texts in memory leave no lock behind when a computation fails.
         settings["keep_in_memory"] = settings.get("num_process", 1) == 1
         super().__init__(config_name=config_name, **settings)
@@ -118,12 +118,12 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         return result
 
     def _compute(self, predictions: list[str], references: list[list[str]], **keys: Any) -> dict[str, Any]:
-        scorer = self._make_scorer(self._settings | keys) if keys else self._scorer
+        scorer = self._make_scorer(self._settings | keys) if keys else self.scorer
         return scorer.score(predictions, references).as_dict()
 
     def close(self) -> None:
         """Give the model back; the next `compute` loads it again."""
-        self._scorer.close()
+        self.scorer.close()
 
 
 INPUTS = """

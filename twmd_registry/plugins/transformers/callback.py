@@ -1,0 +1,248 @@
+"""`RegistryCallback`: ``compute_metrics`` and callback of a `Trainer` in one object."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from twmd_registry.errors import SpecError, menu, warn
+from twmd_registry.plugins.transformers.decode import texts_of
+from twmd_registry.plugins.transformers.outputs import Evaluation, describe, write_evidence, write_results, write_signatures
+from twmd_registry.plugins.transformers.panel import Panel, Scored, make_panel
+from twmd_registry.plugins.transformers.ranks import score_evaluation
+from twmd_registry.plugins.transformers.rows import EvaluationRows, References
+from twmd_registry.scoring import Scorer
+
+TIMED = "_runtime"
+"""What `Trainer` puts behind the name of every evaluation."""
+BY_LENGTH = "group_by_length"
+"""The setting (of its own up to transformers 4, a value of ``train_sampling_strategy`` since) that reorders evaluation rows."""
+
+
+class Offload(StrEnum):
+    """Where the metrics' models go between evaluations."""
+
+    CPU = "cpu"
+    CLOSE = "close"
+
+
+_LEAVE: dict[Offload, Callable[[Scorer], None]] = {Offload.CPU: Scorer.park, Offload.CLOSE: Scorer.close}
+
+
+def make_compute_metrics(
+    tokenizer: Any,
+    metrics: Iterable[Any] | Mapping[str, Any] = ("twmd",),
+    references: References = None,
+    prefix: str = "",
+    *,
+    offload: str | None = None,
+) -> RegistryCallback:
+    """Make what `Trainer` takes as ``compute_metrics=`` and, being the same object, in ``callbacks=[...]``.
+
+    It works without being a callback, too, in one process: then it writes nothing, and cannot tell evaluation sets apart.
+
+    Args:
+        tokenizer: Decodes what the model writes, and the labels.
+        metrics: A list, or a dict by the names that the scores shall have: metrics of the catalogue (``"twmd"``,
+            ``"ensemble(stsscore,sbert)"``), signatures, scorers (``scorer("twmd", layer=6, device="cpu")``), SacreBLEU's ``"bleu"``,
+            ``"chrf"`` and ``"ter"`` (to 100), and modules of `evaluate`, loaded or by name.
+        references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists by the split that
+            a set says it is (``dataset.split``), or a function from the set to its list. None for the decoded labels.
+        prefix: Stands before the name of every score. `Trainer` puts ``eval_`` before that.
+        offload: What becomes of the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"`` frees them, None leaves
+            them where they are.
+
+    Raises:
+        SpecError: An unknown metric or setting, or two metrics of one name.
+    """
+    return RegistryCallback(tokenizer, make_panel(metrics), references, prefix=prefix, offload=offload)
+
+
+class RegistryCallback(TrainerCallback):  # type: ignore[misc]
+    """Scores every evaluation of a `Trainer`, and leaves behind what it takes to trust the scores.
+
+    As a callback it writes ``metric_signatures.json`` into the output folder; beside every checkpoint that was evaluated a record and its
+    texts, for ``twmd verify eval_record.json -i eval_texts.jsonl``; and at the end the results into the model card.
+    """
+
+    def __init__(self, tokenizer: Any, panel: Panel, references: References = None, *, prefix: str = "", offload: str | None = None) -> None:
+        """Remember what to do; no model is loaded yet.
+
+        Args:
+            tokenizer: As for `make_compute_metrics`.
+            panel: The metrics.
+            references: As for `make_compute_metrics`.
+            prefix: As for `make_compute_metrics`.
+            offload: As for `make_compute_metrics`.
+
+        Raises:
+            SpecError: References or a setting that cannot be.
+        """
+        if offload is not None and offload not in set(Offload):
+            raise SpecError(f"offload={offload!r} is not possible; {menu(str(offload), Offload)}, or None.")
+        self.panel, self.prefix = panel, prefix
+        self._tokenizer, self._rows = tokenizer, EvaluationRows(references)
+        self._leave = None if offload is None else _LEAVE[Offload(offload)]
+        self._predictions: list[str] = []
+        self._labels: list[str] = []
+        self._latest: Scored | None = None
+        self._evaluations: dict[int, dict[str, Evaluation]] = {}
+        self._current: dict[str, Evaluation] = {}
+        self._signatures: dict[str, dict[str, str]] = {}
+
+    def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:  # noqa: FBT002 (Trainer's)
+        """Score an evaluation, or with ``batch_eval_metrics`` remember a batch of it.
+
+        Args:
+            prediction: An `EvalPrediction`: token ids and labels, in any of Trainer's forms.
+            compute_result: Whether this was the last batch.
+
+        Returns:
+            Finite numbers by key; nothing before the last batch.
+
+        Raises:
+            InputError: No token ids, or rows that do not fit the references; names the row.
+            ModelError: As for `Scorer.score`.
+            SpecError: Which evaluation set this is cannot be told, or two scores have one key.
+
+        Warns:
+            TwmdWarning: As for `Scorer.score`, and of a number that is not finite, which is left out.
+        """
+        self._predictions += texts_of(prediction.predictions, self._tokenizer, "predictions")
+        self._labels += texts_of(prediction.label_ids, self._tokenizer, "label_ids")
+        if not compute_result:
+            return {}
+        predictions, labels = self._predictions, self._labels
+        self._forget_rows()
+        number = self._rows.number(len(predictions))
+        try:
+            self._latest = score_evaluation(self.panel, predictions[:number], self._rows.references_of(labels[:number]))
+        finally:
+            if self._leave is not None:
+                for one in self.panel.ours.values():
+                    self._leave(one)
+        return {f"{self.prefix}{key}": value for key, value in self._latest.values.items()}
+
+    def _forget_rows(self) -> None:
+        self._predictions, self._labels = [], []
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Forget the rows of an evaluation that was broken off."""
+        del args, state, control
+        self._forget_rows()
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any) -> None:
+        """Learn which data set is evaluated.
+
+        Raises:
+            SpecError: Its rows do not come in their order, and references go by it.
+        """
+        del state, control
+        by_length = getattr(args, BY_LENGTH, False) or getattr(args, "train_sampling_strategy", None) == BY_LENGTH
+        self._rows.watch(getattr(eval_dataloader, "dataset", None), in_order=not by_length)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **_: Any) -> None:
+        """Keep the evaluation, and write its signatures.
+
+        Raises:
+            FileError: A file cannot be written.
+        """
+        del control
+        if self._latest is None or not state.is_world_process_zero:
+            return
+        name = next((key.removesuffix(TIMED) for key in metrics or {} if key.endswith(TIMED)), "eval")
+        found = describe(name, self._rows.dataset, state.global_step, self._latest)
+        self._latest = None
+        for step in set(self._evaluations) - {found.step}:
+            self._evaluations[step] = {key: one.without_texts() for key, one in self._evaluations[step].items()}
+        if any(one.step != found.step for one in self._current.values()):
+            self._current = {}
+        self._evaluations.setdefault(found.step, {})[name] = self._current[name] = found
+        self._sign(Path(args.output_dir), state, found)
+
+    def on_predict(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **others: Any) -> None:
+        """Keep what `Trainer.predict` scored, as after an evaluation.
+
+        Raises:
+            FileError: As for `on_evaluate`.
+        """
+        self.on_evaluate(args, state, control, metrics, **others)
+
+    def _sign(self, folder: Path, state: Any, found: Evaluation) -> None:
+        """Write the signatures where they are new: into a file, and once into Trainer's log, which checkpoints hold."""
+        own = {f"{self.prefix}{metric}": signature for metric, signature in found.scored.signatures.items()}
+        if self._signatures.get(found.name) == own:
+            return
+        self._signatures[found.name] = own
+        write_signatures(folder, self._signatures)
+        state.log_history.append({"metric_signatures": {found.name: own}, "step": state.global_step, "epoch": state.epoch})
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Write the records of the evaluations of these weights beside the checkpoint.
+
+        Raises:
+            FileError: A file cannot be written.
+        """
+        del control
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if not state.is_world_process_zero or not folder.is_dir():
+            return
+        for found in self._evaluations.get(state.global_step, {}).values():
+            write_evidence(folder, found, next((one.options.device for one in self.panel.ours.values()), "auto"))
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Write the results of the final weights into the model card.
+
+        Raises:
+            FileError: The card cannot be read or written.
+
+        Warns:
+            TwmdWarning: The best checkpoint was taken back, and its evaluation was not in this run.
+        """
+        del control
+        if not state.is_world_process_zero:
+            return
+        if args.load_best_model_at_end and state.best_model_checkpoint is not None:
+            step = int(Path(state.best_model_checkpoint).name.rpartition("-")[2])
+            self._current = dict(self._evaluations.get(step, {}))
+            if not self._current:
+                warn(f"the best checkpoint ({step}) was not evaluated in this run: evaluate it again to have its results in the model card.")
+        self.write_card(Path(args.output_dir))
+
+    def write_card(self, folder: Path) -> None:
+        """Put the results of the weights that were evaluated last into the metadata of a folder's model card.
+
+        Args:
+            folder: The model's; a card is made where there is none, and nothing is done where nothing was evaluated.
+
+        Raises:
+            FileError: The card cannot be read or written.
+        """
+        if self._current:
+            write_results(folder, (found._replace(scored=self._named(found.scored)) for found in self._current.values()))
+
+    def _named(self, scored: Scored) -> Scored:
+        """Scores by the keys that the user sees."""
+        values, signatures = ({f"{self.prefix}{key}": value for key, value in table.items()} for table in (scored.values, scored.signatures))
+        return scored._replace(values=values, signatures=signatures)
+
+    def follow(self, trainer: Any) -> None:
+        """Have the results in every card that a trainer writes from now on (``push_to_hub`` writes one); otherwise it leaves them out.
+
+        Args:
+            trainer: The trainer that this object is a callback of.
+        """
+        create = trainer.create_model_card
+
+        @functools.wraps(create)
+        def create_with_results(*args: Any, **kwargs: Any) -> None:
+            create(*args, **kwargs)
+            if trainer.is_world_process_zero():
+                self.write_card(Path(trainer.args.output_dir))
+
+        trainer.create_model_card = create_with_results

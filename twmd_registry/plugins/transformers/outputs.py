@@ -1,0 +1,143 @@
+"""What an evaluation leaves behind: signatures, texts and records beside checkpoints, results in the model card."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from twmd_registry.border import Segments
+from twmd_registry.errors import FileError
+from twmd_registry.plugins.transformers.panel import Scored
+from twmd_registry.record.content import InputFile, make_record
+from twmd_registry.record.file import write_record
+from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.names import Output
+
+SIGNATURES = "metric_signatures.json"
+"""The file beside the checkpoints that says how every score was computed."""
+CARD = "README.md"
+
+
+class Evaluation(NamedTuple):
+    """One evaluation of one set.
+
+    Attributes:
+        name: The set's, as `Trainer` prefixes its scores: ``eval``, ``eval_news``, ``test``.
+        split: What the data set says it is, if it does.
+        dataset: The data set's own name, if it has one.
+        step: After so many training steps.
+        scored: The scores.
+    """
+
+    name: str
+    split: str | None
+    dataset: str | None
+    step: int
+    scored: Scored
+
+    def without_texts(self) -> Evaluation:
+        """What is worth keeping for the whole training."""
+        return self._replace(scored=self.scored._replace(score_sets=(), segments=None))
+
+
+def describe(name: str, dataset: Any, step: int, scored: Scored) -> Evaluation:
+    """An evaluation, with what its data set says of itself."""
+    split, info = getattr(dataset, "split", None), getattr(dataset, "info", None)
+    return Evaluation(name, None if split is None else str(split), getattr(info, "dataset_name", None), step, scored)
+
+
+def write_signatures(folder: Path, signatures: Mapping[str, Mapping[str, str]]) -> None:
+    """Write the signatures of every evaluation set's metrics.
+
+    Raises:
+        FileError: The file cannot be written.
+    """
+    _write(folder / SIGNATURES, json.dumps(signatures, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
+    """Write the record of our metrics' scores, and the texts that ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores again.
+
+    Args:
+        folder: The checkpoint's.
+        evaluation: An evaluation of its weights.
+        device: The scorers', as in `RunOptions`.
+
+    Raises:
+        FileError: A file cannot be written.
+    """
+    scored, name = evaluation.scored, quote(evaluation.name, safe="")
+    if scored.segments is None or not scored.score_sets:
+        return
+    texts = _json_lines(scored.segments)
+    source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts.encode()).hexdigest())
+    _write(folder / source.name, texts)
+    record = make_record([(source.name, scored.score_sets)], inputs=[source], seconds=scored.seconds, device=device)
+    write_record(record, folder / f"{name}_record.json")
+
+
+def _json_lines(segments: Segments) -> str:
+    rows = ({"prediction": text, "references": own} for text, own in zip(*segments, strict=True))
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
+    """Put scores with their signatures into a model card's metadata (its ``model-index``), in the place of older ones of the same sets.
+
+    Args:
+        folder: The model's; a card is made where there is none.
+        evaluations: Evaluations of these weights.
+
+    Raises:
+        FileError: The card cannot be read or written.
+    """
+    from huggingface_hub import ModelCard, ModelCardData
+
+    path, new = folder / CARD, [result for evaluation in evaluations for result in _results(evaluation)]
+    try:
+        card = ModelCard.load(path) if path.is_file() else ModelCard(f"---\n{ModelCardData().to_yaml()}\n---\n\n# {folder.resolve().name}\n")
+    except ValueError as error:
+        raise FileError(f"{path}: its metadata cannot be read: {error}") from error
+    replaced = {_what(result) for result in new}
+    card.data.eval_results = [old for old in card.data.eval_results or [] if _what(old) not in replaced] + new
+    card.data.model_name = card.data.get("model_name") or folder.resolve().name
+    _write(path, str(card))
+
+
+def _results(evaluation: Evaluation) -> list[Any]:
+    """One `EvalResult` per score; precision, recall and F1 stay in the log, for the signature is that of the score."""
+    from huggingface_hub import EvalResult
+
+    scored = evaluation.scored
+    dataset = evaluation.dataset or evaluation.name
+    sides = {f"{metric}_{output}" for metric in scored.signatures for output in Output}
+    return [
+        EvalResult(
+            task_type="text2text-generation",
+            dataset_type=dataset,
+            dataset_name=dataset,
+            dataset_split=evaluation.split,
+            metric_type=key,
+            metric_name=f"{key} ({evaluation.name})",
+            metric_value=value,
+            metric_args={"signature": scored.signatures[key]} if key in scored.signatures else None,
+        )
+        for key, value in scored.values.items()
+        if key not in sides
+    ]
+
+
+def _what(result: Any) -> tuple[Any, ...]:
+    """What a result is a result of."""
+    return (result.task_type, result.dataset_type, result.dataset_split, result.metric_type, result.metric_name)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}.") from error

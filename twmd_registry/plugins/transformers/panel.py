@@ -1,0 +1,175 @@
+"""The metrics of one training run: ours in one go, SacreBLEU's, and `evaluate` modules."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.border import Segments, check_segments
+from twmd_registry.errors import InputError, SpecError, menu, warn
+from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, compare_systems
+from twmd_registry.registry.members import split_name
+from twmd_registry.registry.names import MetricName, Output
+from twmd_registry.registry.signature import Signature
+from twmd_registry.scores import ScoreSet
+from twmd_registry.scoring import Scorer, score_all, scorer
+
+
+class Scored(NamedTuple):
+    """What the metrics say of one evaluation.
+
+    Attributes:
+        values: Finite numbers by key: a metric's name for its score, ``NAME_precision`` and the like for what else it gives.
+        signatures: By metric, of those that have one.
+        score_sets: Of our metrics; empty where others scored.
+        segments: What was scored; None where others scored.
+        seconds: Wall time.
+    """
+
+    values: dict[str, float]
+    signatures: dict[str, str]
+    score_sets: tuple[ScoreSet, ...]
+    segments: Segments | None
+    seconds: float
+
+
+class Panel(NamedTuple):
+    """Metrics by the names of their scores.
+
+    Attributes:
+        ours: Scorers.
+        lexical: SacreBLEU's, by the names of its command line.
+        modules: Loaded `evaluate` modules, or whatever has such a ``compute``.
+    """
+
+    ours: dict[str, Scorer]
+    lexical: dict[str, str]
+    modules: dict[str, Any]
+
+    def score(self, predictions: Sequence[str], references: Any) -> Scored:
+        """Score one evaluation, every text encoded once per model.
+
+        Args:
+            predictions: One text per row.
+            references: As for `Scorer.score`.
+
+        Returns:
+            What every metric gives: ours to 1, SacreBLEU's to 100, others on their own scale.
+
+        Raises:
+            InputError: The texts cannot be scored; names the row, or the metric that refused them.
+            ModelError: As for `Scorer.score`.
+            SpecError: Two scores have one key.
+
+        Warns:
+            TwmdWarning: A number that is not finite, which is left out.
+        """
+        started, segments = time.perf_counter(), check_segments(predictions, references)
+        sets = tuple(score_all(list(self.ours.values()), *segments)) if self.ours else ()
+        found = list(_ours(dict(zip(self.ours, sets, strict=True))))
+        signatures = {name: str(one.signature) for name, one in zip(self.ours, sets, strict=True)}
+        if self.lexical:
+            table = compare_systems([("", segments.predictions)], segments.references, [], lexical=list(self.lexical.values()))
+            found += [(name, column.cells[0].score) for name, column in zip(self.lexical, table.columns, strict=True)]
+            signatures |= {name: column.signature for name, column in zip(self.lexical, table.columns, strict=True)}
+        for name, module in self.modules.items():
+            found += _of_module(name, module, segments)
+        return Scored(_finite(found), signatures, sets, segments, time.perf_counter() - started)
+
+
+def make_panel(metrics: Iterable[Any] | Mapping[str, Any]) -> Panel:
+    """Sort metrics by who computes them.
+
+    Args:
+        metrics: Metrics, or metrics by the names that their scores shall have. One of the catalogue (``"twmd"``,
+            ``"ensemble(stsscore,sbert)"``), a signature, a scorer, one of SacreBLEU (``"bleu"``), or one of `evaluate`, loaded or by name.
+
+    Raises:
+        SpecError: No metric, something that is none, or two of one name.
+    """
+    if isinstance(metrics, str) or not isinstance(metrics, Iterable):
+        raise SpecError(f"metrics must be a list of metrics, or a dict of metrics by name; got {metrics!r:.60}.")
+    panel = Panel({}, {}, {})
+    pairs = metrics.items() if isinstance(metrics, Mapping) else ((None, one) for one in metrics)
+    for given, metric in pairs:
+        usual, kind, value = _sort(metric)
+        name = given or usual
+        if not isinstance(name, str):
+            raise SpecError(f"{metric!r:.60} has no name: give a dict {{name: metric}}.")
+        if any(name in names for names in panel):
+            raise SpecError(f"two metrics would be called {name!r}: give a dict {{name: metric}}.")
+        getattr(panel, kind)[name] = value
+    if not any(panel):
+        raise SpecError("there is no metric to score by.")
+    return panel
+
+
+def _sort(metric: Any) -> tuple[str | None, str, Any]:
+    """A metric's usual name, the field of `Panel` where it belongs, and what stands there."""
+    if isinstance(metric, str) and metric in LEXICAL_NAMES:
+        return metric, "lexical", metric
+    if isinstance(metric, Signature) or (isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))):
+        metric = scorer(metric)
+    elif isinstance(metric, str):
+        metric = _load(metric)
+    # Our own metrics in the faces to other frameworks are scorers, too.
+    own = metric if isinstance(metric, Scorer) else getattr(metric, "scorer", None)
+    if isinstance(own, Scorer):
+        return str(own.requested.metric), "ours", own
+    if not callable(getattr(metric, "compute", None)):
+        raise SpecError(f"{metric!r:.60} is no metric: expected a name, a signature, a scorer, or a loaded evaluate module.")
+    return getattr(metric, "name", None), "modules", metric
+
+
+def _load(name: str) -> Any:
+    import evaluate
+
+    try:
+        return evaluate.load(name)
+    except Exception as error:  # whatever the library stumbles over, the user gets one line
+        choices = menu(name, [*MetricName, *LEXICAL_NAMES])
+        raise SpecError(
+            f"there is no metric {name!r} here, and evaluate cannot load it ({str(error).strip().splitlines()[0]}); {choices}."
+        ) from error
+
+
+def _ours(sets: Mapping[str, ScoreSet]) -> Iterable[tuple[str, float]]:
+    """The score of every metric, and its sides."""
+    for name, scores in sets.items():
+        yield name, scores.score
+        whole = scores.as_dict()
+        yield from ((f"{name}_{output}", whole[output]) for output in Output if output in whole)
+
+
+def _of_module(name: str, module: Any, segments: Segments) -> Iterable[tuple[str, float]]:
+    """Every single number that a module gives."""
+    plain = all(len(texts) == 1 for texts in segments.references)
+    references: list[Any] = [texts[0] for texts in segments.references] if plain else segments.references
+    try:
+        found = module.compute(predictions=list(segments.predictions), references=references)
+    except Exception as error:
+        raise InputError(f"{name} cannot score these texts: {error}") from error
+    if not isinstance(found, Mapping):
+        raise SpecError(f"{name} gives no dict of scores but {found!r:.60}.")
+    for key, value in found.items():
+        number = value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
+        if isinstance(number, Real) and not isinstance(number, bool):
+            yield (name if key == name else f"{name}_{key}"), float(number)
+
+
+def _finite(found: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Scores by key; what is not finite is left out."""
+    values: dict[str, float] = {}
+    for key, value in found:
+        if key in values:
+            raise SpecError(f"two scores would be called {key!r}: give a dict {{name: metric}} with other names.")
+        if math.isfinite(value):
+            values[key] = value
+        else:
+            warn(f"{key} is {value} and is left out of this evaluation.")
+    return values
