@@ -93,6 +93,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._latest: Scored | None = None
         self._evaluations: dict[int, dict[str, Evaluation]] = {}
         self._current: dict[str, Evaluation] = {}
+        self._restored: int | None = None  # the step of the best checkpoint, once training has ended with it
         self._signatures: dict[str, dict[str, str]] = {}
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:  # noqa: FBT002 (Trainer's)
@@ -132,8 +133,9 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._predictions, self._labels = [], []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Forget the rows of an evaluation that was broken off."""
+        """Forget the rows of an evaluation that was broken off, and weights that training goes on from."""
         del args, state, control
+        self._restored = None
         self._forget_rows()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any) -> None:
@@ -156,13 +158,14 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if self._latest is None or not state.is_world_process_zero:
             return
         name = next((key.removesuffix(TIMED) for key in metrics or {} if key.endswith(TIMED)), "eval")
-        found = describe(name, self._rows.dataset, state.global_step, self._latest)
+        step = state.global_step if self._restored is None else self._restored
+        found = describe(name, self._rows.dataset, step, self._latest)
         self._latest = None
-        for step in set(self._evaluations) - {found.step}:
-            self._evaluations[step] = {key: one.without_texts() for key, one in self._evaluations[step].items()}
-        if any(one.step != found.step for one in self._current.values()):
+        for old in set(self._evaluations) - {step}:
+            self._evaluations[old] = {key: one.without_texts() for key, one in self._evaluations[old].items()}
+        if any(one.step != step for one in self._current.values()):
             self._current = {}
-        self._evaluations.setdefault(found.step, {})[name] = self._current[name] = found
+        self._evaluations.setdefault(step, {})[name] = self._current[name] = found
         self._sign(Path(args.output_dir), state, found)
 
     def on_predict(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **others: Any) -> None:
@@ -208,10 +211,10 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if not state.is_world_process_zero:
             return
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
-            step = int(Path(state.best_model_checkpoint).name.rpartition("-")[2])
-            self._current = dict(self._evaluations.get(step, {}))
+            self._restored = int(Path(state.best_model_checkpoint).name.rpartition("-")[2])
+            self._current = dict(self._evaluations.get(self._restored, {}))
             if not self._current:
-                warn(f"the best checkpoint ({step}) was not evaluated in this run: evaluate it again to have its results in the model card.")
+                warn(f"the best checkpoint ({self._restored}) was not evaluated in this run: evaluate it again and call write_card().")
         self.write_card(Path(args.output_dir))
 
     def write_card(self, folder: Path) -> None:
@@ -228,8 +231,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
 
     def _named(self, scored: Scored) -> Scored:
         """Scores by the keys that the user sees."""
-        values, signatures = ({f"{self.prefix}{key}": value for key, value in table.items()} for table in (scored.values, scored.signatures))
-        return scored._replace(values=values, signatures=signatures)
+        values = {f"{self.prefix}{key}": value for key, value in scored.values.items()}
+        return scored._replace(values=values, signatures={f"{self.prefix}{key}": value for key, value in scored.signatures.items()})
 
     def follow(self, trainer: Any) -> None:
         """Have the results in every card that a trainer writes from now on (``push_to_hub`` writes one); otherwise it leaves them out.

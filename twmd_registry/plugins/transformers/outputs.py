@@ -29,7 +29,7 @@ class Evaluation(NamedTuple):
         name: The set's, as `Trainer` prefixes its scores: ``eval``, ``eval_news``, ``test``.
         split: What the data set says it is, if it does.
         dataset: The data set's own name, if it has one.
-        step: After so many training steps.
+        step: Training steps that its weights had.
         scored: The scores.
     """
 
@@ -103,8 +103,8 @@ def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
     except ValueError as error:
         raise FileError(f"{path}: its metadata cannot be read: {error}") from error
     replaced = {_what(result) for result in new}
-    card.data.eval_results = [old for old in card.data.eval_results or [] if _what(old) not in replaced] + new
-    card.data.model_name = card.data.get("model_name") or folder.resolve().name
+    card.data["eval_results"] = [old for old in card.data.get("eval_results", []) if _what(old) not in replaced] + new
+    card.data["model_name"] = card.data.get("model_name") or folder.resolve().name
     _write(path, str(card))
 
 

@@ -132,10 +132,8 @@ def _load(name: str) -> Any:
     try:
         return evaluate.load(name)
     except Exception as error:  # whatever the library stumbles over, the user gets one line
-        choices = menu(name, [*MetricName, *LEXICAL_NAMES])
-        raise SpecError(
-            f"there is no metric {name!r} here, and evaluate cannot load it ({str(error).strip().splitlines()[0]}); {choices}."
-        ) from error
+        reason, choices = str(error).strip().partition("\n")[0], menu(name, [*MetricName, *LEXICAL_NAMES])
+        raise SpecError(f"there is no metric {name!r} here, and evaluate cannot load it ({reason}); {choices}.") from error
 
 
 def _ours(sets: Mapping[str, ScoreSet]) -> Iterable[tuple[str, float]]:

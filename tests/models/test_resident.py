@@ -1,0 +1,76 @@
+"""Models that leave their device between uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import twmd_registry
+from tests import tiny
+
+TEXTS = ["the cat sat", "a dog ran"], ["a cat sat on the mat", "the dog"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_encoder("bert", tmp_path_factory.mktemp("encoder"))
+
+
+def watch(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Write down where a model's network is sent."""
+    places: list[str] = []
+    monkeypatch.setattr(model.network, "to", lambda device: places.append(str(device)), raising=False)
+    return places
+
+
+@pytest.mark.parametrize("metric", ["twmd", "stsscore"])
+def test_a_parked_model_comes_back_for_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = twmd_registry.scorer(metric)
+    before = one.score(*TEXTS)
+    places = watch(one.route.model, monkeypatch)
+    one.park()
+    assert places == ["cpu"]
+    assert one.route.model.parked
+    assert one.score(*TEXTS) == before
+    assert places == ["cpu", str(one.route.model.device)]
+    assert one.score(*TEXTS) == before
+    assert len(places) == 2
+
+
+def test_a_model_that_is_not_loaded_stays_so(folder: Path) -> None:
+    one = twmd_registry.scorer("twmd", model=str(folder), layer=1)
+    one.park()
+    assert one.route._handle is None
+
+
+def test_whoever_shares_it_wakes_it(folder: Path) -> None:
+    first, second = (twmd_registry.scorer(name, model=str(folder), layer=1) for name in ("twmd", "trwmd"))
+    second.score(*TEXTS)
+    first.score(*TEXTS)
+    first.park()
+    assert second.route.model.parked
+    second.score(*TEXTS)
+    assert not first.route.model.parked
+
+
+def test_an_ensemble_parks_its_members(folder: Path) -> None:
+    own = f"model={folder};layer=1"
+    both = twmd_registry.scorer(f"ensemble(twmd;{own},sbert;{own})")
+    before = both.score(*TEXTS)
+    both.park()
+    assert all(one.route.model.parked for one in both.members)
+    assert both.score(*TEXTS) == before
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_parking_frees_the_devices_memory(folder: Path) -> None:
+    one = twmd_registry.scorer("twmd", model=str(folder), layer=1, device="cuda")
+    before = one.score(*TEXTS)
+    used = torch.cuda.memory_allocated()
+    one.park()
+    assert torch.cuda.memory_allocated() < used
+    assert one.score(*TEXTS).scores == pytest.approx(before.scores, abs=1e-5)
+    assert torch.cuda.memory_allocated() >= used

@@ -1,0 +1,59 @@
+"""Token ids in every form that Trainer hands over."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests import tiny
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.plugins.transformers.decode import padding_of, texts_of
+
+TEXTS = ["the cat sat", "", "rain"]
+
+
+def ids(width: int = 6) -> np.ndarray[Any, Any]:
+    """The texts as a batch is joined: padding first, then -100."""
+    rows = np.full((len(TEXTS), width), -100)
+    for row, text in zip(rows, TEXTS, strict=True):
+        own = tiny.tokenizer()(text)["input_ids"]
+        row[: len(own)] = own
+        row[len(own) : len(own) + 1] = 1
+    return rows
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ids(),
+        torch.from_numpy(ids()),
+        ids().astype(np.int32),
+        (ids(), np.zeros((3, 6, 24))),
+        [ids()[:2], ids(9)[2:]],
+        [(ids()[:1], np.zeros((1, 6, 24))), (ids(8)[1:], np.zeros((2, 8, 24)))],
+        [torch.from_numpy(ids()[:2]), torch.from_numpy(ids()[2:])],
+    ],
+    ids=["array", "tensor", "int32", "tuple", "batches", "batches of tuples", "tensors"],
+)
+def test_every_form_gives_the_texts(form: Any) -> None:
+    assert (ids() == -100).any()
+    assert (ids() == 1).any()
+    assert texts_of(form, tiny.tokenizer(), "predictions") == TEXTS
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((3, 6, 24), dtype=np.float32), np.zeros((3, 6), dtype=np.float32), np.zeros(3, dtype=np.int64)])
+def test_what_is_no_ids_is_refused(wrong: Any) -> None:
+    with pytest.raises(InputError, match=r"predictions must be token ids.*set predict_with_generate=True"):
+        texts_of(wrong, tiny.tokenizer(), "predictions")
+
+
+def test_a_tokenizer_without_padding_ends_texts_instead() -> None:
+    assert padding_of(SimpleNamespace(pad_token_id=None, eos_token_id=7)) == 7
+    assert padding_of(SimpleNamespace(pad_token_id=0, eos_token_id=7)) == 0
+    assert padding_of(SimpleNamespace(tokenizer=SimpleNamespace(pad_token_id=3, eos_token_id=7))) == 3
+    with pytest.raises(SpecError, match="neither a padding nor an end token"):
+        padding_of(SimpleNamespace(pad_token_id=None, eos_token_id=None))

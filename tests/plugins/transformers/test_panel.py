@@ -1,0 +1,162 @@
+"""Metrics of all kinds beside each other."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import evaluate
+import numpy as np
+import pytest
+import sacrebleu
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.plugins.transformers.panel import make_panel
+
+PREDICTIONS = ["the cat sat on a mat", "we saw rain", "a dog"]
+REFERENCES = [["the cat sat on the mat"], ["we saw it rain", "it was rain"], ["the dog ran"]]
+SCRIPT = """\
+import datasets
+import evaluate
+
+
+class Lengths(evaluate.Metric):
+    def _info(self):
+        text = datasets.Value("string")
+        features = [
+            datasets.Features({"predictions": text, "references": datasets.Sequence(text)}),
+            datasets.Features({"predictions": text, "references": text}),
+        ]
+        return evaluate.MetricInfo(description="", citation="", features=features)
+
+    def _compute(self, predictions, references):
+        return {"lengths": sum(map(len, predictions)), "plain": float(isinstance(references[0], str)), "each": [len(p) for p in predictions]}
+"""
+
+
+class Module:
+    """What `evaluate` modules look like from outside."""
+
+    name = "own"
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def compute(self, predictions: list[str], references: Any) -> Any:
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_encoder("bert", tmp_path_factory.mktemp("encoder"))
+
+
+def test_ours_are_the_scorers_scores_with_their_sides(folder: Path) -> None:
+    scorers = {name: twmd_registry.scorer(name, model=str(folder), layer=2) for name in ("twmd", "moverscore")}
+    scored = make_panel(scorers.values()).score(PREDICTIONS, REFERENCES)
+    wanted = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
+    sides = {f"twmd_{side}": wanted["twmd"].as_dict()[side] for side in ("precision", "recall", "f1")}
+    assert scored.values == pytest.approx({name: one.score for name, one in wanted.items()} | sides, abs=1e-6)
+    assert scored.signatures == {name: str(one.signature) for name, one in wanted.items()}
+    assert scored.score_sets[0].texts == wanted["twmd"].texts
+    assert all(type(value) is float for value in scored.values.values())
+
+
+def test_every_text_is_encoded_once_for_all_of_ours(folder: Path) -> None:
+    scorers = [twmd_registry.scorer(name, model=str(folder), layer=1) for name in ("twmd", "trwmd", "sbert")]
+    encoder = scorers[0].route.model
+    before = encoder.sentences_encoded
+    make_panel(scorers).score(PREDICTIONS, REFERENCES)
+    assert encoder.sentences_encoded - before == len({*PREDICTIONS, *(text for own in REFERENCES for text in own)})
+
+
+def test_sacrebleus_are_what_sacrebleu_says() -> None:
+    scored = make_panel(["bleu", "chrf", "ter"]).score(PREDICTIONS, REFERENCES)
+    streams: list[Any] = [[own[k] if k < len(own) else None for own in REFERENCES] for k in (0, 1)]
+    assert scored.values["bleu"] == pytest.approx(sacrebleu.corpus_bleu(PREDICTIONS, streams).score)
+    assert scored.values["chrf"] == pytest.approx(sacrebleu.corpus_chrf(PREDICTIONS, streams).score)
+    assert scored.values["ter"] == pytest.approx(sacrebleu.corpus_ter(PREDICTIONS, streams).score)
+    assert scored.signatures["bleu"].startswith("BLEU|nrefs:var|")
+
+
+def test_modules_of_evaluate_loaded_or_by_name(tmp_path: Path) -> None:
+    script = tmp_path / "lengths" / "lengths.py"
+    script.parent.mkdir()
+    script.write_text(SCRIPT, encoding="utf-8")
+    for metric in (str(script), evaluate.load(str(script))):
+        several = make_panel([metric]).score(PREDICTIONS, REFERENCES)
+        assert several.values == {"lengths": float(sum(map(len, PREDICTIONS))), "lengths_plain": 0.0}
+        single = make_panel({"mine": metric}).score(PREDICTIONS, [own[:1] for own in REFERENCES])
+        assert single.values == {"mine_lengths": float(sum(map(len, PREDICTIONS))), "mine_plain": 1.0}
+        assert several.signatures == {}
+
+
+def test_our_own_modules_are_scorers_too() -> None:
+    panel = make_panel([evaluate.load("twmd", temperature=0.5), "sbert"])
+    assert set(panel.ours) == {"twmd", "sbert"}
+    assert panel.ours["twmd"].requested.temperature == 0.5
+
+
+def test_a_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
+    one = twmd_registry.scorer("trwmd", model=str(folder), layer=1)
+    own = f"sbert;model={folder};layer=1"
+    panel = make_panel({"signed": twmd_registry.scorer("sbert").signature, "mean": f"ensemble({own},{own};special=none)", "one": one})
+    assert {name: str(own.requested.metric) for name, own in panel.ours.items()} == {"signed": "sbert", "mean": "ensemble", "one": "trwmd"}
+    scored = panel.score(PREDICTIONS, REFERENCES)
+    assert scored.values["signed"] == pytest.approx(twmd_registry.scorer("sbert").score(PREDICTIONS, REFERENCES).score, abs=1e-6)
+
+
+@pytest.mark.parametrize("predictions", [["", "", ""], ["  ", "", "."], PREDICTIONS])
+def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: list[str]) -> None:
+    scored = make_panel([twmd_registry.scorer("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"]).score(predictions, REFERENCES)
+    assert set(scored.values) == {"twmd", "twmd_precision", "twmd_recall", "twmd_f1", "bleu", "chrf", "ter"}
+    assert all(map(math.isfinite, scored.values.values()))
+
+
+def test_a_number_that_is_none_is_left_out_and_said() -> None:
+    with pytest.warns(TwmdWarning, match="own_bad is nan and is left out"):
+        scored = make_panel([Module({"own": np.float32(0.5), "bad": math.nan, "yes": True, "text": "x", "array": np.array(2.0)})]).score(*_pair())
+    assert scored.values == {"own": 0.5, "own_array": 2.0}
+
+
+def _pair() -> tuple[list[str], list[str]]:
+    return ["a cat"], ["the cat"]
+
+
+def test_a_module_that_fails_is_named() -> None:
+    with pytest.raises(InputError, match="own cannot score these texts: no cats"):
+        make_panel([Module(ValueError("no cats"))]).score(*_pair())
+    with pytest.raises(SpecError, match="own gives no dict"):
+        make_panel([Module(None)]).score(*_pair())
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        ("twmd", "metrics must be a list"),
+        (3, "metrics must be a list"),
+        ([], "there is no metric"),
+        (["twmd", "twmd"], "two metrics would be called 'twmd'"),
+        (["bleu", "bleu"], "two metrics would be called 'bleu'"),
+        ([3], "3 is no metric: expected a name"),
+        ([["twmd"]], "is no metric"),
+        (["twdm"], "did you mean 'twmd'"),
+        (["ensemble(twdm)"], "did you mean 'twmd'"),
+        ([type("Nameless", (), {"compute": lambda self: {}})()], "has no name"),
+    ],
+)
+def test_what_is_no_metric_is_refused(metrics: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate.config, "HF_EVALUATE_OFFLINE", True)
+    with pytest.raises(SpecError, match=words):
+        make_panel(metrics)
+
+
+def test_keys_that_collide_are_refused() -> None:
+    panel = make_panel({"own": Module({"x": 1.0}), "own_x": Module({"own_x": 2.0})})
+    with pytest.raises(SpecError, match="two scores would be called 'own_x'"):
+        panel.score(*_pair())

@@ -1,0 +1,98 @@
+"""Which rows are evaluated, and which references they have."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.plugins.transformers import rows as module
+from twmd_registry.plugins.transformers.rows import EvaluationRows
+
+LABELS = ["a", "b", "c"]
+
+
+class Named(list[str]):
+    """A data set that says which split it is."""
+
+    def __init__(self, split: str | None, size: int = 3) -> None:
+        super().__init__(["row"] * size)
+        self.split = split
+
+
+def watching(references: Any, dataset: Any) -> EvaluationRows:
+    rows = EvaluationRows(references)
+    rows.watch(dataset, in_order=True)
+    return rows
+
+
+class TestNumber:
+    def test_of_one_process(self) -> None:
+        assert EvaluationRows(None).number(7) == 7
+        assert watching(None, Named("x")).number(3) == 3
+        assert watching(None, iter([])).number(5) == 5
+        with pytest.raises(InputError, match="4 predictions came for an evaluation set of 3 rows"):
+            watching(None, Named("x")).number(4)
+
+    def test_missing_rows_are_said(self) -> None:
+        with pytest.warns(TwmdWarning, match="2 of the 3 rows"):
+            assert watching(None, Named("x")).number(2) == 2
+
+    def test_of_several_processes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "world_size", lambda: 2)
+        assert watching(None, Named("x", 5)).number(8) == 5
+        with pytest.raises(SpecError, match="give the same object in callbacks"):
+            EvaluationRows(None).number(8)
+        with pytest.warns(TwmdWarning, match="no length"):
+            assert watching(None, iter([])).number(8) == 8
+
+
+class TestReferences:
+    def test_none_are_the_labels(self) -> None:
+        assert EvaluationRows(None).references_of(LABELS) == LABELS
+
+    def test_a_list_belongs_to_one_set(self) -> None:
+        rows = EvaluationRows(["x", "y", "z"])
+        assert rows.references_of(LABELS) == ["x", "y", "z"]
+        assert rows.references_of(LABELS) == ["x", "y", "z"]
+        with pytest.raises(InputError, match=r"other labels before: two evaluation sets\?.*dict \{split: references\}"):
+            rows.references_of(["a", "b", "d"])
+        with pytest.raises(InputError, match="3 references for an evaluation set of 2 rows"):
+            rows.references_of(["a", "b"])
+
+    def test_a_dict_goes_by_split(self) -> None:
+        rows = EvaluationRows({"news": [["x"], ["y", "y2"], ["z"]], "talk": ["u", "v", "w"]})
+        with pytest.raises(SpecError, match="give the same object in callbacks"):
+            rows.references_of(LABELS)
+        for split, wanted in (("news", [["x"], ["y", "y2"], ["z"]]), ("talk", ["u", "v", "w"])):
+            rows.watch(Named(split), in_order=True)
+            assert rows.references_of([f"{label} {split}" for label in LABELS]) == wanted
+        with pytest.raises(InputError, match="references of 'talk' were used for rows with other labels"):
+            rows.references_of(LABELS)
+        rows.watch(Named("tal"), in_order=True)
+        with pytest.raises(SpecError, match="did you mean 'talk'"):
+            rows.references_of(LABELS)
+        rows.watch(Named(None), in_order=True)
+        with pytest.raises(SpecError, match="does not say which split it is: give a function"):
+            rows.references_of(LABELS)
+
+    def test_a_function_sees_the_data_set(self) -> None:
+        rows = watching(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
+        assert rows.references_of(LABELS) == ["x", "y", "z"]
+        with pytest.raises(SpecError, match="give the same object in callbacks"):
+            EvaluationRows(len).references_of(LABELS)
+
+    def test_rows_that_did_not_come_have_no_references(self) -> None:
+        assert watching(["x", "y", "z"], Named("x")).references_of(LABELS[:2]) == ["x", "y"]
+
+    def test_another_order_is_refused_where_order_matters(self) -> None:
+        EvaluationRows(None).watch(Named("x"), in_order=False)
+        with pytest.raises(SpecError, match="grouping by length"):
+            EvaluationRows(["x", "y", "z"]).watch(Named("x"), in_order=False)
+
+    @pytest.mark.parametrize("wrong", ["text", 3, b"text"])
+    def test_what_is_no_references_is_refused(self, wrong: Any) -> None:
+        with pytest.raises(SpecError, match="references must be a list, a dict"):
+            EvaluationRows(wrong)
