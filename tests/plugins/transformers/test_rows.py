@@ -82,7 +82,7 @@ class TestReferences:
         rows = watching(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
         assert rows.references_of(LABELS) == ["x", "y", "z"]
         with pytest.raises(SpecError, match="give the same object in callbacks"):
-            EvaluationRows(len).references_of(LABELS)
+            EvaluationRows(lambda dataset: dataset.own).references_of(LABELS)
 
     def test_rows_that_did_not_come_have_no_references(self) -> None:
         assert watching(["x", "y", "z"], Named("x")).references_of(LABELS[:2]) == ["x", "y"]

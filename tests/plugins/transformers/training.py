@@ -44,7 +44,7 @@ def network(seed: int = 0) -> Any:
 
 def trainer(folder: Path, metrics: Any, *, callback: bool = True, data: Any = None, **settings: Any) -> Seq2SeqTrainer:
     """A trainer of a few steps, on the CPU."""
-    arguments = {
+    arguments: dict[str, Any] = {
         "max_steps": 2,
         "learning_rate": 1e-2,
         "per_device_train_batch_size": 4,

@@ -1,0 +1,307 @@
+"""Real runs of Seq2SeqTrainer with a tiny model, in one process and in two."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from huggingface_hub import ModelCard
+from transformers import Seq2SeqTrainer
+
+import twmd_registry
+from tests import tiny
+from tests.plugins.transformers.training import SOURCES, TARGETS, Rows, trainer
+from twmd_registry.cli import main
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
+from twmd_registry.plugins.transformers.callback import Offload
+
+ROOT = Path(__file__).resolve().parents[3]
+EVERY_STEP: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+FIRST_IS_BEST: dict[str, Any] = {**EVERY_STEP, "load_best_model_at_end": True, "metric_for_best_model": "falling"}
+pytestmark = pytest.mark.filterwarnings("ignore:texts without a token")
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_encoder("bert", tmp_path_factory.mktemp("encoder"))
+
+
+class Falling:
+    """A metric that says less at every call, so that the first checkpoint is the best."""
+
+    name = "falling"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def compute(self, predictions: list[str], references: list[str]) -> dict[str, int]:
+        self.calls += 1
+        return {"falling": -self.calls}
+
+
+def make(encoder: Path, references: Any = None, *, second: Any = "bleu", **settings: Any) -> RegistryCallback:
+    one = twmd_registry.scorer("twmd", model=str(encoder), layer=2, device="cpu")
+    return make_compute_metrics(tiny.tokenizer(), [one, second], references, **settings)
+
+
+def scores(metrics: dict[str, Any], prefix: str = "eval_") -> dict[str, float]:
+    """What a registry metric or SacreBLEU said, without Trainer's own numbers."""
+    return {key: value for key, value in metrics.items() if key.removeprefix(prefix).startswith(("twmd", "bleu"))}
+
+
+@pytest.fixture(scope="module")
+def run(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Seq2SeqTrainer:
+    """A training run that evaluates and saves at every step."""
+    metrics = make(encoder, references=[[target, source] for target, source in zip(TARGETS, SOURCES, strict=True)])
+    found = trainer(tmp_path_factory.mktemp("run"), metrics, **EVERY_STEP, load_best_model_at_end=True, metric_for_best_model="twmd", max_steps=3)
+    found.train()
+    return found
+
+
+class TestOneRun:
+    @staticmethod
+    def logged(run: Any) -> dict[int, dict[str, float]]:
+        return {entry["step"]: scores(entry) for entry in run.state.log_history if "eval_loss" in entry}
+
+    def test_scores_are_finite_numbers_of_what_was_generated(self, run: Any) -> None:
+        logged = self.logged(run)
+        assert set(logged) == {1, 2, 3}
+        keys = {"eval_twmd", "eval_twmd_precision", "eval_twmd_recall", "eval_twmd_f1", "eval_bleu"}
+        for found in logged.values():
+            assert set(found) == keys
+            assert all(type(value) is float and math.isfinite(value) for value in found.values())
+
+    def test_the_best_checkpoint_is_that_of_the_best_score(self, run: Any) -> None:
+        logged = self.logged(run)
+        best = max(logged, key=lambda step: logged[step]["eval_twmd"])
+        assert len({found["eval_twmd"] for found in logged.values()}) == 3
+        assert Path(run.state.best_model_checkpoint).name == f"checkpoint-{best}"
+        assert run.state.best_metric == logged[best]["eval_twmd"]
+
+    def test_every_checkpoint_has_a_record_that_verifies(self, run: Any, encoder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        for step, found in self.logged(run).items():
+            folder = Path(run.args.output_dir) / f"checkpoint-{step}"
+            record = twmd_registry.read_record(folder / "eval_record.json")
+            assert record.systems[0].results[0].score == found["eval_twmd"]
+            texts = folder / "eval_texts.jsonl"
+            arguments = ["verify", str(folder / "eval_record.json"), "-i", str(texts), "--model", str(encoder)]
+            assert main(arguments) == 0
+            assert "1 of 1 results hold" in capsys.readouterr().out
+            assert [json.loads(line)["references"] for line in texts.read_text(encoding="utf-8").splitlines()] == [
+                [target, source] for target, source in zip(TARGETS, SOURCES, strict=True)
+            ]
+
+    def test_a_record_of_other_texts_does_not_verify(self, run: Any, encoder: Path, tmp_path: Path) -> None:
+        folder = Path(run.args.output_dir) / "checkpoint-1"
+        texts = (folder / "eval_texts.jsonl").read_text(encoding="utf-8")
+        (tmp_path / "eval_texts.jsonl").write_text(texts.replace("the cat sat on the mat .", "we saw it"), encoding="utf-8")
+        assert main(["verify", str(folder / "eval_record.json"), "-i", str(tmp_path / "eval_texts.jsonl"), "--model", str(encoder)]) == 1
+
+    def test_signatures_are_written_once(self, run: Any) -> None:
+        written = json.loads((Path(run.args.output_dir) / "metric_signatures.json").read_text(encoding="utf-8"))
+        assert twmd_registry.parse(written["eval"]["twmd"]).layer == 2
+        assert written["eval"]["bleu"].startswith("BLEU|nrefs:2|")
+        logged = [entry["metric_signatures"] for entry in run.state.log_history if "metric_signatures" in entry]
+        assert logged == [written]
+
+    def test_the_card_holds_the_best_checkpoints_scores(self, run: Any) -> None:
+        card = ModelCard.load(Path(run.args.output_dir) / "README.md")
+        best = self.logged(run)[int(Path(run.state.best_model_checkpoint).name.rpartition("-")[2])]
+        assert {one.metric_type: one.metric_value for one in card.data.eval_results} == {name: best[f"eval_{name}"] for name in ("twmd", "bleu")}
+        signature = next(one.metric_args["signature"] for one in card.data.eval_results if one.metric_type == "twmd")
+        assert twmd_registry.parse(signature).layer == 2
+
+
+def test_what_is_scored_after_training_belongs_to_the_best_weights(encoder: Path, tmp_path: Path) -> None:
+    metrics = make(encoder, second=Falling())
+    ended = trainer(tmp_path, metrics, **FIRST_IS_BEST)
+    ended.train()
+    assert Path(ended.state.best_model_checkpoint).name == "checkpoint-1"
+    assert ended.state.global_step == 2
+    in_training = ModelCard.load(tmp_path / "README.md").data.eval_results
+    assert {one.metric_type: one.metric_value for one in in_training}["falling"] == -1
+    predicted = ended.predict(Rows(split="test"))
+    metrics.write_card(tmp_path)
+    found = ModelCard.load(tmp_path / "README.md").data.eval_results
+    assert [one for one in found if one.dataset_name == "eval"] == in_training
+    assert {one.metric_type: one.metric_value for one in found if one.dataset_name == "test"} == {
+        name: predicted.metrics[f"test_{name}"] for name in ("twmd", "falling")
+    }
+
+
+def test_a_resumed_run_says_that_it_has_not_seen_the_best_checkpoint(encoder: Path, tmp_path: Path) -> None:
+    trainer(tmp_path, make(encoder, second=Falling()), **FIRST_IS_BEST).train()
+    resumed = trainer(tmp_path, make(encoder, second=Falling()), **FIRST_IS_BEST, max_steps=3)
+    with pytest.warns(TwmdWarning, match=r"the best checkpoint \(1\) was not evaluated in this run"):
+        resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert (tmp_path / "checkpoint-3" / "eval_record.json").is_file()
+
+
+def test_a_checkpoint_that_was_not_evaluated_has_no_record(encoder: Path, tmp_path: Path) -> None:
+    trainer(tmp_path, make(encoder), **(EVERY_STEP | {"eval_steps": 2}), max_steps=3).train()
+    assert {path.parent.name for path in tmp_path.glob("*/eval_record.json")} == {"checkpoint-2", "checkpoint-3"}
+    assert (tmp_path / "checkpoint-1").is_dir()
+
+
+def test_a_data_set_of_the_hub_says_its_split(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
+    rows = Rows()
+    columns = {name: [rows[i][name] for i in range(len(rows))] for name in ("input_ids", "labels")}
+    data = datasets.Dataset.from_dict({**columns, "unused": TARGETS}, split=datasets.Split.VALIDATION)
+    assert scores(trainer(tmp_path, make(encoder, {"validation": TARGETS}), data=data).evaluate()) == pytest.approx(wanted, abs=1e-6)
+    with pytest.raises(SpecError, match="no references of the split 'validation'"):
+        trainer(tmp_path, make(encoder, {"test": TARGETS}), data=data).evaluate()
+
+
+def test_several_sets_are_told_apart_by_their_split(encoder: Path, tmp_path: Path) -> None:
+    sets = {"news": Rows(split="news"), "talk": Rows(SOURCES[::-1], TARGETS[::-1], split="talk")}
+    references = {"news": TARGETS, "talk": TARGETS[::-1]}
+    metrics = make(encoder, references)
+    run = trainer(tmp_path, metrics, data=sets, **EVERY_STEP, max_steps=1, metric_for_best_model="eval_talk_twmd")
+    run.train()
+    (logged,) = ({**a, **b} for a, b in [[entry for entry in run.state.log_history if "eval_news_twmd" in entry or "eval_talk_twmd" in entry]])
+    # The same rows in another order: the same corpus scores, if every row found its own references.
+    assert logged["eval_news_bleu"] == pytest.approx(logged["eval_talk_bleu"])
+    assert logged["eval_news_twmd"] == pytest.approx(logged["eval_talk_twmd"], abs=1e-5)
+    checkpoint = tmp_path / "checkpoint-1"
+    assert {path.name for path in checkpoint.glob("*_record.json")} == {"eval_news_record.json", "eval_talk_record.json"}
+    card = ModelCard.load(tmp_path / "README.md")
+    assert {(one.dataset_name, one.dataset_split) for one in card.data.eval_results} == {("eval_news", "news"), ("eval_talk", "talk")}
+    plain = trainer(tmp_path / "plain", make(encoder, TARGETS), data=sets)
+    with pytest.raises(InputError, match="two evaluation sets"):
+        plain.evaluate()
+
+
+@pytest.fixture(scope="module")
+def wanted(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
+    return scores(trainer(tmp_path_factory.mktemp("wanted"), make(encoder)).evaluate())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"batch_eval_metrics": True}, {"eval_do_concat_batches": False}, {"eval_accumulation_steps": 1}, {"per_device_eval_batch_size": 5}],
+    ids=["batch metrics", "list of batches", "accumulated", "one batch"],
+)
+@pytest.mark.parametrize("callback", [True, False])
+def test_every_way_that_rows_come_gives_the_same_scores(
+    encoder: Path, tmp_path: Path, wanted: dict[str, float], settings: dict[str, Any], callback: bool
+) -> None:
+    run = trainer(tmp_path, make(encoder), callback=callback, **settings)
+    for _ in range(2):
+        assert scores(run.evaluate()) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_labels_are_the_references_if_none_are_given(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
+    assert scores(trainer(tmp_path, make(encoder, TARGETS)).evaluate()) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_logits_are_refused_with_the_way_out(encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="set predict_with_generate=True"):
+        trainer(tmp_path, make(encoder), predict_with_generate=False).evaluate()
+
+
+def test_rows_in_another_order_are_refused(encoder: Path, tmp_path: Path) -> None:
+    try:
+        run = trainer(tmp_path, make(encoder, TARGETS), train_sampling_strategy="group_by_length")
+    except TypeError:  # transformers 4
+        run = trainer(tmp_path, make(encoder, TARGETS), group_by_length=True)
+    with pytest.raises(SpecError, match="grouping by length"):
+        run.evaluate()
+
+
+@pytest.mark.parametrize("offload", [None, "cpu", "close"])
+def test_the_metrics_model_goes_where_it_is_told(encoder: Path, tmp_path: Path, wanted: dict[str, float], offload: str | None) -> None:
+    metrics = make(encoder, offload=offload, prefix="own_")
+    run = trainer(tmp_path, metrics)
+    for _ in range(2):
+        found = run.evaluate()
+        assert {key.replace("own_", ""): value for key, value in scores(found, "eval_own_").items()} == pytest.approx(wanted, abs=1e-6)
+        route = metrics.panel.ours["twmd"].route
+        assert (route._handle is None) == (offload == Offload.CLOSE)
+        if offload != Offload.CLOSE:
+            assert route.model.parked == (offload == Offload.CPU)
+
+
+def test_an_unknown_place_is_refused(encoder: Path) -> None:
+    with pytest.raises(SpecError, match="offload='cup' is not possible; did you mean 'cpu'"):
+        make(encoder, offload="cup")
+
+
+def test_cards_that_the_trainer_writes_keep_the_results(encoder: Path, tmp_path: Path) -> None:
+    metrics = make(encoder)
+    run = trainer(tmp_path, metrics)
+    metrics.follow(run)
+    found = run.evaluate()
+    predicted = run.predict(Rows(split="test"))
+    run.create_model_card(model_name="tiny", tags="made-for-tests")
+    card = ModelCard.load(tmp_path / "README.md")
+    assert card.data.model_name == "tiny"
+    assert "made-for-tests" in card.data.tags
+    values = {(one.dataset_name, one.dataset_split, one.metric_type): one.metric_value for one in card.data.eval_results}
+    assert values[("eval", None, "twmd")] == found["eval_twmd"]
+    assert values[("test", "test", "twmd")] == predicted.metrics["test_twmd"]
+    metrics.write_card(tmp_path)
+    assert len(ModelCard.load(tmp_path / "README.md").data.eval_results) == len(values) == 4
+
+
+TWO = """
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+
+warnings.simplefilter("ignore")
+from tests import tiny
+from tests.plugins.transformers.test_trainer import make, scores
+from tests.plugins.transformers.training import TARGETS, trainer
+from twmd_registry.errors import InputError
+from twmd_registry.plugins.transformers import make_compute_metrics
+
+encoder, out = Path(sys.argv[1]), Path(sys.argv[2])
+
+
+class Broken:
+    name = "broken"
+
+    def compute(self, predictions, references):
+        raise ValueError("no cats")
+
+
+labels = trainer(out / "labels", make(encoder), ddp_backend="gloo")
+found = {"labels": scores(labels.evaluate())}
+found["listed"] = scores(trainer(out / "listed", make(encoder, TARGETS), ddp_backend="gloo", batch_eval_metrics=True).evaluate())
+try:
+    trainer(out / "broken", make_compute_metrics(tiny.tokenizer(), [Broken()]), ddp_backend="gloo").evaluate()
+except InputError as error:
+    found["error"] = str(error)
+try:
+    trainer(out / "alone", make(encoder), ddp_backend="gloo", callback=False).evaluate()
+except ValueError as error:
+    found["alone"] = str(error)
+(out / f"{torch.distributed.get_rank()}.json").write_text(json.dumps(found))
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_two_processes_give_the_scores_of_one(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
+    script = tmp_path / "two.py"
+    script.write_text(TWO, encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script), str(encoder), str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1))
+    for found in (first, second):
+        assert found["labels"] == found["listed"] == wanted
+        assert "give the same object in callbacks" in found["alone"]
+    assert first["error"] == "broken cannot score these texts: no cats"
+    assert second["error"] == "the first process could not score: broken cannot score these texts: no cats"
