@@ -129,8 +129,8 @@ def test_what_is_scored_after_training_belongs_to_the_best_weights(encoder: Path
     in_training = ModelCard.load(tmp_path / "README.md").data.eval_results
     assert {one.metric_type: one.metric_value for one in in_training}["falling"] == -1
     predicted = ended.predict(Rows(split="test"))
-    metrics.write_card(tmp_path)
-    found = ModelCard.load(tmp_path / "README.md").data.eval_results
+    metrics.write_card(tmp_path / "new")
+    found = ModelCard.load(tmp_path / "new" / "README.md").data.eval_results
     assert [one for one in found if one.dataset_name == "eval"] == in_training
     assert {one.metric_type: one.metric_value for one in found if one.dataset_name == "test"} == {
         name: predicted.metrics[f"test_{name}"] for name in ("twmd", "falling")
