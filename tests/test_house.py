@@ -29,6 +29,7 @@ FLOORS = (
     {"encode", "center", "aggregate", "ngrams", "align", "assemble", "regress", "baseline"},
     {"views"},
     {"pipeline"},
+    {"route"},
     {"routes"},
     {"explain", "notices"},
     {"scoring"},

@@ -13,7 +13,7 @@ from torch import Tensor
 from twmd_registry.border import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError, TwmdError, hold_warnings, warn
 from twmd_registry.pairs import Pairs, TextFlags, centering_step, take_share
-from twmd_registry.routes import Progress, Route, Scored
+from twmd_registry.route import Progress, Route, Scored
 from twmd_registry.scores import PairScores, ScoreSet
 from twmd_registry.scoring import Scorer, check_scorers, score_all, score_segments
 

@@ -22,7 +22,8 @@ from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.parts import Parts, SharedParts, check_parts
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
-from twmd_registry.routes import Route, Scored, route_of, score_group
+from twmd_registry.route import Route, Scored
+from twmd_registry.routes import route_of, score_group
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
 Progress = Callable[[int], None]
@@ -125,7 +126,8 @@ class Scorer:
 
     def close(self) -> None:
         """Give the model back; the last scorer to do so frees its memory. The scorer can be used again."""
-        self.route.close()
+        for one in self.members:
+            one.route.close()
 
     def __enter__(self) -> Scorer:
         """Use the scorer in a ``with`` block that closes it."""
@@ -191,11 +193,6 @@ class EnsembleScorer(Scorer):
         """
         del texts, pairs, seed
         raise SpecError("an ensemble has no baseline of its own: give its members theirs, as in ensemble(bertscore_centered;baseline=HASH,sbert).")
-
-    def close(self) -> None:
-        """Give the models back."""
-        for one in self.members:
-            one.close()
 
     def combine(self, found: Sequence[ScoreSet]) -> ScoreSet:
         """The mean of the members' scores."""
