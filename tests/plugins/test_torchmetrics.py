@@ -1,0 +1,310 @@
+"""Our metrics as torchmetrics': what they give, keep, forget, and gather over two processes."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import twmd_registry
+from tests.conftest import Texts
+from twmd_registry.errors import InputError, MissingExtraError, SpecError
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import MetricName
+
+torchmetrics = pytest.importorskip("torchmetrics")
+
+from twmd_registry.plugins.torchmetrics.metric import METRICS, SBERT, TWMD, BERTScoreCentered, STSScore, WordsetCKA  # noqa: E402
+from twmd_registry.plugins.torchmetrics.rows import Row, in_order, make_rows, read_rows, write_rows  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+PREDICTIONS = ["the cat sat on the mat", "it rains", "we saw a dog", "the tram came late", "bread was sold out", "snow fell"]
+REFERENCES = [
+    ["a cat sat on a mat"],
+    ["it is raining", "rain"],
+    ["we saw the dog"],
+    ["the tram was late"],
+    ["there was bread left", "no bread"],
+    ["it snowed"],
+]
+ORDERED: dict[str, Any] = {"centering": "batch", "centering_size": 2}
+"""Keys with which a score depends on which segments stand side by side."""
+
+
+def single(values: Any) -> Any:
+    """Numbers of ours as torch keeps them by default."""
+    return np.float32(values).tolist()
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_several_updates_give_the_score_of_all_texts(metric: MetricName) -> None:
+    ours = twmd_registry.scorer(metric).score(PREDICTIONS, REFERENCES)
+    theirs = METRICS[metric]()
+    for start in (0, 2, 4):
+        theirs.update(PREDICTIONS[start : start + 2], REFERENCES[start : start + 2])
+    found = theirs.compute()
+    assert found.shape == ()
+    assert found.item() == single(ours.score)
+
+
+@pytest.mark.parametrize("keys", [ORDERED | {"centering_size": 4}, {"centering": "corpus"}, {"idf": "corpus"}])
+def test_scores_that_depend_on_other_segments_are_those_of_all_texts(keys: dict[str, Any], texts: Texts) -> None:
+    ours = twmd_registry.scorer("twmd", **keys)
+    whole, theirs = ours.score(*texts), TWMD(**keys)
+    batches = [slice(start, start + 6) for start in range(0, 40, 6)]
+    for batch in batches:
+        theirs.update(texts.predictions[batch], texts.references[batch])
+    assert theirs.compute().item() == single(whole.score)
+    alone = ours.score(texts.predictions[batches[0]], texts.references[batches[0]])
+    assert np.abs(np.subtract(alone.scores, whole.scores[:6])).max() > 1e-4  # a batch by itself has other scores
+
+
+def test_everything_of_a_score_is_given_as_tensors() -> None:
+    ours, theirs = twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES), TWMD(as_dict=True)
+    theirs.update(PREDICTIONS, REFERENCES)
+    expected = {name: single(value) for name, value in ours.as_dict().items() if name != "signature"}
+    assert {name: value.tolist() for name, value in theirs.compute().items()} == expected
+    assert set(expected) == {"twmd", "precision", "recall", "f1", "scores"}
+    one_sided = WordsetCKA(as_dict=True)
+    one_sided.update(PREDICTIONS, REFERENCES)
+    assert set(one_sided.compute()) == {"wordset_cka", "scores"}
+    assert theirs.signature == twmd_registry.scorer("twmd").signature
+
+
+def test_a_single_text_is_a_segment() -> None:
+    expected = twmd_registry.scorer("twmd").score(PREDICTIONS[1:2], REFERENCES[1:2]).score
+    theirs = TWMD()
+    theirs.update(PREDICTIONS[1], REFERENCES[1])
+    assert theirs.compute().item() == single(expected)
+    theirs.reset()
+    theirs.update(PREDICTIONS[1], REFERENCES[1][0], positions=4)
+    assert [row.position for row in read_rows(theirs.texts[0])] == [4]
+
+
+def test_forward_gives_the_batch_and_keeps_it() -> None:
+    ours, theirs = twmd_registry.scorer("twmd", **ORDERED), TWMD(**ORDERED)
+    for batch in (slice(0, 4), slice(4, 6)):
+        expected = ours.score(PREDICTIONS[batch], REFERENCES[batch]).score
+        assert theirs(PREDICTIONS[batch], REFERENCES[batch]).item() == single(expected)
+    assert theirs.compute().item() == single(ours.score(PREDICTIONS, REFERENCES).score)
+
+
+def test_reset_forgets() -> None:
+    theirs = TWMD()
+    theirs.update(PREDICTIONS[:2], REFERENCES[:2])
+    first = theirs.compute()
+    theirs.reset()
+    assert theirs.texts == []
+    with pytest.warns(UserWarning, match="before the ``update``"), pytest.raises(InputError, match="there is nothing to score: update"):
+        theirs.compute()
+    theirs.update(PREDICTIONS[2:], REFERENCES[2:])
+    assert theirs.compute().item() == single(twmd_registry.scorer("twmd").score(PREDICTIONS[2:], REFERENCES[2:]).score) != first.item()
+
+
+def test_positions_say_the_order_and_count_once() -> None:
+    expected = twmd_registry.scorer("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score
+    ranks = [[0, 4, 2, 1], [1, 5, 3, 0]]  # as a sampler deals six segments to four processes: the last ones are repetitions
+    theirs, unordered = TWMD(**ORDERED), TWMD(**ORDERED)
+    for rank in ranks:
+        dealt = [PREDICTIONS[i] for i in rank], [REFERENCES[i] for i in rank]
+        theirs.update(*dealt, positions=torch.tensor(rank))
+        unordered.update(*dealt)
+    assert theirs.compute().item() == single(expected)
+    assert abs(unordered.compute().item() - expected) > 1e-5
+
+
+def test_in_a_collection_texts_are_kept_once() -> None:
+    ours = {name: twmd_registry.scorer(name).score(PREDICTIONS, REFERENCES).score for name in ("twmd", "sbert")}
+    collection = torchmetrics.MetricCollection([TWMD(), SBERT(), torchmetrics.text.CHRFScore()])
+    for start in (0, 2, 4):
+        collection.update(preds=PREDICTIONS[start : start + 2], target=REFERENCES[start : start + 2])
+        collection.compute()  # which gathers, and must not cut the metrics apart
+    found = collection.compute()
+    assert set(found) == {"TWMD", "SBERT", "CHRFScore"}
+    assert (found["TWMD"].item(), found["SBERT"].item()) == (single(ours["twmd"]), single(ours["sbert"]))
+    assert sorted(map(sorted, collection.compute_groups.values())) == [["CHRFScore"], ["SBERT", "TWMD"]]
+    collection.reset()
+    assert collection["SBERT"].texts == []
+    batch = collection(PREDICTIONS[:2], REFERENCES[:2])
+    assert batch["TWMD"].item() == single(twmd_registry.scorer("twmd").score(PREDICTIONS[:2], REFERENCES[:2]).score)
+
+
+def test_copies_pickles_and_states_hold_the_texts_and_no_model() -> None:
+    theirs = TWMD(**ORDERED)
+    theirs.update(PREDICTIONS[:2], REFERENCES[:2])
+    expected = theirs.compute().item()
+    for copied in (copy.deepcopy(theirs), theirs.clone(), pickle.loads(pickle.dumps(theirs))):
+        copied.reset()
+        copied.update(PREDICTIONS[:2], REFERENCES[:2])
+        assert copied.compute().item() == expected
+        assert copied.scorer.requested == theirs.scorer.requested
+    assert len(pickle.dumps(theirs)) < 20_000
+    assert (list(theirs.parameters()), theirs.state_dict()) == ([], {})
+    theirs.persistent(mode=True)
+    fresh = TWMD(**ORDERED)
+    fresh.load_state_dict(theirs.state_dict())
+    fresh.update(PREDICTIONS[2:], REFERENCES[2:])
+    assert fresh.compute().item() == single(twmd_registry.scorer("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_another_dtype_is_that_of_the_value_alone(dtype: torch.dtype) -> None:
+    theirs = TWMD()
+    theirs.update(PREDICTIONS[:2], REFERENCES[:2])
+    theirs.set_dtype(dtype)
+    theirs.update(PREDICTIONS[2:], REFERENCES[2:])
+    found = theirs.compute()
+    expected = twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES).score
+    assert found.dtype == dtype
+    assert found.item() == torch.tensor(expected, dtype=dtype).item()
+
+
+def test_states_of_two_metrics_are_merged() -> None:
+    first, second = TWMD(), TWMD()
+    first.update(PREDICTIONS[:2], REFERENCES[:2])
+    second.update(PREDICTIONS[2:], REFERENCES[2:])
+    second.merge_state(first)
+    assert second.compute().item() == single(twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES).score)
+
+
+def test_what_is_known_of_a_metric_is_said() -> None:
+    for name, kind in METRICS.items():
+        one = kind()
+        assert (one.plot_lower_bound, one.plot_upper_bound) == (CATALOGUE[name].lowest, CATALOGUE[name].highest)
+        assert (one.higher_is_better, one.is_differentiable, one.full_state_update) == (True, False, False)
+    assert set(METRICS) == set(MetricName)
+    rescaled = BERTScoreCentered(baseline="b52f4f73e689", centering="none")
+    assert (rescaled.plot_lower_bound, rescaled.plot_upper_bound) == (None, None)
+
+
+def test_values_are_plotted() -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    theirs = SBERT(as_dict=True)
+    value = theirs(PREDICTIONS, REFERENCES)
+    for figure, axes in (theirs.plot(), theirs.plot(value), theirs.plot([value, value])):
+        assert axes.get_ylim() == pytest.approx((-1.0, 1.0), abs=0.2)
+        assert "scores" not in {text.get_text() for legend in figure.findobj() if hasattr(legend, "get_texts") for text in legend.get_texts()}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((["a"], ["a", "b"]), r"1 predictions but 2 references"),
+        ((["a", 5], ["a", "b"]), r"predictions\[1\] must be a text; got int 5"),
+        ((["a", "b"], [["a"], []]), r"references\[1\] is an empty list"),
+        (("a", [["b"]]), r"references\[0\]\[0\] must be a text"),
+        (([], []), r"there is nothing to score"),
+        ((["a"], ["\ud800"]), r"references\[0\] is not valid Unicode"),
+        ((["a", "b"], ["a", "b"], [0]), r"2 predictions but 1 positions"),
+        ((["a", "b"], ["a", "b"], [0, -1]), r"positions\[1\] must be a whole number from 0.*got -1"),
+        ((["a", "b"], ["a", "b"], [0.5, 1]), r"positions\[0\] must be a whole number"),
+    ],
+)
+def test_bad_input_is_refused_at_once(given: tuple[Any, ...], message: str) -> None:
+    theirs = TWMD()
+    with pytest.raises(InputError, match=message):
+        theirs.update(*given)
+    assert theirs.texts == []
+
+
+def test_positions_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InputError, match="some segments came with positions and others without"):
+        in_order([Row(0, "a", ["b"]), Row(None, "c", ["d"])])
+    with pytest.raises(InputError, match="two segments with different texts came as position 3"):
+        in_order([Row(3, "a", ["b"]), Row(3, "a", ["c"])])
+
+
+def test_settings_are_checked_when_the_metric_is_made() -> None:
+    with pytest.raises(SpecError, match="temprature"):
+        TWMD(temprature=0.1)
+    with pytest.raises(ValueError, match="compute_on_cpu"):
+        STSScore(compute_on_cpu="yes")
+
+
+UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(st.lists(st.tuples(st.none() | st.integers(0, 2**40), UNICODE, st.lists(UNICODE, min_size=1, max_size=3)), max_size=4))
+def test_texts_survive_as_bytes_and_joined(rows: list[tuple[int | None, str, list[str]]]) -> None:
+    given_rows = [Row(*row) for row in rows]
+    joined = torch.cat([write_rows(given_rows[:1], torch.device("cpu")), write_rows(given_rows[1:], torch.device("cpu"))])
+    assert joined.dtype == torch.uint8
+    assert read_rows(joined) == given_rows
+
+
+def test_rows_carry_positions_from_arrays() -> None:
+    for positions in ([3, 1], torch.tensor([3, 1]), np.array([3, 1])):
+        assert [row.position for row in make_rows(["a", "b"], ["c", "d"], positions)] == [3, 1]  # type: ignore[arg-type]
+
+
+def test_without_torchmetrics_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "twmd_registry.plugins.torchmetrics.metric"
+    monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torchmetrics", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'twmd-registry\[torchmetrics\]'"):
+        importlib.import_module(name)
+
+
+WORKER = """
+import json, os, sys
+import torch
+from twmd_registry.plugins.torchmetrics.metric import TWMD
+
+rank, folder, keys = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+with open(f"{folder}/shares.json", encoding="utf-8") as file:
+    shares = json.load(file)
+found = {}
+for name, ranks in shares.items():
+    metric = TWMD(as_dict=True, **keys)
+    if ranks[rank]["preds"]:
+        metric.update(**ranks[rank])
+    found[name] = {key: value.tolist() for key, value in metric.compute().items()}
+    assert len(metric.texts) == 1, "what was gathered is not what the process keeps"
+with open(f"{folder}/{rank}.json", "w", encoding="utf-8") as file:
+    json.dump(found, file)
+torch.distributed.destroy_process_group()
+"""
+
+
+def share(numbers: list[int], **more: Any) -> dict[str, Any]:
+    return {"preds": [PREDICTIONS[i] for i in numbers], "target": [REFERENCES[i] for i in numbers], **more}
+
+
+def test_two_processes_with_uneven_shares_give_the_score_of_all(tmp_path: Path) -> None:
+    shares = {
+        "uneven": [share([0, 1, 2, 3, 4]), share([5])],
+        "idle": [share([]), share([0, 1, 2, 3, 4, 5])],
+        "dealt": [share([0, 2, 4, 0], positions=[0, 2, 4, 0]), share([1, 3, 5, 1], positions=[1, 3, 5, 1])],
+        "unordered": [share([0, 2, 4]), share([1, 3, 5])],
+    }
+    (tmp_path / "shares.json").write_text(json.dumps(shares), encoding="utf-8")
+    command = [sys.executable, "-c", WORKER]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen([*command, str(rank), str(tmp_path), json.dumps(ORDERED)], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    errors = [process.communicate(timeout=120)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0], "\n".join(errors)
+    ours = twmd_registry.scorer("twmd", **ORDERED)
+    for rank in range(2):
+        found = json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8"))
+        for name in shares:
+            order = [0, 2, 4, 1, 3, 5] if name == "unordered" else range(6)
+            expected = ours.score([PREDICTIONS[i] for i in order], [REFERENCES[i] for i in order])
+            assert found[name]["scores"] == pytest.approx(expected.scores, abs=1e-6), name
+            assert found[name]["twmd"] == pytest.approx(expected.score, abs=1e-6), name
+    assert found["unordered"]["twmd"] != pytest.approx(found["dealt"]["twmd"], abs=1e-5)  # the order is no matter of indifference

@@ -1,0 +1,224 @@
+"""Our metrics as torchmetrics': ``update``, ``compute``, ``reset``, states that are gathered over processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from twmd_registry.errors import MissingExtraError
+from twmd_registry.plugins.torchmetrics.rows import in_order, make_rows, read_rows, write_rows
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import MetricName, Output
+from twmd_registry.scores import ScoreSet
+from twmd_registry.scoring import Scorer, scorer
+
+try:
+    import torchmetrics
+except ImportError as error:
+    raise MissingExtraError("metrics for torchmetrics need it: pip install 'twmd-registry[torchmetrics]'") from error
+
+TORCHMETRICS_SETTINGS = frozenset(
+    {
+        "compute_on_cpu",
+        "dist_sync_on_step",
+        "process_group",
+        "dist_sync_fn",
+        "distributed_available_fn",
+        "sync_on_compute",
+        "compute_with_cache",
+    }
+)
+"""What torchmetrics itself accepts; every other keyword must be one of our keys or run options."""
+
+
+class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
+    """One metric of the registry as a `torchmetrics.Metric`.
+
+    ``update`` keeps texts, ``compute`` scores all of them together, so that the value is the one `Scorer.score` gives for the whole data set,
+    also where a score depends on its neighbours (``centering=batch``, ``centering=corpus``, ``idf=corpus``). Under ``torch.distributed``
+    every process gathers the texts of all and computes the same value. Their order is then that of the ranks: all of rank 0, then all
+    of rank 1, and so on. Scores that depend on the order of the data (``centering=batch``) are those of that order, unless ``update`` is
+    told the positions; with them, segments that a sampler repeats to even out the processes also count once.
+
+    ``forward`` (calling the metric) scores the batch by itself and keeps its texts; where that value is not needed, ``update`` is cheaper.
+    In a `torchmetrics.MetricCollection` the texts are kept once for all of these metrics; every metric encodes them by itself.
+    The encoder is no submodule: ``.to(device)`` moves the texts, and the encoder runs where the run option ``device`` says.
+
+    >>> twmd = TWMD(layer=6)
+    >>> twmd.update(["it rains", "a cat"], [["it rains"], ["a cat", "the cat"]])
+    >>> round(twmd.compute().item(), 4)
+    1.0
+    """
+
+    METRIC: MetricName
+    is_differentiable: bool = False
+    higher_is_better: bool = True
+    full_state_update: bool = False
+    texts: list[torch.Tensor]
+
+    def __init__(self, preset: str | None = None, *, as_dict: bool = False, **settings: Any) -> None:
+        """Make the metric; no model is loaded yet.
+
+        Args:
+            preset: A preset's name.
+            as_dict: Whether ``compute`` gives everything (see there) and not the corpus score alone.
+            settings: Keys of the specification, run options, and torchmetrics' own settings.
+
+        Raises:
+            SpecError: As for `twmd_registry.scorer`.
+        """
+        own = {name: value for name, value in settings.items() if name not in TORCHMETRICS_SETTINGS}
+        made = scorer(self.METRIC, preset, **own)
+        super().__init__(**{name: value for name, value in settings.items() if name in TORCHMETRICS_SETTINGS})
+        self.scorer: Scorer = made
+        self.as_dict = as_dict
+        self.add_state("texts", default=[], dist_reduce_fx="cat")
+
+    @property
+    def signature(self) -> str:
+        """The signature without the number of references. Loads the model."""
+        return self.scorer.signature
+
+    @property
+    def plot_lower_bound(self) -> float | None:
+        """The least value that can occur, None where there is no bound."""
+        return None if self.scorer.requested.baseline else CATALOGUE[self.METRIC].lowest
+
+    @property
+    def plot_upper_bound(self) -> float | None:
+        """The largest value that can occur, None where there is no bound."""
+        return None if self.scorer.requested.baseline else CATALOGUE[self.METRIC].highest
+
+    def update(
+        self,
+        preds: str | Sequence[str],
+        target: str | Sequence[str] | Sequence[Sequence[str]],
+        positions: torch.Tensor | Sequence[int] | int | None = None,
+    ) -> None:
+        """Keep some segments; every row is checked at once.
+
+        Args:
+            preds: Predictions, one per segment; or one text.
+            target: References: one text per segment, or one list of texts per segment. Of a single prediction, its reference or a list of them.
+            positions: The segments' numbers in the data set, whole numbers from 0: the order in which ``compute`` scores. One that comes
+                twice counts once.
+
+        Raises:
+            InputError: The texts cannot be scored; names the row of this call.
+        """
+        single = isinstance(preds, str)
+        rows = make_rows([preds] if single else preds, [target] if single else target, positions)
+        self.texts.append(write_rows(rows, self.device))
+
+    def compute(self) -> Any:
+        """Score everything that was kept, on all processes.
+
+        Returns:
+            The corpus score, a scalar tensor. With ``as_dict`` a dict of tensors: the corpus score under the metric's name, corpus
+            ``precision``, ``recall`` and ``f1`` of a two-sided metric, and ``scores``, shape (segments,); torchmetrics makes a scalar of
+            ``scores`` for a single segment.
+
+        Raises:
+            InputError: There is nothing to score, or positions that do not fit.
+            SpecError: As for `Scorer.score`.
+            ModelError: As for `Scorer.score`.
+        """
+        gathered = [self.texts] if isinstance(self.texts, torch.Tensor) else self.texts  # one tensor after processes were gathered
+        found = self.scorer.score(*in_order([row for content in gathered for row in read_rows(content)]))
+        return self._all_of(found) if self.as_dict else self._tensor(found.score)
+
+    def _all_of(self, found: ScoreSet) -> dict[str, torch.Tensor]:
+        return {name: self._tensor(value) for name, value in found.as_dict().items() if name in {found.metric, *Output, "scores"}}
+
+    def _tensor(self, value: float | list[float]) -> torch.Tensor:
+        return torch.tensor(value, dtype=self.dtype, device=self.device)
+
+    def sync(self, *args: Any, **settings: Any) -> None:
+        """Gather the texts of all processes; arguments are torchmetrics'.
+
+        A process without texts takes part with no bytes: torchmetrics would send an empty tensor of floats, which does not go with the others'.
+        """
+        if not len(self.texts):
+            self.texts = [write_rows([], self.device)]
+        super().sync(*args, **settings)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot one value, or several as a line, without the scores of segments.
+
+        Args:
+            val: What ``forward`` or ``compute`` gave, or a list of such values; what ``compute`` gives now if not given.
+            ax: Axes of matplotlib to draw on.
+
+        Returns:
+            Figure and axes.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+        """
+        return self._plot(_corpus_values(self.compute() if val is None else val), ax)
+
+    def close(self) -> None:
+        """Give the model back; the next ``compute`` loads it again."""
+        self.scorer.close()
+
+
+def _corpus_values(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_corpus_values(one) for one in value]
+    return {name: one for name, one in value.items() if name != "scores"} if isinstance(value, dict) else value
+
+
+class TWMD(EmbeddingMetric):
+    """Tempered Word Mover Distance."""
+
+    METRIC = MetricName.TWMD
+
+
+class TRWMD(EmbeddingMetric):
+    """Tempered Relaxed Word Mover Distance."""
+
+    METRIC = MetricName.TRWMD
+
+
+class MoverScore(EmbeddingMetric):
+    """Exact word mover similarity."""
+
+    METRIC = MetricName.MOVERSCORE
+
+
+class BERTScoreCentered(EmbeddingMetric):
+    """BERTScore on centered vectors."""
+
+    METRIC = MetricName.BERTSCORE_CENTERED
+
+
+class WordsetCKA(EmbeddingMetric):
+    """Word-set CKA."""
+
+    METRIC = MetricName.WORDSET_CKA
+
+
+class STSScore(EmbeddingMetric):
+    """STSScore."""
+
+    METRIC = MetricName.STSSCORE
+
+
+class SBERT(EmbeddingMetric):
+    """Mean-pooled cosine."""
+
+    METRIC = MetricName.SBERT
+
+
+class Ensemble(EmbeddingMetric):
+    """The mean of several metrics."""
+
+    METRIC = MetricName.ENSEMBLE
+
+
+METRICS: dict[MetricName, type[EmbeddingMetric]] = {
+    kind.METRIC: kind for kind in (TWMD, TRWMD, MoverScore, BERTScoreCentered, WordsetCKA, STSScore, SBERT, Ensemble)
+}
+"""By metric."""
