@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twmd_registry
@@ -236,6 +236,7 @@ def test_settings_are_checked_when_the_metric_is_made() -> None:
 UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.none() | st.integers(0, 2**40), UNICODE, st.lists(UNICODE, min_size=1, max_size=3)), max_size=4))
 def test_texts_survive_as_bytes_and_joined(rows: list[tuple[int | None, str, list[str]]]) -> None:
     given_rows = [Row(*row) for row in rows]

@@ -44,7 +44,7 @@ def run_study(arguments: argparse.Namespace) -> int:
         warn(f"left out: {one}.")
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     members = {NAMES[name]: getattr(arguments, name) for name in NAMES}
-    scorers = {name: _scorer_of_member(member, options) for name, member in members.items()}
+    scorers = {name: scorer_of_member(member, options) for name, member in members.items()}
     scorers["Ensemble"] = scorer_of(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)
     signatures = {name: scorer.signature for name, scorer in scorers.items()}  # loads the models: what cannot be fails here
     write_file(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
@@ -70,7 +70,12 @@ def _check_empty(output: Path) -> None:
         raise FileError(f"{output} is not empty: give a new folder, so that all files in it are of one run.")
 
 
-def _scorer_of_member(member: str, options: RunOptions) -> Scorer:
+def scorer_of_member(member: str, options: RunOptions) -> Scorer:
+    """The scorer of one metric with keys, written as a member of an ensemble.
+
+    Raises:
+        SpecError: It is none, or several.
+    """
     specs = member_specs(make_spec(MetricName.ENSEMBLE, members=member))
     if len(specs) != 1:
         raise SpecError(f"expected one metric with its keys, not {len(specs)}: {member}.")
@@ -93,7 +98,7 @@ def _published_models(data: Mapping[str, Rated], options: RunOptions) -> Scores:
     found: Scores = {}
     for name, member in MODELS.items():
         try:
-            with _scorer_of_member(member, options) as one:
+            with scorer_of_member(member, options) as one:
                 found |= _score({name: one}, data)
         except ModelError as error:
             warn(f"left out: {name} of Table 2 ({error})")

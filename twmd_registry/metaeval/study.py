@@ -216,17 +216,10 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
         raise InputError(f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}.")
     for statistic in study.statistics:
         check_columns(rated, statistic, study)  # what cannot be fails before anything is encoded
-    scorers = [scorer_of(spec, options) for spec in study.metrics]
-    sets = score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else []
-    scored = [Scored(str(one.signature), one.scores) for one in sets]
-    for name in study.lexical:
-        found = score_lexically(name, rated)
-        scored.append(Scored(found.signature, tuple(found.scores.tolist())))
-    labels = _labels([*(str(spec.metric) for spec in study.metrics), *study.lexical])
+    applied, scored = score_side_by_side(study.metrics, study.lexical, rated, options, progress=progress)
     measure = _systems if study.level is Level.SYSTEM else _segments
-    measured = [measure(study, rated, scored[0], one)._replace(label=label) for label, one in zip(labels, scored, strict=True)]
-    applied = replace(study, metrics=tuple(scorer.spec for scorer in scorers))
-    return StudyResult(applied, tuple(measured), rated.dropped)
+    measured = [measure(study, rated, scored[0], one) for one in scored]
+    return StudyResult(replace(study, metrics=applied), tuple(measured), rated.dropped)
 
 
 def check_columns(rated: Rated, statistic: Statistic, study: Study) -> None:
@@ -246,12 +239,57 @@ class Scored(NamedTuple):
     """One metric's scores.
 
     Attributes:
+        label: A name unlike the other metrics'.
         signature: What was computed.
         scores: A score per segment.
     """
 
+    label: str
     signature: str
     scores: tuple[float, ...]
+
+
+class SideBySide(NamedTuple):
+    """Several metrics' scores of the same segments.
+
+    Attributes:
+        applied: The specifications as they were applied.
+        scored: The scores, those by metrics of SacreBLEU last.
+    """
+
+    applied: tuple[MetricSpec, ...]
+    scored: tuple[Scored, ...]
+
+
+def score_side_by_side(
+    metrics: Sequence[MetricSpec],
+    lexical: Sequence[str],
+    rated: Rated,
+    options: RunOptions,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> SideBySide:
+    """Score every segment by every metric, each text encoded once per model.
+
+    Args:
+        metrics: Specifications.
+        lexical: Metrics of `twmd_registry.metaeval.lexical.LEXICAL`.
+        rated: The segments; nothing but their texts is looked at.
+        options: Where and how fast.
+        progress: Called with the number of texts encoded.
+
+    Raises:
+        ModelError: As `Scorer.score`.
+        InputError: As `Scorer.score`.
+    """
+    scorers = [scorer_of(spec, options) for spec in metrics]
+    sets = score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else []
+    found = [(str(one.signature), one.scores) for one in sets]
+    for name in lexical:
+        theirs = score_lexically(name, rated)
+        found.append((theirs.signature, tuple(theirs.scores.tolist())))
+    labels = _labels([*(str(spec.metric) for spec in metrics), *lexical])
+    return SideBySide(tuple(one.spec for one in scorers), tuple(Scored(label, *one) for label, one in zip(labels, found, strict=True)))
 
 
 def _segments(study: Study, rated: Rated, first: Scored, one: Scored) -> Measured:
@@ -259,7 +297,7 @@ def _segments(study: Study, rated: Rated, first: Scored, one: Scored) -> Measure
         agreement(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed, threshold=study.threshold)
         for statistic in study.statistics
     )
-    found = Measured("", one.signature, one.scores, agreements)
+    found = Measured(one.label, one.signature, one.scores, agreements)
     if not study.trials or first is one:
         return found
     tests = tuple(
@@ -277,7 +315,7 @@ def _systems(study: Study, rated: Rated, _first: Scored, one: Scored) -> Measure
         system_level(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
         for statistic in study.statistics
     ]
-    return Measured("", one.signature, one.scores, tuple(each.agreement for each in found), accuracies=tuple(each.accuracy for each in found))
+    return Measured(one.label, one.signature, one.scores, tuple(each.agreement for each in found), accuracies=tuple(each.accuracy for each in found))
 
 
 def _labels(names: Sequence[str]) -> list[str]:

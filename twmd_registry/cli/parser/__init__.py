@@ -24,6 +24,7 @@ COMMANDS = (
     fit.add_train,
     study.add_study,
     study.add_correlate,
+    study.add_robustness,
     study.add_diagnose,
     study.add_reproduce,
     inform.add_install,

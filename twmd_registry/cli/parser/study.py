@@ -81,6 +81,32 @@ def add_correlate(commands: Commands) -> None:
     where(sub)
 
 
+def add_robustness(commands: Commands) -> None:
+    """Add ``twmd robustness``."""
+    sub = command(
+        commands,
+        "robustness",
+        later("robustness", "run_robustness_command"),
+        "Measure whether metrics prefer good translations to the same texts after small edits that change the meaning (English).",
+        "twmd robustness --data wmt:wmt15.jsonl wmt:wmt16.jsonl -m twmd 'twmd;adapter=tuned/' bleu",
+    )
+    sub.add_argument("--data", nargs="+", required=True, metavar="DATA", help=DATA)
+    sub.add_argument(
+        "-m",
+        "--metrics",
+        nargs="+",
+        required=True,
+        metavar="METRIC",
+        help="metrics, signatures, bleu and chrf; 'METRIC;KEY=VALUE;...' is a metric with keys of its own, which --set and --preset leave alone",
+    )
+    settings(sub)
+    sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")
+    sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of the edits and the bootstrap (default: 12345)")
+    sub.add_argument("--format", choices=("txt", "md", "tex", "tsv", "json"), default="txt", help="of what is printed (default: txt)")
+    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the tables, everything as JSON, and every edit with its scores (CSV)")
+    where(sub)
+
+
 def add_reproduce(commands: Commands) -> None:
     """Add ``twmd reproduce``."""
     sub = command(

@@ -1,0 +1,58 @@
+"""``twmd robustness``."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from pathlib import Path
+
+from twmd_registry.cli.correlate import check_folder, specs_of, write_tables
+from twmd_registry.cli.files import write_file
+from twmd_registry.cli.score import progress_bar
+from twmd_registry.cli.study import scorer_of_member
+from twmd_registry.metaeval.lexical import LEXICAL
+from twmd_registry.metaeval.robustness import RobustnessResult, RobustnessStudy, run_robustness
+from twmd_registry.metaeval.table import FORMATS
+from twmd_registry.rated.sets import content_of, read_rated, title_of
+from twmd_registry.registry.options import RunOptions
+
+
+def run_robustness_command(arguments: argparse.Namespace) -> int:
+    """Measure which metrics notice edits that change the meaning; print the tables, and write them with every edit if asked to."""
+    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    check_folder(arguments.output)
+    own = [metric for metric in arguments.metrics if metric not in LEXICAL]
+    with_keys = [metric for metric in own if ";" in metric and not {"|", "("} & set(metric)]
+    specs = (
+        *specs_of([metric for metric in own if metric not in with_keys], arguments, options),
+        *(scorer_of_member(metric, options).requested for metric in with_keys),
+    )
+    data = [read_rated(name) for name in arguments.data]
+    study = RobustnessStudy(
+        data=tuple(f"{title_of(name)}@{content_of(rated)}" for name, rated in zip(arguments.data, data, strict=True)),
+        metrics=specs,
+        lexical=tuple(metric for metric in arguments.metrics if metric in LEXICAL),
+        resamples=arguments.resamples,
+        seed=arguments.seed,
+    )
+    with progress_bar() as progress:
+        found = run_robustness(study, data, options, progress)
+    print(found.as_text(FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+    if arguments.output:
+        _write(found, arguments.output)
+    return 0
+
+
+def _write(found: RobustnessResult, folder: Path) -> None:
+    """The tables in every format, everything as JSON, and every edit with its scores."""
+    write_tables(found.tables, folder)
+    write_file(folder / "robustness.json", json.dumps(found.as_dict(), indent=1, ensure_ascii=False).encode() + b"\n")
+    file, pairs = io.StringIO(newline=""), found.pairs
+    writer = csv.writer(file)
+    writer.writerow(["edit", "text", "edited", "reference", *(name for one in found.measured for name in (one.label, f"{one.label} edited"))])
+    for row in range(0, len(pairs.group), 2):
+        scores = (score for one in found.measured for score in one.scores[row : row + 2])
+        writer.writerow([pairs.group[row], *pairs.predictions[row : row + 2], "\n".join(pairs.references[row]), *scores])
+    write_file(folder / "edits.csv", file.getvalue().encode())

@@ -1,0 +1,258 @@
+"""Whether a metric prefers a text to the same text after a small edit that changes its meaning.
+
+Every edit is made in a machine translation that people rated well, never in the reference itself: against itself a text scores highest by
+construction. A metric *prefers* the unedited text where ``score(text, reference) > score(edited, reference)``. Edits that keep the meaning
+stand beside the others as controls: how much a metric drops for them says how much it minds the form. They are not neutral: a text without
+its full stop is less like a reference that has one, so that a share near a half is to be expected of contractions only, and the mean
+differences are what is to be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.metaeval.agreement import Interval, bootstrap, interval
+from twmd_registry.metaeval.correlation import Estimate, check_numbers
+from twmd_registry.metaeval.edited import Chosen, Edited, choose_texts, edit_texts, lay_out
+from twmd_registry.metaeval.edits import CONTROLS, Edit
+from twmd_registry.metaeval.study import Scored, score_side_by_side
+from twmd_registry.metaeval.table import FORMATS, NOT_HERE, Table, as_note, as_text
+from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.members import write_members
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.version import __version__
+
+TIE = 1e-5
+"""Scores that differ by no more are equal: so much may move a score without its signature."""
+
+
+class Preference(NamedTuple):
+    """What a metric says of one kind of edit.
+
+    Attributes:
+        edit: The edit.
+        n: Edited texts.
+        ties: Of them, those that score as the unedited ones do.
+        preferred: Share of unedited texts that score higher, ties as halves, 0 to 1; None without texts.
+        preferred_interval: Its bootstrap 95% interval.
+        difference: Mean of unedited less edited score, on the metric's own scale; None without texts.
+        difference_interval: Its bootstrap 95% interval.
+    """
+
+    edit: Edit
+    n: int
+    ties: int
+    preferred: float | None
+    preferred_interval: Interval
+    difference: float | None
+    difference_interval: Interval
+
+
+class Measured(NamedTuple):
+    """What one metric says.
+
+    Attributes:
+        label: A name unlike the other metrics'.
+        signature: What was computed.
+        scores: Of every row of the result's `pairs`.
+        preferences: One per `Edit`.
+    """
+
+    label: str
+    signature: str
+    scores: tuple[float, ...]
+    preferences: tuple[Preference, ...]
+
+
+@dataclass(frozen=True)
+class RobustnessStudy:
+    """What is measured.
+
+    Attributes:
+        data: Of every data set its name and the hash of its content.
+        metrics: What is compared.
+        lexical: Metrics of SacreBLEU that stand beside them.
+        resamples: Of the bootstrap; 0 for no intervals.
+        seed: Of the edits and the bootstrap.
+
+    Raises:
+        SpecError: No metric.
+    """
+
+    data: tuple[str, ...]
+    metrics: tuple[MetricSpec, ...]
+    lexical: tuple[str, ...] = ()
+    resamples: int = 1000
+    seed: int = 12345
+
+    def __post_init__(self) -> None:
+        """Refuse to measure nothing."""
+        if not self.metrics and not self.lexical:
+            raise SpecError("robustness is measured of a metric: name one.")
+
+    @property
+    def name(self) -> str:
+        """The canonical name: two studies with one name measure the same."""
+        fields = {
+            "data": ",".join(self.data),
+            "metrics": write_members((1.0, spec) for spec in self.metrics),
+            **({"lexical": ",".join(self.lexical)} if self.lexical else {}),
+            "bs": self.resamples,
+            "seed": self.seed,
+            "version": __version__,
+        }
+        return "|".join(["robustness", *(f"{name}:{value}" for name, value in fields.items())])
+
+
+@dataclass(frozen=True)
+class RobustnessResult:
+    """What came out.
+
+    Attributes:
+        study: With the specifications as they were applied.
+        chosen: The texts that were edited.
+        edited: What every edit made of them.
+        pairs: What was scored, texts at even rows, each before its edited form.
+        measured: One per metric.
+    """
+
+    study: RobustnessStudy
+    chosen: Chosen
+    edited: tuple[Edited, ...]
+    pairs: Rated
+    measured: tuple[Measured, ...]
+
+    def _table(self, title: str, cell: Callable[[Preference], str]) -> Table:
+        header = ("edit", "meaning", "n", "left out", *(one.label for one in self.measured))
+        rows = []
+        for k, own in enumerate(self.edited):
+            meaning = "kept" if own.edit in CONTROLS else "changed"
+            rows.append((str(own.edit), meaning, str(len(own.rows)), str(own.left_out), *(cell(one.preferences[k]) for one in self.measured)))
+        return Table(title, header, rows)
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """A row per edit, a column per metric: the share preferred, the mean difference, and the ties."""
+        return {
+            "preferred": self._table(
+                "Unedited texts that score higher, in %, ties as halves (95% interval)",
+                lambda own: _cell(own.preferred, own.preferred_interval, 100, 1),
+            ),
+            "difference": self._table(
+                "Unedited less edited score, mean x 100 (95% interval)", lambda own: _cell(own.difference, own.difference_interval, 100, 2)
+            ),
+            "ties": self._table("Texts that score the same after the edit", lambda own: str(own.ties)),
+        }
+
+    def as_text(self, form: str) -> str:
+        """Every table, and what is needed to do it again.
+
+        Args:
+            form: One of the values of `twmd_registry.metaeval.table.FORMATS`.
+        """
+        chosen = self.chosen
+        about = (
+            f"{len(chosen.texts)} texts, the best rated one of each reference where its rating is in its group's upper quarter; "
+            f"left out: {chosen.low} rated lower, {chosen.same} equal to their reference"
+        )
+        lines = [about, self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured)]
+        return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
+
+    def __str__(self) -> str:
+        """As text."""
+        return self.as_text(FORMATS["txt"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every number, ready for JSON."""
+        return {
+            "study": self.study.name,
+            "texts": len(self.chosen.texts),
+            "low": self.chosen.low,
+            "same": self.chosen.same,
+            "left_out": {str(own.edit): own.left_out for own in self.edited},
+            "metrics": [
+                {"label": one.label, "signature": one.signature, "edits": [own._asdict() for own in one.preferences]} for one in self.measured
+            ],
+        }
+
+
+def _cell(value: float | None, between: Interval, scale: float, digits: int) -> str:
+    if value is None:
+        return NOT_HERE
+    shown = f"{scale * value:.{digits}f}"
+    return (
+        shown if between.low is None or between.high is None else f"{shown} ({scale * between.low:.{digits}f} .. {scale * between.high:.{digits}f})"
+    )
+
+
+def prefer(edit: Edit, unedited: np.ndarray, edited: np.ndarray, *, resamples: int, seed: int) -> Preference:
+    """Measure how often, and by how much, unedited texts score higher.
+
+    ``mean_i [d_i > 0] + [d_i = 0] / 2`` and ``mean_i d_i`` with ``d_i = unedited_i - edited_i``, equal up to `TIE`.
+
+    Args:
+        edit: The edit.
+        unedited: Scores; shape (texts,).
+        edited: Scores of the same texts after the edit.
+        resamples: Of the texts; 0 for no intervals.
+        seed: Of the bootstrap.
+
+    Raises:
+        InputError: Different numbers of scores, or a score that is not finite.
+        SpecError: A negative number of resamples.
+
+    >>> found = prefer(Edit.NAME, np.array([0.9, 0.8, 0.7, 0.6]), np.array([0.5, 0.8, 0.6, 0.7]), resamples=0, seed=0)
+    >>> found.preferred, found.ties, round(found.difference, 4)
+    (0.625, 1, 0.1)
+    """
+    n = len(unedited)
+    difference = check_numbers("unedited scores", unedited, n) - check_numbers("edited scores", edited, n)
+    tied = np.abs(difference) <= TIE
+    if n == 0:
+        nothing = Interval(None, None)
+        return Preference(edit, 0, 0, None, nothing, None, nothing)
+    higher = np.where(tied, 0.5, difference > 0)
+    between = [interval(bootstrap(_mean_of(values), resamples, np.random.default_rng(seed))) for values in (higher, difference)]
+    return Preference(edit, n, int(tied.sum()), float(higher.mean()), between[0], float(difference.mean()), between[1])
+
+
+def _mean_of(values: np.ndarray) -> Estimate:
+    n = len(values)
+    return Estimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
+
+
+def run_robustness(
+    study: RobustnessStudy, data: Sequence[Rated], options: RunOptions, progress: Callable[[int], None] | None = None
+) -> RobustnessResult:
+    """Choose texts, edit them, and score them before and after by every metric.
+
+    Args:
+        study: What to measure.
+        data: Rated data sets.
+        options: Where and how fast.
+        progress: Called with the number of texts encoded.
+
+    Raises:
+        InputError: No text is left to edit, or no edit applies.
+        ModelError: As `Scorer.score`.
+    """
+    chosen = choose_texts(data)
+    edited = edit_texts(chosen, study.seed)
+    pairs = lay_out(chosen, edited)
+    if not pairs.predictions:
+        raise InputError(f"no edit applies to any of {len(chosen.texts)} texts: the rules are for English sentences.")
+    applied, scored = score_side_by_side(study.metrics, study.lexical, pairs, options, progress=progress)
+    measured = tuple(Measured(one.label, one.signature, one.scores, _preferences(study, pairs, one)) for one in scored)
+    return RobustnessResult(replace(study, metrics=applied), chosen, edited, pairs, measured)
+
+
+def _preferences(study: RobustnessStudy, pairs: Rated, one: Scored) -> tuple[Preference, ...]:
+    scores, group = np.array(one.scores).reshape(-1, 2), np.array(pairs.group[::2])  # (texts, before and after)
+    by_edit = [scores[group == edit] for edit in Edit]
+    return tuple(prefer(edit, own[:, 0], own[:, 1], resamples=study.resamples, seed=study.seed) for edit, own in zip(Edit, by_edit, strict=True))
