@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from twmd_registry.metaeval.systems import system_level
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.spec import MetricSpec, make_spec
 
 FIRST = ["The heron waited by the weir.", "It rained all night.", "Bread was sold out.", "The tram was late.", "A dog ran off.", "She sang."]
 SECOND = [
@@ -56,7 +57,10 @@ def test_one_name_is_one_study() -> None:
                 {"resamples": 51},
                 {"trials": 7},
                 {"seed": 1},
-                {"lexical": ("bleu",)},
+                {"metrics": (*study().metrics, "bleu")},
+                {"metrics": ("bleu", *study().metrics)},
+                {"statistics": (Statistic.DARR,)},
+                {"statistics": (Statistic.DARR,), "threshold": 3.0},
             )
         ),
     ]
@@ -79,6 +83,7 @@ def test_a_study_measures_what_its_parts_do() -> None:
         assert one.signature == str(alone.signature)
         assert one.agreements[0] == agreement("pearson", one.scores, RATED, resamples=50)
         assert one.agreements[1].groups[0].value == pytest.approx(correlate("kendall", one.scores[:3], RATED.ratings[:3]))
+        assert isinstance(spec, MetricSpec)
         assert spec.metric == one.signature.partition("|")[0]
     first, second, _ = found.measured
     assert first.tests == ()
@@ -111,28 +116,84 @@ def test_systems_are_ranked_by_their_means() -> None:
     "changes", [{"statistics": ("darr",)}, {"averaging": "item"}, {"level": "system"}, {"statistics": ("acc_eq",), "level": "system"}]
 )
 def test_what_cannot_be_measured_costs_no_encoding(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.metaeval.study.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
+    monkeypatch.setattr("twmd_registry.metaeval.side_by_side.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
     with pytest.raises((InputError, SpecError)):
         run_study(study(**changes), RATED, RunOptions())
 
 
 def test_sacrebleus_metrics_stand_beside_ours(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = run_study(study(metrics=(make_spec("sbert"),), lexical=("chrf", "bleu"), trials=5), RATED, RunOptions())
-    assert [one.label for one in found.measured] == ["sbert", "chrf", "bleu"]
-    chrf, bleu = found.measured[1:]
-    assert chrf.scores == pytest.approx([sacrebleu.sentence_chrf(a, [b], word_order=2).score / 100 for a, b in zip(FIRST, SECOND, strict=True)])
-    assert bleu.scores == pytest.approx([sacrebleu.sentence_bleu(a, [b]).score / 100 for a, b in zip(FIRST, SECOND, strict=True)])
-    assert chrf.signature.startswith("chrf|nrefs:1|case:mixed|eff:yes|nc:6|nw:2|")
+    found = run_study(study(metrics=("chrf", make_spec("sbert"), "chrf++", "bleu"), trials=5), RATED, RunOptions())
+    assert [one.label for one in found.measured] == ["chrf", "sbert", "chrf++", "bleu"]
+    chrf, sbert, words, bleu = found.measured
+    pairs = list(zip(FIRST, SECOND, strict=True))
+    assert chrf.scores == pytest.approx([sacrebleu.sentence_chrf(a, [b]).score / 100 for a, b in pairs])
+    assert words.scores == pytest.approx([sacrebleu.sentence_chrf(a, [b], word_order=2).score / 100 for a, b in pairs])
+    assert bleu.scores == pytest.approx([sacrebleu.sentence_bleu(a, [b]).score / 100 for a, b in pairs])
+    assert chrf.signature.startswith("chrf|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|")
+    assert words.signature.startswith("chrf++|nrefs:1|case:mixed|eff:yes|nc:6|nw:2|")
     assert bleu.signature.startswith("bleu|nrefs:1|case:mixed|eff:yes|tok:13a|")
-    assert bleu.tests
-    assert "|lexical:chrf,bleu|" in found.study.name
-    assert main(["correlate", str(table), "-m", "chrf", "--resamples", "0"]) == 0
-    assert "chrf|nrefs:1" in capsys.readouterr().out
-    assert main(["correlate", str(table), "-m", "ter"]) == 2
-    assert "there is no metric 'ter'" in capsys.readouterr().err
-    for wrong in ({"lexical": ("ter",)}, {"metrics": ()}):
-        with pytest.raises(SpecError):
-            study(**wrong)
+    assert chrf.tests == ()  # the first is who others are tested against, whoever wrote it
+    assert sbert.tests[0] == permutation(sbert.scores, chrf.scores, RATED, "pearson", trials=5)
+    assert "|metrics:chrf,sbert;" in found.study.name
+    assert ",chrf++,bleu|" in found.study.name
+    assert main(["correlate", str(table), "-m", "chrf", "sbert", "--trials", "5", "--resamples", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "chrf: chrf|nrefs:1" in printed
+    assert "higher Pearson correlation than chrf's" in printed
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"metrics": ("ter",)}, "there is none called 'ter'"),
+        ({"metrics": ()}, "no metric to compare"),
+        ({"statistics": ()}, "needs a correlation"),
+        ({"resamples": -3}, "resamples of 0 or more, not -3"),
+        ({"trials": -1}, "trials of 0 or more"),
+        ({"seed": -1}, "seed of 0 or more"),
+        ({"threshold": math.nan}, "threshold from 0"),
+        ({"threshold": -5.0}, "threshold from 0"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        study(**changes)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-m", "ter"], "there is no metric 'ter'"),
+        (["-m", "chrf", "--set", "word_order=0"], "without keys of their own"),
+        (["-m", "chrf", "--preset", "roberta-large"], "without keys of their own"),
+        (["-m", "twmd;layer=3", "--set", "layer=4"], "without keys of their own"),
+        (["-m", "chrf", "--threshold", "3"], "--threshold is of darr"),
+        (["-m", "sbert,twmd;layer=3"], "there is no metric"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["correlate", str(table), *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_metric_may_bring_keys_of_its_own(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["correlate", str(table), "-m", "sbert;layer=3", "sbert", "--set", "layer=4", "--resamples", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "sbert: sbert|model:" in printed
+    assert [line.partition("|layer:")[2][0] for line in printed.splitlines() if line.startswith("sbert") and "|layer:" in line] == ["3", "4"]
+
+
+def test_a_part_without_a_value_stays_in_the_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    rows = [("x", 1, 1.0), ("x", 2, 2.0), ("x", 3, 5.0), ("y", 1, 3.0), ("y", 2, 3.0), ("y", 3, 3.0)]
+    texts = [(FIRST[i], SECOND[i], rating, group) for i, (group, _, rating) in enumerate(rows)]
+    path.write_text("prediction,reference,rating,group\n" + "".join(f'"{a}","{b}",{c},{d}\n' for a, b, c, d in texts), encoding="utf-8")
+    assert main(["correlate", str(path), "-m", "chrf", "--resamples", "0", "-o", str(tmp_path / "out")]) == 0
+    header, row = [line.split("\t") for line in (tmp_path / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()[-2:]]
+    assert (header[-3:], row[-2]) == (["x", "y", "n"], "undefined")
+    assert "chrf, pearson: the mean is over 1 of 2, without y (3 segments: " in capsys.readouterr().out
+    assert main(["correlate", str(path), "-m", "chrf", "-o", str(path / "out")]) == 1
+    assert "is a file: give a folder" in capsys.readouterr().err
 
 
 def test_a_result_prints_itself() -> None:

@@ -71,6 +71,14 @@ def test_a_group_without_a_rated_row_is_named(tmp_path: Path) -> None:
         assert read_wmt(path).dropped == 2
 
 
+def test_items_that_are_numbered_anew_in_every_group_are_told_apart(tmp_path: Path) -> None:
+    row = {"prediction": "One.", "reference": "Two.", "rating": 2, "group": "de-en", "item": "1"}
+    other = row | {"group": "fi-en", "prediction": "Three."}
+    assert read_table(stored(tmp_path, ".csv", [row, other])).item == ["1", "1"]  # one reference: one item, whose versions stand in two groups
+    with pytest.warns(TwmdWarning, match="own.csv: item 1 of de-en and of fi-en have different references: items of different groups are told apart"):
+        assert read_table(stored(tmp_path, ".csv", [row, other | {"reference": "Four."}])).item == ["de-en:1", "fi-en:1"]
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 def test_references_may_be_lists(suffix: str, tmp_path: Path) -> None:
     rows = [{"prediction": "One.", "reference": ["1.", "Uno."], "rating": 2}, {"prediction": "Two.", "reference": ["2."], "rating": 1}]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tabulate import tabulate
 
-from twmd_registry.cli.files import read_texts, write_file
+from twmd_registry.cli.files import check_folder, read_texts, write_file
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
 from twmd_registry.registry.options import RunOptions
@@ -22,6 +22,7 @@ WORDS = {True: "pass", False: "fail", None: UNDEFINED}
 
 def run_diagnose(arguments: argparse.Namespace) -> int:
     """Measure the similarities of words in every layer, print them and the properties, and draw them where a folder is given."""
+    check_folder(arguments.output)
     if arguments.output:
         require_matplotlib()
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)

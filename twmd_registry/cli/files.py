@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -169,6 +170,21 @@ def write_file(path: Path, content: bytes) -> None:
         write_whole(path, content)
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def check_folder(folder: Path | None) -> None:
+    """Refuse a folder that cannot be written, before anything is computed for it.
+
+    Raises:
+        FileError: It is a file, or below one, or it or the folder that it would be made in cannot be written.
+    """
+    if folder is None:
+        return
+    here = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    if not here.is_dir():
+        raise FileError(f"{here} is a file: give a folder.")
+    if not os.access(here, os.W_OK | os.X_OK):
+        raise FileError(f"cannot write {folder}: no permission for {here}.")
 
 
 def _prediction(row: dict[str, Any], source: Source, number: int) -> str:

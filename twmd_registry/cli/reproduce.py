@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from twmd_registry.cli.figures import FIGURES
+from twmd_registry.cli.files import check_folder
 from twmd_registry.cli.laid import show
 from twmd_registry.cli.mover_figures import run_figure_2, run_figure_3
 from twmd_registry.cli.score import progress_bar
@@ -27,9 +28,11 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
 
     Raises:
         SpecError: There is no such table or figure; the message lists those there are.
+        FileError: The folder to write cannot be written.
     """
     if arguments.table not in REPRODUCTIONS:
         raise SpecError(f"no table or figure {arguments.table!r} to compute again; {menu(arguments.table, REPRODUCTIONS)}.")
+    check_folder(arguments.output)
     return REPRODUCTIONS[arguments.table](arguments)
 
 

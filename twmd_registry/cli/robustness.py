@@ -8,11 +8,9 @@ import io
 import json
 from pathlib import Path
 
-from twmd_registry.cli.correlate import check_folder, specs_of, write_tables
-from twmd_registry.cli.files import write_file
+from twmd_registry.cli.compared import compared, write_tables
+from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.score import progress_bar
-from twmd_registry.cli.study import scorer_of_member
-from twmd_registry.metaeval.lexical import LEXICAL
 from twmd_registry.metaeval.robustness import RobustnessResult, RobustnessStudy, run_robustness
 from twmd_registry.metaeval.table import FORMATS
 from twmd_registry.rated.sets import content_of, read_rated, title_of
@@ -23,17 +21,11 @@ def run_robustness_command(arguments: argparse.Namespace) -> int:
     """Measure which metrics notice edits that change the meaning; print the tables, and write them with every edit if asked to."""
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     check_folder(arguments.output)
-    own = [metric for metric in arguments.metrics if metric not in LEXICAL]
-    with_keys = [metric for metric in own if ";" in metric and not {"|", "("} & set(metric)]
-    specs = (
-        *specs_of([metric for metric in own if metric not in with_keys], arguments, options),
-        *(scorer_of_member(metric, options).requested for metric in with_keys),
-    )
+    metrics = compared(arguments, options)
     data = [read_rated(name) for name in arguments.data]
     study = RobustnessStudy(
         data=tuple(f"{title_of(name)}@{content_of(rated)}" for name, rated in zip(arguments.data, data, strict=True)),
-        metrics=specs,
-        lexical=tuple(metric for metric in arguments.metrics if metric in LEXICAL),
+        metrics=metrics,
         resamples=arguments.resamples,
         seed=arguments.seed,
     )

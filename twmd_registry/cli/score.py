@@ -21,7 +21,7 @@ from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts, check_parts
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import make_spec
+from twmd_registry.registry.spec import make_spec, member_specs
 from twmd_registry.report.table import json_table, latex_table, number, sentence_lines, text_table, tsv_table
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, score_all, scorer_of
@@ -61,7 +61,13 @@ def parts_of(arguments: argparse.Namespace) -> Parts:
 
 
 def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: RunOptions, parts: Parts = Parts()) -> list[Scorer]:  # noqa: B008 (frozen)
-    """Scorers of metrics and signatures, each once; a ``--set`` key goes to every named metric that uses it.
+    """Scorers of metrics and signatures, each once; arguments and errors as for `scorers_by_name`."""
+    return list({one.requested: one for one in scorers_by_name(metrics, arguments, options, parts).values()}.values())
+
+
+def scorers_by_name(metrics: list[str], arguments: argparse.Namespace, options: RunOptions, parts: Parts = Parts()) -> dict[str, Scorer]:  # noqa: B008 (frozen)
+    """Scorers by what the user wrote: a metric, to which go ``--preset`` and every ``--set`` key that it uses; one with keys of its own
+    (``twmd;layer=6;adapter=DIR``), which gets neither; or a signature.
 
     Raises:
         SpecError: Unknown metric, preset or key, an impossible value, or a key that none of the metrics uses.
@@ -72,28 +78,42 @@ def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: Run
         if not equals:
             raise SpecError(f"--set {assignment!r}: expected KEY=VALUE.")
         given[name] = value
-    named = [split_name(metric)[0] for metric in metrics if "|" not in metric]
+    whole = {metric: scorer_with_keys(metric, options) for metric in metrics if ";" in metric and not {"|", "("} & set(metric)}
+    named = [split_name(metric)[0] for metric in metrics if "|" not in metric and metric not in whole]
     for metric in named:
         if metric not in set(MetricName):
             raise SpecError(f"there is no metric {metric!r}; {menu(metric, [*MetricName, *LEXICAL_NAMES])}.")
     if not named and (given or arguments.preset):
-        raise SpecError("--set and --preset are for metrics that are named: a signature says everything, and SacreBLEU's metrics have no keys here.")
+        alone = "a signature says everything, and SacreBLEU's metrics have no keys here"
+        raise SpecError(f"--set and --preset are for metrics that are named without keys of their own: {alone}.")
     used = {key for metric in named for key in entry(metric).keys}
     for name in given:
         if name not in used:
             raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {menu(name, [key for key in KEYS if key in used])}.")
     check_parts(parts, [parse_signature(metric).spec for metric in metrics if "|" in metric])
-    scorers: dict[object, Scorer] = {}
+    scorers: dict[str, Scorer] = {}
     for metric in metrics:
-        if "|" in metric:
-            spec = parse_signature(metric).spec
-            scorers.setdefault(spec, scorer_of(spec, options, parts))
+        if metric in whole:
+            scorers[metric] = whole[metric]
+        elif "|" in metric:
+            scorers[metric] = scorer_of(parse_signature(metric).spec, options, parts)
         else:
             allowed = entry(split_name(metric)[0]).keys
             name, own = with_members(metric, {key: value for key, value in given.items() if key in allowed})
-            spec = make_spec(name, arguments.preset, **own)
-            scorers.setdefault(spec, scorer_of(spec, options))
-    return list(scorers.values())
+            scorers[metric] = scorer_of(make_spec(name, arguments.preset, **own), options)
+    return scorers
+
+
+def scorer_with_keys(metric: str, options: RunOptions) -> Scorer:
+    """The scorer of one metric with keys, written as a member of an ensemble is.
+
+    Raises:
+        SpecError: It is none, or several.
+    """
+    specs = member_specs(make_spec(MetricName.ENSEMBLE, members=metric))
+    if len(specs) != 1:
+        raise SpecError(f"expected one metric with its keys, not {len(specs)}: {metric}.")
+    return scorer_of(specs[0][1], options)
 
 
 def _request(arguments: argparse.Namespace) -> Request:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from twmd_registry.cli.files import write_file
-from twmd_registry.cli.score import progress_bar
-from twmd_registry.errors import FileError, InputError, ModelError, SpecError, warn
+from twmd_registry.cli.score import progress_bar, scorer_with_keys
+from twmd_registry.errors import FileError, InputError, ModelError, warn
 from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
 from twmd_registry.metaeval.lexical import sentence_bleu
 from twmd_registry.metaeval.roc import curve
@@ -18,7 +18,7 @@ from twmd_registry.metaeval.table import FORMATS, Table, as_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import make_spec, member_specs
+from twmd_registry.registry.spec import make_spec
 from twmd_registry.report import figures
 from twmd_registry.scoring import Scorer, score_all, scorer_of
 
@@ -44,7 +44,7 @@ def run_study(arguments: argparse.Namespace) -> int:
         warn(f"left out: {one}.")
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     members = {NAMES[name]: getattr(arguments, name) for name in NAMES}
-    scorers = {name: scorer_of_member(member, options) for name, member in members.items()}
+    scorers = {name: scorer_with_keys(member, options) for name, member in members.items()}
     scorers["Ensemble"] = scorer_of(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)
     signatures = {name: scorer.signature for name, scorer in scorers.items()}  # loads the models: what cannot be fails here
     write_file(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
@@ -70,18 +70,6 @@ def _check_empty(output: Path) -> None:
         raise FileError(f"{output} is not empty: give a new folder, so that all files in it are of one run.")
 
 
-def scorer_of_member(member: str, options: RunOptions) -> Scorer:
-    """The scorer of one metric with keys, written as a member of an ensemble.
-
-    Raises:
-        SpecError: It is none, or several.
-    """
-    specs = member_specs(make_spec(MetricName.ENSEMBLE, members=member))
-    if len(specs) != 1:
-        raise SpecError(f"expected one metric with its keys, not {len(specs)}: {member}.")
-    return scorer_of(specs[0][1], options)
-
-
 def _score(scorers: Mapping[str, Scorer], data: Mapping[str, Rated]) -> Scores:
     """All scorers on all data sets, each different text encoded once per model."""
     found: Scores = {name: {} for name in scorers}
@@ -98,7 +86,7 @@ def _published_models(data: Mapping[str, Rated], options: RunOptions) -> Scores:
     found: Scores = {}
     for name, member in MODELS.items():
         try:
-            with scorer_of_member(member, options) as one:
+            with scorer_with_keys(member, options) as one:
                 found |= _score({name: one}, data)
         except ModelError as error:
             warn(f"left out: {name} of Table 2 ({error})")

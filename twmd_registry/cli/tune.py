@@ -8,12 +8,14 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from twmd_registry.cli.files import write_file
+from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.metaeval.sweeps import layers_of
 from twmd_registry.metaeval.tune import GRID, Trial, read_tried, settings, tune, varied_keys, write_preset
+from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of, read_rated, title_of
+from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering
@@ -26,6 +28,7 @@ SHOWN_TRIALS = 12
 
 def run_tune(arguments: argparse.Namespace) -> int:
     """Try every setting of the grid, print the best, and write trials, surfaces and a preset where a folder is given."""
+    check_folder(arguments.output)
     if arguments.output:
         require_matplotlib()
         preset_name(arguments)  # what cannot be fails here
@@ -34,18 +37,35 @@ def run_tune(arguments: argparse.Namespace) -> int:
     if "centering" not in tried and known_name(arguments.model) not in {"embedded", EMBEDDED_MODEL}:
         tried["centering"] = tuple(centering for centering in GRID["centering"] if centering is not Centering.BACKGROUND)
         warn("background centering is not tried: fit a mean vector of this model ('twmd fit-mean') and give --try centering=background:HASH,none,...")
-    data = {name: read_rated(name) for name in arguments.data}
+    metrics = list(dict.fromkeys(arguments.metrics))
+    if unused := [name for name in tried if not any(name in entry(metric).keys for metric in metrics)]:
+        raise SpecError(f"--try {unused[0]}: none of {', '.join(metrics)} has such a key.")
+    data = _read(arguments.data)
     layers = arguments.layers or layers_of(arguments.model, options)
-    specs = [spec for metric in arguments.metrics for spec in settings(metric, arguments.model, layers, tried)]
+    specs = list(dict.fromkeys(spec for metric in metrics for spec in settings(metric, arguments.model, layers, tried)))
     with progress_bar() as progress:
         trials = tune(specs, list(data.values()), options, progress)
-    by_metric = {metric: [trial for trial in trials if trial.spec.metric == metric] for metric in arguments.metrics}
+    by_metric = {metric: [trial for trial in trials if trial.spec.metric == metric] for metric in metrics}
     for metric, own in by_metric.items():
         print(f"{metric}: {len(own)} settings on {sum(len(rated.ratings) for rated in data.values())} segments")
         print(tabulate([_row(trial, varied_keys(own)) for trial in own[:SHOWN_TRIALS]], headers="keys", disable_numparse=True), "\n")
     if arguments.output:
         _write(arguments, by_metric, [f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)" for name, rated in data.items()])
     return 0
+
+
+def _read(names: Sequence[str]) -> dict[str, Rated]:
+    """Every data set by its name.
+
+    Raises:
+        SpecError: Two are the same, and would count twice.
+    """
+    data = {name: read_rated(name) for name in names}
+    first: dict[str, str] = {}
+    for name, rated in data.items():
+        if (same := first.setdefault(content_of(rated), name)) != name:
+            raise SpecError(f"{same} and {name} hold the same rated texts: name them once.")
+    return data
 
 
 def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:
@@ -74,6 +94,6 @@ def preset_name(arguments: argparse.Namespace) -> str:
         SpecError: It cannot be one.
     """
     name: str = arguments.name or f"{re.sub(r'[^A-Za-z0-9_.-]', '-', str(arguments.model).strip('/.').rpartition('/')[2])}-tuned"
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
         raise SpecError(f"--name {name!r}: a preset's name holds letters, digits, '.', '_' and '-' only.")
     return name

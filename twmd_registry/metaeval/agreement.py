@@ -140,11 +140,13 @@ def agreement(
         The average with its interval, and every part. Parts without a value are warned of, and never counted as 0.
 
     Raises:
-        SpecError: There is no such statistic or averaging, or they do not go together.
+        SpecError: There is no such statistic or averaging, or they do not go together; a seed or a number of resamples below 0.
         InputError: The data do not name items or systems; another number of scores than ratings; a number that is not finite; nothing has a
             value.
     """
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
+    if seed < 0:
+        raise SpecError(f"expected a seed of 0 or more, not {seed}.")
     found: list[PartAgreement] = []
     undefined: list[Undefined] = []
     resampled: list[np.ndarray] = []

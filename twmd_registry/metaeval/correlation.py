@@ -137,7 +137,10 @@ def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) ->
     Raises:
         InputError: Another number of them, or one that is not finite; names the row.
     """
-    numbers = np.asarray(values, dtype=np.float64)
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"expected numbers as {name}: {error}.") from error
     if numbers.shape != (rows,):
         raise InputError(f"expected {name} of shape ({rows},), one for every rated segment; got shape {numbers.shape}.")
     if not np.isfinite(numbers).all():

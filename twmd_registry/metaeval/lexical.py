@@ -12,8 +12,13 @@ from sacrebleu.metrics.chrf import CHRF
 
 from twmd_registry.rated.rows import Rated
 
-LEXICAL: dict[str, Callable[[], Metric]] = {"bleu": lambda: BLEU(effective_order=True), "chrf": lambda: CHRF(word_order=2)}
-"""Sentence BLEU with its effective order (Papineni et al. 2002), and chrF++: F2 of n-grams of 1 to 6 characters, 1 and 2 words (Popovic 2017)."""
+LEXICAL: dict[str, Callable[[], Metric]] = {
+    "bleu": lambda: BLEU(effective_order=True),
+    "chrf": CHRF,
+    "chrf++": lambda: CHRF(word_order=2),
+}
+"""Sentence BLEU with its effective order (Papineni et al. 2002); chrF, the F2 of n-grams of 1 to 6 characters (Popovic 2015); and chrF++, of 1 and 2
+words besides (Popovic 2017)."""
 
 
 class LexicalScores(NamedTuple):
@@ -49,7 +54,7 @@ def sentence_bleu(rated: Rated) -> np.ndarray:
 
 def sentence_chrf(rated: Rated) -> np.ndarray:
     """chrF++ of each sentence, from 0 to 1; shape (segments,)."""
-    return _scores(LEXICAL["chrf"](), rated)
+    return _scores(LEXICAL["chrf++"](), rated)
 
 
 def _scores(metric: Metric, rated: Rated) -> np.ndarray:

@@ -15,17 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError
 from twmd_registry.metaeval.agreement import Interval, bootstrap, interval
 from twmd_registry.metaeval.correlation import Estimate, check_numbers
 from twmd_registry.metaeval.edited import Chosen, Edited, choose_texts, edit_texts, lay_out
 from twmd_registry.metaeval.edits import CONTROLS, Edit
-from twmd_registry.metaeval.study import Scored, score_side_by_side
+from twmd_registry.metaeval.side_by_side import Compared, Scored, check_compared, names_of, score_side_by_side
 from twmd_registry.metaeval.table import FORMATS, NOT_HERE, Table, as_note, as_text
 from twmd_registry.rated.rows import Rated
-from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.version import __version__
 
 TIE = 1e-5
@@ -76,33 +74,29 @@ class RobustnessStudy:
 
     Attributes:
         data: Of every data set its name and the hash of its content.
-        metrics: What is compared.
-        lexical: Metrics of SacreBLEU that stand beside them.
+        metrics: What is compared, ours and SacreBLEU's.
         resamples: Of the bootstrap; 0 for no intervals.
         seed: Of the edits and the bootstrap.
 
     Raises:
-        SpecError: No metric.
+        SpecError: No metric, or one that there is not.
     """
 
     data: tuple[str, ...]
-    metrics: tuple[MetricSpec, ...]
-    lexical: tuple[str, ...] = ()
+    metrics: tuple[Compared, ...]
     resamples: int = 1000
     seed: int = 12345
 
     def __post_init__(self) -> None:
         """Refuse to measure nothing."""
-        if not self.metrics and not self.lexical:
-            raise SpecError("robustness is measured of a metric: name one.")
+        object.__setattr__(self, "metrics", check_compared(self.metrics))
 
     @property
     def name(self) -> str:
         """The canonical name: two studies with one name measure the same."""
         fields = {
             "data": ",".join(self.data),
-            "metrics": write_members((1.0, spec) for spec in self.metrics),
-            **({"lexical": ",".join(self.lexical)} if self.lexical else {}),
+            "metrics": names_of(self.metrics),
             "bs": self.resamples,
             "seed": self.seed,
             "version": __version__,
@@ -247,7 +241,7 @@ def run_robustness(
     pairs = lay_out(chosen, edited)
     if not pairs.predictions:
         raise InputError(f"no edit applies to any of {len(chosen.texts)} texts: the rules are for English sentences.")
-    applied, scored = score_side_by_side(study.metrics, study.lexical, pairs, options, progress=progress)
+    applied, scored = score_side_by_side(study.metrics, pairs, options, progress)
     measured = tuple(Measured(one.label, one.signature, one.scores, _preferences(study, pairs, one)) for one in scored)
     return RobustnessResult(replace(study, metrics=applied), chosen, edited, pairs, measured)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -10,17 +11,14 @@ from typing import Any, NamedTuple
 from twmd_registry.errors import InputError, SpecError, menu
 from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement, parts_of
 from twmd_registry.metaeval.correlation import Statistic, statistic_named
-from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
 from twmd_registry.metaeval.pairwise import THRESHOLD
+from twmd_registry.metaeval.side_by_side import Compared, Scored, check_compared, names_of, score_side_by_side
 from twmd_registry.metaeval.significance import PartTest, Test, permutation, williams_by_part
 from twmd_registry.metaeval.systems import Accuracy, check_systems, system_level
 from twmd_registry.metaeval.table import FORMATS, Table, as_note, as_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of
-from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scoring import score_all, scorer_of
 from twmd_registry.version import __version__
 
 
@@ -38,45 +36,47 @@ class Study:
     Attributes:
         data: The data's name.
         content: Hash of the data, `twmd_registry.rated.sets.content_of`.
-        metrics: What is compared; the first one is the one that others are tested against.
+        metrics: What is compared, ours and SacreBLEU's; the first one is the one that others are tested against.
         statistics: Correlations.
         averaging: Over what correlations are averaged.
         level: What is correlated.
         resamples: Bootstrap resamples of the intervals; 0 for none.
         trials: Permutations of the tests against the first metric; 0 for no tests.
         seed: Of both.
-        lexical: Metrics of SacreBLEU that stand beside them, of `twmd_registry.metaeval.lexical.LEXICAL`.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Raises:
-        SpecError: A statistic, averaging, level or metric of SacreBLEU that there is not; no metric; tests at the level of systems.
+        SpecError: A metric, statistic, averaging or level that there is not, none at all, a number below 0, or tests at the level of systems.
     """
 
     data: str
     content: str
-    metrics: tuple[MetricSpec, ...]
+    metrics: tuple[Compared, ...]
     statistics: tuple[Statistic, ...]
     averaging: Averaging = Averaging.GROUP
     level: Level = Level.SEGMENT
     resamples: int = 1000
     trials: int = 0
     seed: int = 12345
-    lexical: tuple[str, ...] = ()
     threshold: float = THRESHOLD
 
     def __post_init__(self) -> None:
         """Take names for what they name, so that one name is one study."""
-        object.__setattr__(self, "statistics", tuple(map(statistic_named, self.statistics)))
+        object.__setattr__(self, "metrics", check_compared(self.metrics))
+        statistics = (self.statistics,) if isinstance(self.statistics, str) else self.statistics
+        object.__setattr__(self, "statistics", tuple(map(statistic_named, statistics)))
         for field, kind in (("averaging", Averaging), ("level", Level)):
             value = getattr(self, field)
             if value not in set(kind):
                 raise SpecError(f"there is no {field} {value!r}; {menu(str(value), kind)}.")
             object.__setattr__(self, field, kind(value))
-        for name in self.lexical:
-            if name not in LEXICAL:
-                raise SpecError(f"there is no metric {name!r} of SacreBLEU here; {menu(name, LEXICAL)}.")
-        if not self.metrics and not self.lexical:
-            raise SpecError("a study needs a metric.")
+        if not self.statistics:
+            raise SpecError("a study needs a correlation.")
+        for field in ("resamples", "trials", "seed"):
+            if getattr(self, field) < 0:
+                raise SpecError(f"expected {field} of 0 or more, not {getattr(self, field)}.")
+        if not 0 <= self.threshold < math.inf:
+            raise SpecError(f"expected a threshold from 0, in points of the ratings, not {self.threshold}.")
         if self.trials and self.level is Level.SYSTEM:
             raise SpecError("tests compare metrics on segments: leave the trials out at the level of systems.")
 
@@ -85,8 +85,7 @@ class Study:
         """The canonical name: two studies with one name measure the same."""
         fields = {
             "data": f"{self.data}@{self.content}",
-            "metrics": write_members((1.0, spec) for spec in self.metrics),
-            **({"lexical": ",".join(self.lexical)} if self.lexical else {}),
+            "metrics": names_of(self.metrics),
             "correlation": ",".join(self.statistics),
             "averaging": self.averaging,
             "level": self.level,
@@ -139,7 +138,7 @@ class StudyResult:
         """One row per metric: the average with its interval, every group's correlation, times 100 as papers print them."""
         which = self.study.statistics.index(statistic)
         found = [one.agreements[which] for one in self.measured]
-        groups = list(dict.fromkeys(group.name for one in found for group in one.groups))
+        groups = sorted({part.name for one in found for parts in (one.groups, one.undefined) for part in parts})
         accuracy = ["accuracy"] if self.study.level is Level.SYSTEM else []
         header = ("metric", statistic.value, "95% interval", *(["p (better)"] if self.study.trials else []), *accuracy, *groups, "n")
         rows = []
@@ -169,8 +168,17 @@ class StudyResult:
         Args:
             form: One of the values of `twmd_registry.metaeval.table.FORMATS`: text, Markdown, LaTeX or TSV.
         """
-        lines = [self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured)]
+        lines = [self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured), *self._left_out()]
         return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
+
+    def _left_out(self) -> Iterator[str]:
+        """What averages are not over, in words."""
+        for measured in self.measured:
+            for statistic, one in zip(self.study.statistics, measured.agreements, strict=True):
+                if one.undefined:
+                    named = "; ".join(f"{part.name} ({part.n} segments: {part.reason})" for part in one.undefined)
+                    parts = f"{len(one.groups)} of {len(one.groups) + len(one.undefined)}"
+                    yield f"{measured.label}, {statistic}: the mean is over {parts}, without {named}"
 
     def __str__(self) -> str:
         """As text."""
@@ -216,7 +224,7 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
         raise InputError(f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}.")
     for statistic in study.statistics:
         check_columns(rated, statistic, study)  # what cannot be fails before anything is encoded
-    applied, scored = score_side_by_side(study.metrics, study.lexical, rated, options, progress=progress)
+    applied, scored = score_side_by_side(study.metrics, rated, options, progress)
     measure = _systems if study.level is Level.SYSTEM else _segments
     measured = [measure(study, rated, scored[0], one) for one in scored]
     return StudyResult(replace(study, metrics=applied), tuple(measured), rated.dropped)
@@ -233,63 +241,6 @@ def check_columns(rated: Rated, statistic: Statistic, study: Study) -> None:
         parts_of(rated, statistic, study.averaging, threshold=study.threshold)
     else:
         check_systems(rated, statistic, study.averaging)
-
-
-class Scored(NamedTuple):
-    """One metric's scores.
-
-    Attributes:
-        label: A name unlike the other metrics'.
-        signature: What was computed.
-        scores: A score per segment.
-    """
-
-    label: str
-    signature: str
-    scores: tuple[float, ...]
-
-
-class SideBySide(NamedTuple):
-    """Several metrics' scores of the same segments.
-
-    Attributes:
-        applied: The specifications as they were applied.
-        scored: The scores, those by metrics of SacreBLEU last.
-    """
-
-    applied: tuple[MetricSpec, ...]
-    scored: tuple[Scored, ...]
-
-
-def score_side_by_side(
-    metrics: Sequence[MetricSpec],
-    lexical: Sequence[str],
-    rated: Rated,
-    options: RunOptions,
-    *,
-    progress: Callable[[int], None] | None = None,
-) -> SideBySide:
-    """Score every segment by every metric, each text encoded once per model.
-
-    Args:
-        metrics: Specifications.
-        lexical: Metrics of `twmd_registry.metaeval.lexical.LEXICAL`.
-        rated: The segments; nothing but their texts is looked at.
-        options: Where and how fast.
-        progress: Called with the number of texts encoded.
-
-    Raises:
-        ModelError: As `Scorer.score`.
-        InputError: As `Scorer.score`.
-    """
-    scorers = [scorer_of(spec, options) for spec in metrics]
-    sets = score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else []
-    found = [(str(one.signature), one.scores) for one in sets]
-    for name in lexical:
-        theirs = score_lexically(name, rated)
-        found.append((theirs.signature, tuple(theirs.scores.tolist())))
-    labels = _labels([*(str(spec.metric) for spec in metrics), *lexical])
-    return SideBySide(tuple(one.spec for one in scorers), tuple(Scored(label, *one) for label, one in zip(labels, found, strict=True)))
 
 
 def _segments(study: Study, rated: Rated, first: Scored, one: Scored) -> Measured:
@@ -316,8 +267,3 @@ def _systems(study: Study, rated: Rated, _first: Scored, one: Scored) -> Measure
         for statistic in study.statistics
     ]
     return Measured(one.label, one.signature, one.scores, tuple(each.agreement for each in found), accuracies=tuple(each.accuracy for each in found))
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """Names that differ: a metric that comes again is numbered."""
-    return [name if name not in names[:i] else f"{name}#{names[: i + 1].count(name)}" for i, name in enumerate(names)]

@@ -74,6 +74,9 @@ def settings(metric: str, model: str, layers: Iterable[int], tried: Mapping[str,
 
     Raises:
         SpecError: A metric without layers (it has nothing to tune here), or no combination that is possible.
+
+    >>> [spec.temperature for spec in settings("twmd", "a/b", [3], {"temperature": [0.1, 0.2], "special": ["cls"], "centering": ["none"]})]
+    [0.1, 0.2]
     """
     keys = entry(metric).keys
     if "layer" not in keys:
@@ -127,12 +130,13 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
         data: What was scored: name, content and size of every data set.
     """
     scored = ", ".join(data)
-    lines = [f"[{name}]", f"provenance = {_quoted(f'TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.')}"]
+    table = _quoted(name)  # a bare name with a dot in it would be a table in a table
+    lines = [f"[{table}]", f"provenance = {_quoted(f'TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.')}"]
     for metric in dict.fromkeys(trial.spec.metric for trial in trials):
         own = [trial for trial in trials if trial.spec.metric == metric]
         best, names = own[0], varied_keys(own)
         about = f"Appendix B procedure on {scored}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of {', '.join(names)}."
-        lines += ["", f"[{name}.metrics.{metric}]", *(f"{key_name} = {_toml(value)}" for key_name, value in best.spec.values().items())]
+        lines += ["", f"[{table}.metrics.{metric}]", *(f"{key_name} = {_toml(value)}" for key_name, value in best.spec.values().items())]
         lines += [f"fingerprint = {_quoted(best.spec.fingerprint)}"] if best.spec.fingerprint else []
         lines.append(f"provenance = {_quoted(about)}")
     return "\n".join(lines) + "\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, menu
+from twmd_registry.errors import FileError, menu, warn
 from twmd_registry.rated.fields import Fields, read_jsonl
 from twmd_registry.rated.rows import LeftOut, Rated, Row, gather, read_csv, read_text
 
@@ -61,7 +61,26 @@ def read_table(
     for role, name in columns._asdict().items():
         if rows and name is not None and name not in present:
             raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
-    return gather((_read(one, columns, path.stem) for one in rows), path)
+    return _tell_items_apart(gather((_read(one, columns, path.stem) for one in rows), path), path)
+
+
+def _tell_items_apart(rated: Rated, path: Path) -> Rated:
+    """Name items by their groups, too, where one name stands for different references in different groups.
+
+    Segments are often numbered anew in every language pair, and number 1 of one pair is not to be compared with number 1 of another.
+
+    Warns:
+        TwmdWarning: It is so.
+    """
+    if rated.item is None:
+        return rated
+    first: dict[str, tuple[str, Any]] = {}
+    for name, group, reference in zip(rated.item, rated.group, rated.references, strict=True):
+        own = first.setdefault(name, (group, reference))
+        if own[0] != group and own[1] != reference:
+            warn(f"{path.name}: item {name} of {own[0]} and of {group} have different references: items of different groups are told apart.")
+            return rated._replace(item=[f"{of}:{item}" for of, item in zip(rated.group, rated.item, strict=True)])
+    return rated
 
 
 def _read(fields: Fields, columns: Columns, name: str) -> Row | LeftOut:

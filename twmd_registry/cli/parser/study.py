@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import DATA, Commands, command, count, later, parts, seed, settings, where
+from twmd_registry.cli.parser.arguments import DATA, Commands, command, count, later, seed, settings, tolerance, where
 from twmd_registry.registry.names import EMBEDDED_MODEL
 
 MEASURES = {
@@ -65,17 +65,16 @@ def add_correlate(commands: Commands) -> None:
         nargs="+",
         required=True,
         metavar="METRIC",
-        help="metrics, signatures, or bleu and chrf; others are tested against the first",
+        help="metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++; others are tested against the first",
     )
     settings(sub)
-    parts(sub)
     sub.add_argument("--correlation", nargs="+", default=["pearson"], metavar="NAME", help="pearson (the default), spearman, kendall, darr, acc_eq")
     sub.add_argument("--by", choices=("none", "group", "item", "system"), default="group", help="what is averaged over (default: group)")
     sub.add_argument("--level", choices=("segment", "system"), default="segment", help="system: means of systems, and their pairwise accuracy")
     sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")
     sub.add_argument("--trials", type=count, default=0, metavar="N", help="of a paired permutation test against the first metric (default: 0)")
     sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of both (default: 12345)")
-    sub.add_argument("--threshold", type=float, default=25, metavar="X", help="of darr: ratings that differ by less are not compared (default: 25)")
+    sub.add_argument("--threshold", type=tolerance, metavar="X", help="of darr: ratings that differ by less are not compared (default: 25)")
     sub.add_argument("--format", choices=("txt", "md", "tex", "tsv", "json"), default="txt", help="of what is printed (default: txt)")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the tables, everything as JSON, and every segment's scores (CSV)")
     where(sub)
@@ -97,7 +96,7 @@ def add_robustness(commands: Commands) -> None:
         nargs="+",
         required=True,
         metavar="METRIC",
-        help="metrics, signatures, bleu and chrf; 'METRIC;KEY=VALUE;...' is a metric with keys of its own, which --set and --preset leave alone",
+        help="metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++",
     )
     settings(sub)
     sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")

@@ -1,0 +1,60 @@
+"""``twmd tune``: what it refuses before it computes, and that what it writes can be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import tiny
+from twmd_registry.cli import main
+
+ROWS = "prediction,reference,rating,group\nuno duo,uno,3,x\nduo,uno duo tres,2,x\ntres,uno,1,x\nuno tres,tres duo,2.5,x\n"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.save_encoder("bert", tmp_path_factory.mktemp("bert")))
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    for name in ("rated", "again"):
+        (tmp_path / f"{name}.csv").write_text(ROWS, encoding="utf-8")
+    return tmp_path / "rated.csv"
+
+
+def command(data: Path, model: str, *more: str) -> list[str]:
+    few = ["--layers", "1", "2", "2", "--try", "centering=none", "special=cls", "temperature=0.1,0.1"]
+    return ["tune", "twmd", "twmd", "--model", model, "--data", str(data), *few, *more]
+
+
+@pytest.mark.parametrize("name", ["plain", "house-v1.5-tuned", "7.0"])
+def test_the_preset_that_is_written_can_be_added_and_used(name: str, data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = data.parent / "out"
+    assert main(command(data, model, "--name", name, "-o", str(out))) == 0
+    assert "twmd: 2 settings on 4 segments" in capsys.readouterr().out  # what is asked for twice is one setting
+    assert "the best of 2 settings of layer" in (out / "preset.toml").read_text(encoding="utf-8")
+    assert main(["preset", "add", str(out / "preset.toml")]) == 0
+    texts = data.parent / "texts.txt"
+    texts.write_text("uno duo\n", encoding="utf-8")
+    assert main(["score", str(texts), "-i", str(texts), "-m", "twmd", "--preset", name, "--set", f"model={model}"]) == 0
+    assert "temperature:0.1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--name", "café"], "a preset's name holds letters"),
+        (["--try", "clip=yes"], "--try clip: none of twmd has such a key"),
+        (["--data", "{data}", "{again}"], "hold the same rated texts: name them once"),
+        (["-o", "{data}/out"], "is a file: give a folder"),
+    ],
+)
+def test_what_cannot_be_is_refused_first(more: list[str], words: str, data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [one.format(data=data, again=data.with_stem("again")) for one in more]
+    output = [] if "-o" in given else ["-o", str(data.parent / "out")]
+    assert main([*command(data, model, *output), *given]) in {1, 2}
+    assert words in capsys.readouterr().err
+    assert not (data.parent / "out").exists()

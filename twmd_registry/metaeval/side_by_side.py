@@ -1,0 +1,97 @@
+"""Several metrics, ours and SacreBLEU's, on the same segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from twmd_registry.errors import SpecError, menu
+from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
+from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.members import write_members
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.scoring import score_all, scorer_of
+
+Compared = MetricSpec | str
+"""A metric of ours, or the name of one of SacreBLEU's, of `twmd_registry.metaeval.lexical.LEXICAL`."""
+
+
+class Scored(NamedTuple):
+    """One metric's scores.
+
+    Attributes:
+        label: A name unlike the other metrics'.
+        signature: What was computed.
+        scores: A score per segment.
+    """
+
+    label: str
+    signature: str
+    scores: tuple[float, ...]
+
+
+class SideBySide(NamedTuple):
+    """Several metrics' scores of the same segments.
+
+    Attributes:
+        applied: The metrics, specifications as they were applied.
+        scored: The scores of each.
+    """
+
+    applied: tuple[Compared, ...]
+    scored: tuple[Scored, ...]
+
+
+def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
+    """Refuse to compare nothing, and what there is not.
+
+    Raises:
+        SpecError: As said.
+    """
+    found = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(metrics)
+    for one in found:
+        if not isinstance(one, MetricSpec) and one not in LEXICAL:
+            raise SpecError(f"expected a specification or a metric of SacreBLEU, and there is none called {one!r} here; {menu(str(one), LEXICAL)}.")
+    if not found:
+        raise SpecError("there is no metric to compare.")
+    return found
+
+
+def names_of(metrics: Iterable[Compared]) -> str:
+    """The canonical text of metrics, in their order."""
+    return ",".join(one if isinstance(one, str) else write_members([(1.0, one)]) for one in metrics)
+
+
+def score_side_by_side(metrics: Sequence[Compared], rated: Rated, options: RunOptions, progress: Callable[[int], None] | None = None) -> SideBySide:
+    """Score every segment by every metric, each text encoded once per model.
+
+    Args:
+        metrics: The metrics.
+        rated: The segments; nothing but their texts is looked at.
+        options: Where and how fast.
+        progress: Called with the number of texts encoded.
+
+    Raises:
+        ModelError: As `Scorer.score`.
+        InputError: As `Scorer.score`.
+    """
+    scorers = [scorer_of(one, options) for one in metrics if isinstance(one, MetricSpec)]
+    sets = iter(score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else [])
+    applied, scored = list[Compared](), list[Scored]()
+    names = [one if isinstance(one, str) else str(one.metric) for one in metrics]
+    for one, label in zip(metrics, _labels(names), strict=True):
+        if isinstance(one, str):
+            theirs = score_lexically(one, rated)
+            applied.append(one)
+            scored.append(Scored(label, theirs.signature, tuple(theirs.scores.tolist())))
+        else:
+            ours = next(sets)
+            applied.append(ours.signature.spec)
+            scored.append(Scored(label, str(ours.signature), ours.scores))
+    return SideBySide(tuple(applied), tuple(scored))
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """Names that differ: a metric that comes again is numbered."""
+    return [name if name not in names[:i] else f"{name}#{names[: i + 1].count(name)}" for i, name in enumerate(names)]
