@@ -14,7 +14,6 @@ from twmd_registry.errors import SpecError, menu, warn
 from twmd_registry.plugins.transformers.decode import texts_of
 from twmd_registry.plugins.transformers.outputs import Evaluation, describe, write_evidence, write_results, write_signatures
 from twmd_registry.plugins.transformers.panel import Panel, Scored, make_panel
-from twmd_registry.plugins.transformers.ranks import score_evaluation
 from twmd_registry.plugins.transformers.rows import EvaluationRows, References
 from twmd_registry.scoring import Scorer
 
@@ -122,7 +121,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._forget_rows()
         number = self._rows.number(len(predictions))
         try:
-            self._latest = score_evaluation(self.panel, predictions[:number], self._rows.references_of(labels[:number]))
+            self._latest = self.panel.score(predictions[:number], self._rows.references_of(labels[:number]))
         finally:
             if self._leave is not None:
                 for one in self.panel.ours.values():

@@ -13,11 +13,13 @@ import numpy as np
 from twmd_registry.border import Segments, check_segments
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, compare_systems
+from twmd_registry.plugins.transformers.ranks import on_first_process
+from twmd_registry.ranks import score_over_ranks
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import MetricName, Output
 from twmd_registry.registry.signature import Signature
 from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, score_all, scorer
+from twmd_registry.scoring import Scorer, scorer
 
 
 class Scored(NamedTuple):
@@ -26,8 +28,8 @@ class Scored(NamedTuple):
     Attributes:
         values: Finite numbers by key: a metric's name for its score, ``NAME_precision`` and the like for what else it gives.
         signatures: By metric, of those that have one.
-        score_sets: Of our metrics; empty where others scored.
-        segments: What was scored; None where others scored.
+        score_sets: Of our metrics.
+        segments: What was scored; None where it was not kept.
         seconds: Wall time.
     """
 
@@ -54,9 +56,12 @@ class Panel(NamedTuple):
     def score(self, predictions: Sequence[str], references: Any) -> Scored:
         """Score one evaluation, every text encoded once per model.
 
+        `Trainer` calls every process with all texts, and each needs the same numbers: to choose the best checkpoint, or to stop. Each scores
+        its share by our metrics; the others are not made to be shared, and are the first process's.
+
         Args:
-            predictions: One text per row.
-            references: As for `Scorer.score`.
+            predictions: One text per row; the same in every process.
+            references: As for `Scorer.score`; likewise.
 
         Returns:
             What every metric gives: ours to 1, SacreBLEU's to 100, others on their own scale.
@@ -65,21 +70,35 @@ class Panel(NamedTuple):
             InputError: The texts cannot be scored; names the row, or the metric that refused them.
             ModelError: As for `Scorer.score`.
             SpecError: Two scores have one key.
+            TwmdError: As for `score_over_ranks`.
 
         Warns:
             TwmdWarning: A number that is not finite, which is left out.
         """
         started, segments = time.perf_counter(), check_segments(predictions, references)
-        sets = tuple(score_all(list(self.ours.values()), *segments)) if self.ours else ()
-        found = list(_ours(dict(zip(self.ours, sets, strict=True))))
-        signatures = {name: str(one.signature) for name, one in zip(self.ours, sets, strict=True)}
+        sets = tuple(score_over_ranks(list(self.ours.values()), *segments)) if self.ours else ()
+        theirs = on_first_process(lambda: self._theirs(segments))
+        found = [*_ours(dict(zip(self.ours, sets, strict=True))), *theirs.values]
+        signatures = {name: str(one.signature) for name, one in zip(self.ours, sets, strict=True)} | theirs.signatures
+        return Scored(_finite(found), signatures, sets, segments, time.perf_counter() - started)
+
+    def _theirs(self, segments: Segments) -> _Theirs:
+        """What SacreBLEU's metrics and `evaluate` modules give."""
+        found, signatures = list[tuple[str, float]](), dict[str, str]()
         if self.lexical:
             table = compare_systems([("", segments.predictions)], segments.references, [], lexical=list(self.lexical.values()))
             found += [(name, column.cells[0].score) for name, column in zip(self.lexical, table.columns, strict=True)]
             signatures |= {name: column.signature for name, column in zip(self.lexical, table.columns, strict=True)}
         for name, module in self.modules.items():
             found += _of_module(name, module, segments)
-        return Scored(_finite(found), signatures, sets, segments, time.perf_counter() - started)
+        return _Theirs(found, signatures)
+
+
+class _Theirs(NamedTuple):
+    """Scores by key and signatures by metric, of what is not ours."""
+
+    values: list[tuple[str, float]]
+    signatures: dict[str, str]
 
 
 def make_panel(metrics: Iterable[Any] | Mapping[str, Any]) -> Panel:

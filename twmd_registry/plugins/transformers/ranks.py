@@ -1,45 +1,40 @@
-"""Who scores when several processes train together. All scoring of this face happens in `score_evaluation`."""
+"""What one of several processes that train together does for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from torch import distributed
 
 from twmd_registry.errors import InputError
-from twmd_registry.plugins.transformers.panel import Panel, Scored
 from twmd_registry.plugins.transformers.rows import world_size
 
+T = TypeVar("T")
 
-def score_evaluation(panel: Panel, predictions: Sequence[str], references: Any) -> Scored:
-    """Score one evaluation; every process holds all texts and gets all values.
 
-    `Trainer` calls every process, which then need the same numbers: to choose the best checkpoint, or to stop. The first scores and
-    tells the others, so that a model is loaded once.
+def on_first_process(work: Callable[[], T]) -> T:
+    """Do something once, and tell every process what came out.
 
     Args:
-        panel: The metrics.
-        predictions: One text per row.
-        references: As for `Scorer.score`.
+        work: What to do; its result is pickled.
 
     Raises:
-        InputError: As for `Panel.score`, or the first process could not score.
-        ModelError: As for `Panel.score`.
-        SpecError: As for `Panel.score`.
+        InputError: The first process could not do it; it raises its own error.
     """
     if world_size() == 1:
-        return panel.score(predictions, references)
+        return work()
+    answer: list[Any] = [None, None]
     if distributed.get_rank() != 0:
-        answer: list[Any] = [None]
         distributed.broadcast_object_list(answer, src=0)
-        if not isinstance(answer[0], Scored):
-            raise InputError(f"the first process could not score: {answer[0]}")
-        return answer[0]
+        if answer[1] is not None:
+            raise InputError(f"the first process could not score: {answer[1]}")
+        received: T = answer[0]
+        return received
     try:
-        scored = panel.score(predictions, references)
+        found = work()
     except Exception as error:
-        distributed.broadcast_object_list([str(error)], src=0)  # or the others would wait for ever
+        distributed.broadcast_object_list([None, str(error)], src=0)  # or the others would wait for ever
         raise
-    distributed.broadcast_object_list([scored._replace(score_sets=(), segments=None)], src=0)
-    return scored
+    distributed.broadcast_object_list([found, None], src=0)
+    return found
