@@ -43,9 +43,9 @@ class GroupSums(NamedTuple):
     sums: Tensor
     counts: Tensor
 
-    def mean(self) -> Tensor:
-        """The means; shape (G, D), float32; zero for a group without tokens."""
-        return (self.sums / self.counts.clamp(min=1)[:, None]).to(torch.float32)
+    def mean(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The means, as numbers of this format; shape (G, D); zero for a group without tokens."""
+        return (self.sums / self.counts.clamp(min=1)[:, None]).to(dtype)
 
     @classmethod
     def nothing(cls, groups: int, width: int, device: torch.device) -> GroupSums:
@@ -86,7 +86,7 @@ def _dimension(tokens: TokenVectors, means: Means | None) -> Tensor:
 
 def _sentence(tokens: TokenVectors, means: Means | None) -> Tensor:
     every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
-    own = sum_groups(tokens, every, torch.ones_like(tokens.lengths), len(every)).mean()  # (I, D)
+    own = sum_groups(tokens, every, torch.ones_like(tokens.lengths), len(every)).mean(tokens.vectors.dtype)  # (I, D)
     return tokens.vectors - own[tokens.owners]
 
 
@@ -132,6 +132,7 @@ def center(layers: Sequence[TokenVectors], centering: Centering, vectors: Vector
     whole = bool(keep.all())
     found = []
     for tokens, one, own in zip(layers, centered, norms, strict=True):
-        scaled = tokens._replace(vectors=one if vectors is Vectors.RAW else one / own[:, None])
+        # An absent token's length is set to one: divided by nothing it would give NaN, if not here then to every gradient.
+        scaled = tokens._replace(vectors=one if vectors is Vectors.RAW else one / torch.where(keep, own, 1.0)[:, None])
         found.append(scaled if whole else scaled.select(keep))
     return found

@@ -45,5 +45,5 @@ def unit(tokens: TokenVectors) -> TokenVectors:
     """Scale vectors to length one again; one without a direction is dropped."""
     norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
     keep = ~(norms.squeeze(1) <= TINY)  # NaN is no absence
-    scaled = tokens._replace(vectors=tokens.vectors / norms)
+    scaled = tokens._replace(vectors=tokens.vectors / torch.where(keep[:, None], norms, 1.0))  # divided by nothing, gradients would be NaN
     return scaled if bool(keep.all()) else scaled.select(keep)

@@ -10,27 +10,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.align import SYMMETRIC, align, align_self, marginal, plans, similarities, similarities_for
-from twmd_registry.align.settings import Settings
-from twmd_registry.assemble import Selves, combine_sides, empty_score
-from twmd_registry.carriers import Encoded, Sides, TokenVectors, pad
+from twmd_registry.align import SYMMETRIC, marginal, plans, similarities, similarities_for
+from twmd_registry.blocks import align_pairs, counts_of, settings_of
+from twmd_registry.carriers import PRF, Encoded, Sides, pad
 from twmd_registry.center import GroupSums
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import Lasting, Reading, TextStore
 from twmd_registry.pairs import Pairs, TextFlags, centering_step, estimate_tokens, plan_pieces, uses_of_texts
-from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, Objective, Output, Transform
+from twmd_registry.registry.names import Centering, Idf, Output
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted, Items, Selected, View, compared, make_items, places_of, select, sum_items, token_vectors, view_of
 
 PIECE_TOKENS = 131_072
 """Tokens of different texts that are in memory at once (200 MB per layer at 384 dimensions)."""
-BLOCK_CELLS = 1_000_000
-"""Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned at once."""
-BLOCK_NUMBERS = 8_000_000
-"""Numbers in the padded vectors of a block."""
 
 
 Total = Callable[[Tensor], Tensor]
@@ -68,6 +62,26 @@ class Fetched(NamedTuple):
     encoded: Encoded
     ids: np.ndarray
     rows: np.ndarray
+
+
+class Aligned(NamedTuple):
+    """A piece, aligned by all specifications of one view.
+
+    Attributes:
+        fetched: The piece.
+        jobs: Whose sides these are, by number.
+        sides: One per job; each of shape (pairs of the piece,).
+        vanished: The texts, by row, of which nothing is left to compare.
+        selected: The tokens that took part.
+        items: The piece's items.
+    """
+
+    fetched: Fetched
+    jobs: list[int]
+    sides: list[PRF]
+    vanished: np.ndarray
+    selected: Selected
+    items: Items
 
 
 class PairPlan(NamedTuple):
@@ -138,6 +152,22 @@ class Run:
         lasting = _lasting(encoder, pairs, keep) if keep else None
         self._store = TextStore(encoder, pairs.texts, layers, reading, uses_of_texts(pairs, self._pieces), lasting=lasting)
 
+    def align(self) -> Iterator[Aligned]:
+        """Align all pairs, piece by piece; differentiable in the weights of the encoder.
+
+        Yields:
+            Of every piece, what each view of it gave.
+        """
+        sums = self._sums  # before anything else, and without a pair, too: other processes wait for this one's share of them
+        for fetched in self._fetch(self._pieces):
+            bare = (fetched.encoded.lengths == 0).cpu().numpy()
+            for view, members in self._views.items():
+                items, selected = self._select(view, fetched)
+                tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]))
+                sides = align_pairs(tokens, items, bare[items.row], [self._jobs[j].spec for j in members])
+                vanished = items.row[(counts_of(tokens) == 0) & ~bare[items.row]]
+                yield Aligned(fetched, members, sides, vanished, selected, items)
+
     def score(self) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs.
 
@@ -145,23 +175,19 @@ class Run:
             Per job the scores of every pair, and what to know of the texts.
         """
         found = [_blank(job, len(self._pairs.hyp)) for job in self._jobs]
-        # Before anything else, and without a pair, too: other processes wait for this one's share of the sums.
-        flags, sums = TextFlags.none(len(self._pairs.texts)), self._sums
-        for fetched in self._fetch(self._pieces):
-            for view, members in self._views.items():
-                items, selected = self._select(view, fetched)
-                tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]))
-                bare = (fetched.encoded.lengths == 0).cpu().numpy()[items.row]
-                scores = [found[j] for j in members]
-                _fill_tokenless(tokens, items, bare, scores, fetched.piece)
-                _score_piece(tokens, items, [self._jobs[j] for j in members], scores, fetched.piece)
-                flags.vanished[_texts_of_rows(fetched, items.row[(_tokens_of(tokens) == 0) & ~bare])] = True
-                flags.wordless[_texts_of_rows(fetched, selected.wordless)] = True
-                if selected.weightless is not None:
-                    flags.weightless[_texts_of_rows(fetched, items.row[selected.weightless.cpu().numpy()])] = True
+        flags = TextFlags.none(len(self._pairs.texts))
+        for one in self.align():
+            for j, prf in zip(one.jobs, one.sides, strict=True):
+                for scores, values in zip(found[j], prf, strict=True):
+                    if scores is not None:
+                        scores[one.fetched.piece] = values.to("cpu", torch.float64).numpy()
+            flags.vanished[_texts_of_rows(one.fetched, one.vanished)] = True
+            flags.wordless[_texts_of_rows(one.fetched, one.selected.wordless)] = True
+            if one.selected.weightless is not None:
+                flags.weightless[_texts_of_rows(one.fetched, one.items.row[one.selected.weightless.cpu().numpy()])] = True
         store = self._store
-        scores = [found[j] for j in self._place]
-        return scores, flags._replace(empty=store.empty, truncated=store.truncated, unknown=store.unknown, missing=store.missing)
+        scored = [found[j] for j in self._place]
+        return scored, flags._replace(empty=store.empty, truncated=store.truncated, unknown=store.unknown, missing=store.missing)
 
     def explain(self, pair: int) -> PairPlan:
         """How a pair is aligned by the only job; with its whole centering batch (or corpus), as when it was scored."""
@@ -174,7 +200,7 @@ class Run:
         units = compared(view, tokens)
         which = [int(side[pair - fetched.piece.start]) for side in (items.hyp, items.ref)]
         texts = [[self._read_aloud(fetched.encoded, places) for places in places_of(view, tokens, units, item)] for item in which]
-        if not all(_tokens_of(units)[which]):
+        if not all(counts_of(units)[which]):
             shares = [np.zeros(len(side)) for side in texts]
             nothing = torch.zeros(len(texts[0]), len(texts[1]))
             return PairPlan(texts[0], texts[1], shares[0], shares[1], nothing.numpy(), Sides(nothing, nothing))
@@ -245,17 +271,6 @@ def _lasting(encoder: Encoder, pairs: Pairs, keep: int) -> Lasting:
     return Lasting(encoder.references, texts)
 
 
-def settings_of(spec: MetricSpec) -> Settings:
-    """What an aligner needs to know of a specification; defaults for what the metric does not use."""
-    return Settings(
-        temperature=spec.temperature or 1.0,
-        iterations=None if spec.iterations == CONVERGED else int(spec.iterations or 1),
-        objective=Objective(spec.objective or Objective.EXPECTED),
-        distance=Distance(spec.distance or Distance.SIMILARITY),
-        transform=Transform(spec.transform or Transform.LINEAR),
-    )
-
-
 def _aligned_as(spec: MetricSpec) -> MetricSpec:
     """The same specification for whatever side: all sides of a metric come from one alignment."""
     return spec if spec.output is None else spec.replace(output=Output.F1)
@@ -271,72 +286,3 @@ def _blank(job: Job, number: int) -> PairScores:
 def _texts_of_rows(fetched: Fetched, wanted: np.ndarray) -> np.ndarray:
     """The texts that are held in some rows of the store."""
     return fetched.ids[np.isin(fetched.rows, wanted)]
-
-
-def _tokens_of(tokens: TokenVectors) -> np.ndarray:
-    """Tokens of every item to compare; none where not one of them counts; shape (I,)."""
-    return torch.where(tokens.carrying_lengths > 0, tokens.lengths, 0).cpu().numpy()
-
-
-def _fill_tokenless(tokens: TokenVectors, items: Items, bare: np.ndarray, found: list[PairScores], piece: slice) -> None:
-    """Score the pairs of a piece in which a text has no token to compare.
-
-    A text that never had one (`bare`, shape (I,)) scores as an empty one does. A text of which nothing is left
-    scores 1 against itself and 0 against any other: nothing is known of it.
-    """
-    lengths = _tokens_of(tokens)
-    n, m = lengths[items.hyp], lengths[items.ref]
-    for p in np.flatnonzero((n == 0) | (m == 0)):
-        hyp, ref = items.hyp[p], items.ref[p]
-        score = empty_score(bare[hyp], bare[ref]) if bare[hyp] or bare[ref] else float(items.row[hyp] == items.row[ref])
-        for scores in found:
-            for side in scores:
-                if side is not None:
-                    side[piece.start + p] = score
-
-
-def _score_piece(tokens: TokenVectors, items: Items, jobs: list[Job], found: list[PairScores], piece: slice) -> None:
-    """Align all pairs of a piece by every job of one view and put the scores in their places."""
-    lengths = _tokens_of(tokens)
-    n, m = lengths[items.hyp], lengths[items.ref]
-    selves = _self_scores(tokens, lengths, jobs)
-    for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, tokens.vectors.shape[1]):
-        hyp, ref = (torch.from_numpy(side[block]).to(tokens.lengths.device) for side in (items.hyp, items.ref))
-        x, y = pad(tokens, hyp), pad(tokens, ref)
-        s = similarities(x, y)  # (B, N, M)
-        for job, scores, own in zip(jobs, found, selves, strict=True):
-            how = settings_of(job.spec)
-            sides = align(job.spec.metric, similarities_for(how.distance, s, x, y), x, y, how)
-            prf = combine_sides(sides, None if own is None else Selves(own[hyp], own[ref], hyp == ref))
-            for side, values in zip(scores, prf, strict=True):
-                if side is not None:
-                    side[piece.start + block] = values.to("cpu", torch.float64).numpy()
-
-
-def _self_scores(tokens: TokenVectors, lengths: np.ndarray, jobs: list[Job]) -> list[Tensor | None]:
-    """C(X, X) of every item for every job that divides by it; shape (I,), 0 for an item without tokens."""
-    wanted = [CATALOGUE[job.spec.metric].self_normalised and bool(job.spec.normalize) for job in jobs]
-    own = [tokens.vectors.new_zeros(len(lengths)) if want else None for want in wanted]
-    if not any(wanted):
-        return own
-    for block in _blocks(np.flatnonzero(lengths), lengths, lengths, tokens.vectors.shape[1]):
-        item = torch.from_numpy(block).to(tokens.lengths.device)
-        x = pad(tokens, item)
-        s = similarities(x, x)  # (B, N, N)
-        for job, values in zip(jobs, own, strict=True):
-            if values is not None:
-                values[item] = align_self(job.spec.metric, s, x, settings_of(job.spec))
-    return own
-
-
-def _blocks(chosen: np.ndarray, n: np.ndarray, m: np.ndarray, width: int) -> Iterator[np.ndarray]:
-    """Group pairs of like sizes (n, m) into blocks of bounded memory."""
-    order = chosen[np.lexsort((m[chosen], n[chosen]))]
-    start, longest_n, longest_m = 0, 0, 0
-    for stop, (rows, columns) in enumerate(zip(n[order].tolist(), m[order].tolist(), strict=True)):
-        longest_n, longest_m, size = max(longest_n, rows), max(longest_m, columns), stop - start + 1
-        if size > 1 and (size * longest_n * longest_m > BLOCK_CELLS or size * (longest_n + longest_m) * width > BLOCK_NUMBERS):
-            yield order[start:stop]
-            start, longest_n, longest_m = stop, rows, columns
-    if len(order):
-        yield order[start:]

@@ -196,7 +196,7 @@ def token_vectors(view: View, selected: Selected, items: Items, corpus: list[Gro
     group = torch.from_numpy(items.group).to(device)
     means = None
     if view.centering is Centering.BATCH:
-        means = [Means(sum_items(tokens, items).mean(), group) for tokens in selected.layers]
+        means = [Means(sum_items(tokens, items).mean(tokens.vectors.dtype), group) for tokens in selected.layers]
     elif corpus is not None:
         means = [Means(sums.mean(), group) for sums in corpus]
     elif fitted.means is not None:

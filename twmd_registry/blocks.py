@@ -1,0 +1,111 @@
+"""From the vectors of some texts to C(X, Y) of their pairs, block by block: pure, and differentiable in the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twmd_registry.align import align, align_self, similarities, similarities_for
+from twmd_registry.align.settings import Settings
+from twmd_registry.assemble import Selves, combine_sides, empty_score
+from twmd_registry.carriers import PRF, TokenVectors, pad
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import CONVERGED, Distance, Objective, Transform
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.views import Items
+
+BLOCK_CELLS = 1_000_000
+"""Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned at once."""
+BLOCK_NUMBERS = 8_000_000
+"""Numbers in the padded vectors of a block."""
+
+
+def settings_of(spec: MetricSpec) -> Settings:
+    """What an aligner needs to know of a specification; defaults for what the metric does not use."""
+    return Settings(
+        temperature=spec.temperature or 1.0,
+        iterations=None if spec.iterations == CONVERGED else int(spec.iterations or 1),
+        objective=Objective(spec.objective or Objective.EXPECTED),
+        distance=Distance(spec.distance or Distance.SIMILARITY),
+        transform=Transform(spec.transform or Transform.LINEAR),
+    )
+
+
+def counts_of(tokens: TokenVectors) -> np.ndarray:
+    """Tokens of every item to compare; none where not one of them counts; shape (I,)."""
+    return torch.where(tokens.carrying_lengths > 0, tokens.lengths, 0).cpu().numpy()
+
+
+def align_pairs(tokens: TokenVectors, items: Items, bare: np.ndarray, specs: Sequence[MetricSpec]) -> list[PRF]:
+    """Align all pairs of some items by every specification.
+
+    A pair in which a text never had a token (`bare`) scores as empty texts do. A text of which nothing is left scores 1
+    against itself and 0 against any other: nothing is known of it.
+
+    Args:
+        tokens: What is compared of every item.
+        items: The items, and the pairs of them; P pairs.
+        bare: Items that never had a token; shape (I,), bool.
+        specs: Specifications of one view.
+
+    Returns:
+        Per specification the sides of every pair; each of shape (P,).
+    """
+    counts = counts_of(tokens)
+    n, m = counts[items.hyp], counts[items.ref]
+    tokenless = np.flatnonzero((n == 0) | (m == 0))
+    fixed = tokens.vectors.new_tensor(_score_tokenless(items, tokenless, bare))
+    parts = [[PRF(fixed, fixed, fixed)] for _ in specs]
+    places = [tokenless]
+    selves = _self_scores(tokens, counts, specs)
+    for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, tokens.vectors.shape[1]):
+        places.append(block)
+        hyp, ref = (torch.from_numpy(side[block]).to(tokens.lengths.device) for side in (items.hyp, items.ref))
+        x, y = pad(tokens, hyp), pad(tokens, ref)
+        s = similarities(x, y)  # (B, N, M)
+        for spec, own, part in zip(specs, selves, parts, strict=True):
+            how = settings_of(spec)
+            sides = align(spec.metric, similarities_for(how.distance, s, x, y), x, y, how)
+            part.append(combine_sides(sides, None if own is None else Selves(own[hyp], own[ref], hyp == ref)))
+    back = torch.from_numpy(np.argsort(np.concatenate(places))).to(tokens.lengths.device)  # (P,)
+    return [PRF(*(torch.cat(side)[back] for side in zip(*part, strict=True))) for part in parts]
+
+
+def _score_tokenless(items: Items, pairs: np.ndarray, bare: np.ndarray) -> list[float]:
+    """The scores of pairs in which a text has no token to compare."""
+    hyp, ref = items.hyp[pairs], items.ref[pairs]
+    same = items.row[hyp] == items.row[ref]
+    sides = zip(bare[hyp], bare[ref], same, strict=True)
+    return [empty_score(before, after) if before or after else float(alike) for before, after, alike in sides]
+
+
+def _self_scores(tokens: TokenVectors, counts: np.ndarray, specs: Sequence[MetricSpec]) -> list[Tensor | None]:
+    """C(X, X) of every item for every specification that divides by it; shape (I,), 0 for an item without tokens."""
+    wanted = [CATALOGUE[spec.metric].self_normalised and bool(spec.normalize) for spec in specs]
+    own = [tokens.vectors.new_zeros(len(counts)) if want else None for want in wanted]
+    if not any(wanted):
+        return own
+    for block in _blocks(np.flatnonzero(counts), counts, counts, tokens.vectors.shape[1]):
+        item = torch.from_numpy(block).to(tokens.lengths.device)
+        x = pad(tokens, item)
+        s = similarities(x, x)  # (B, N, N)
+        for spec, values in zip(specs, own, strict=True):
+            if values is not None:
+                values[item] = align_self(spec.metric, s, x, settings_of(spec))
+    return own
+
+
+def _blocks(chosen: np.ndarray, n: np.ndarray, m: np.ndarray, width: int) -> Iterator[np.ndarray]:
+    """Group pairs of like sizes (n, m) into blocks of bounded memory."""
+    order = chosen[np.lexsort((m[chosen], n[chosen]))]
+    start, longest_n, longest_m = 0, 0, 0
+    for stop, (rows, columns) in enumerate(zip(n[order].tolist(), m[order].tolist(), strict=True)):
+        longest_n, longest_m, size = max(longest_n, rows), max(longest_m, columns), stop - start + 1
+        if size > 1 and (size * longest_n * longest_m > BLOCK_CELLS or size * (longest_n + longest_m) * width > BLOCK_NUMBERS):
+            yield order[start:stop]
+            start, longest_n, longest_m = stop, rows, columns
+    if len(order):
+        yield order[start:]
