@@ -14,7 +14,7 @@ import torch
 
 import twmd_registry
 from tests.oracles import family, movers
-from twmd_registry import pipeline
+from twmd_registry import blocks, pipeline
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import TwmdWarning
 
@@ -221,7 +221,7 @@ def test_neither_the_order_of_texts_nor_batches_nor_pieces_change_a_score(metric
     for batch in (1, 40):
         np.testing.assert_allclose(twmd_registry.scorer(metric, batch_tokens=batch, **keys).score(PREDICTIONS, MORE).scores, found, atol=1e-5)
     monkeypatch.setattr(pipeline, "PIECE_TOKENS", 8)
-    monkeypatch.setattr(pipeline, "BLOCK_CELLS", 10)
+    monkeypatch.setattr(blocks, "BLOCK_CELLS", 10)
     np.testing.assert_allclose(twmd_registry.scorer(metric, **keys).score(PREDICTIONS, MORE).scores, found, atol=1e-5)
 
 

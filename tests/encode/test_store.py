@@ -9,7 +9,7 @@ import torch
 import twmd_registry
 from tests import tiny
 from tests.conftest import Texts
-from twmd_registry import pipeline
+from twmd_registry import blocks, pipeline
 from twmd_registry.border import check_segments
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import Reading, TextStore
@@ -85,7 +85,7 @@ def test_small_pieces_change_nothing(texts: Texts, monkeypatch: pytest.MonkeyPat
     scorer = twmd_registry.scorer("twmd", **keys)
     whole = scorer.score(*texts)
     monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
-    monkeypatch.setattr(pipeline, "BLOCK_CELLS", 200)
+    monkeypatch.setattr(blocks, "BLOCK_CELLS", 200)
     pieces = scorer.score(*texts)
     assert float(np.abs(np.array(whole.scores) - np.array(pieces.scores)).max()) <= 1e-5
     assert whole.counts == pieces.counts

@@ -92,9 +92,30 @@ def fit_background(
     }
     if reading.window:
         about["stride"] = reading.window.stride
-    means = {str(policy): (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in MEANS}
+    return _write({policy: (sums[policy] / max(counts[policy], 1.0)).to(torch.float32) for policy in MEANS}, about)
+
+
+def _write(means: dict[Special, Tensor], about: dict[str, str | int | None]) -> bytes:
+    """The content of a mean-vector file."""
     # One metadata entry only: safetensors writes several in no fixed order, and the file is named by its bytes.
-    return save(means, metadata={"twmd": json.dumps(about, sort_keys=True)})
+    return save({str(policy): means[policy] for policy in MEANS}, metadata={"twmd": json.dumps(about, sort_keys=True)})
+
+
+def hand_on(background: Background, name: str, fingerprint: str, adapter: str | None) -> bytes:
+    """The same means for a model that was trained with them: they were constants to it, and stay what it knows.
+
+    Args:
+        background: The means of the model before it was trained.
+        name: Public name of the model after that.
+        fingerprint: Its content.
+        adapter: Its adapter, full name; None for none.
+
+    Returns:
+        The content of a mean-vector file that says by ``trained_with`` where the means come from.
+    """
+    return _write(
+        background.means, background.about | {"model": name, "fingerprint": fingerprint, "adapter": adapter, "trained_with": background.hash}
+    )
 
 
 def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -> Background:

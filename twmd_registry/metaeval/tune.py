@@ -7,7 +7,6 @@ data sets' numbers are averaged weighted by their sizes; the setting with the hi
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.scoring import Scorer
 
@@ -130,24 +130,10 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
         data: What was scored: name, content and size of every data set.
     """
     scored = ", ".join(data)
-    table = _quoted(name)  # a bare name with a dot in it would be a table in a table
-    lines = [f"[{table}]", f"provenance = {_quoted(f'TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.')}"]
+    own_presets = []
     for metric in dict.fromkeys(trial.spec.metric for trial in trials):
         own = [trial for trial in trials if trial.spec.metric == metric]
         best, names = own[0], varied_keys(own)
         about = f"Appendix B procedure on {scored}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of {', '.join(names)}."
-        lines += ["", f"[{table}.metrics.{metric}]", *(f"{key_name} = {_toml(value)}" for key_name, value in best.spec.values().items())]
-        lines += [f"fingerprint = {_quoted(best.spec.fingerprint)}"] if best.spec.fingerprint else []
-        lines.append(f"provenance = {_quoted(about)}")
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, int | float) else _quoted(str(value))
-
-
-def _quoted(text: str) -> str:
-    """A basic string of TOML, which JSON's strings are."""
-    return json.dumps(text, ensure_ascii=False)
+        own_presets.append(Preset(name, metric, best.spec.values(), about, best.spec.fingerprint))
+    return write_presets(name, f"TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.", own_presets)

@@ -8,9 +8,10 @@ shared by its metrics, and a table per metric with keys of its own.
 from __future__ import annotations
 
 import functools
+import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata, resources
 from typing import Any
@@ -19,7 +20,7 @@ from twmd_registry.errors import SpecError, menu, warn
 from twmd_registry.registry.catalogue import CATALOGUE, entry
 from twmd_registry.registry.fingerprint import LENGTH, known_name
 from twmd_registry.registry.home import home
-from twmd_registry.registry.keys import key
+from twmd_registry.registry.keys import Value, key
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 
 GROUP = "twmd_registry.presets"
@@ -73,6 +74,34 @@ def read_presets(text: str, source: str) -> list[Preset]:
     if not tables:
         raise SpecError(f"{source} holds no preset: expected a table [NAME] with provenance, and a table [NAME.metrics.METRIC].")
     return [preset for name, table in tables.items() for preset in _read_table(name, table, source)]
+
+
+def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
+    """Write a TOML table that `read_presets` reads.
+
+    Args:
+        name: The preset's name.
+        provenance: How its values were chosen, for all metrics.
+        presets: What it sets, once per metric; each with its own provenance.
+    """
+    table = _quoted(name)  # a bare name with a dot in it would be a table in a table
+    lines = [f"[{table}]", f"provenance = {_quoted(provenance)}"]
+    for preset in presets:
+        lines += ["", f"[{table}.metrics.{preset.metric}]", *(f"{key_name} = {_toml(value)}" for key_name, value in preset.keys.items())]
+        lines += [f"fingerprint = {_quoted(preset.fingerprint)}"] if preset.fingerprint else []
+        lines.append(f"provenance = {_quoted(preset.provenance)}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, int | float) else _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML, which JSON's strings are."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:

@@ -1,13 +1,18 @@
-"""The card of a trained adapter."""
+"""The cards of what was trained."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.home import write_whole
-from twmd_registry.registry.names import EMBEDDED_MODEL
+from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.train.agreement import Agreement
+from twmd_registry.train.data import Scale
+from twmd_registry.train.recipe import Recipe, Weights
 from twmd_registry.version import __version__
 
 CARD = """\
@@ -57,6 +62,122 @@ class Trained(NamedTuple):
 def write_card(trained: Trained, settings: Mapping[str, object], folder: Path) -> None:
     """Write ``README.md`` and ``signature.txt`` beside an adapter."""
     rows = "\n".join(f"| {name} | {settings[name]} |" for name in SHOWN)
-    text = CARD.format(base=EMBEDDED_MODEL, version=__version__, settings=rows, **trained._asdict())
+    _write(folder, CARD.format(base=EMBEDDED_MODEL, version=__version__, settings=rows, **trained._asdict()), trained.signature)
+
+
+def _write(folder: Path, text: str, signature: str) -> None:
     write_whole(folder / "README.md", text.encode())
-    write_whole(folder / "signature.txt", f"{trained.signature}\n".encode())
+    write_whole(folder / "signature.txt", f"{signature}\n".encode())
+
+
+METRIC_CARD = """\
+---
+{front}
+pipeline_tag: sentence-similarity
+---
+
+# {title} fine-tuned on human ratings
+
+{what} It is made for `{metric}` of twmd-registry {version}:
+
+    twmd score ref.txt -i out.txt -m {metric} --set {keys}
+
+Signature: `{signature}`
+
+Trained by `twmd finetune {metric}` from {base}. The loss is the mean squared error between `a * score + b` and the rating, standardised
+within each data set; a and b were learned with the weights and are not part of the metric.
+
+| trained on | mean rating | standard deviation |
+| --- | --- | --- |
+{train}
+
+{dev}
+
+{holdout}
+
+| setting | value |
+| --- | --- |
+{settings}
+"""
+
+
+class MetricFacts(NamedTuple):
+    """What a card and a preset say of a trained metric.
+
+    Attributes:
+        metric: Which metric.
+        base: The model it was trained from: name and content.
+        signature: Of the trained metric.
+        keys: What to set for it.
+        train: The training data and their ratings' scale.
+        dev: The development data, as labels.
+        holdout: The data that were held out, likewise.
+        before: On dev, untrained; None without dev.
+        best: On dev, of the weights that were kept; likewise.
+        recipe: How it was trained.
+        steps: Steps that were made.
+    """
+
+    metric: MetricName
+    base: str
+    signature: str
+    keys: Mapping[str, str]
+    train: Sequence[Scale]
+    dev: Sequence[str]
+    holdout: Sequence[str]
+    before: Agreement | None
+    best: Agreement | None
+    recipe: Recipe
+    steps: int
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The recipe as it was applied."""
+        own = dataclasses.asdict(self.recipe) | {"learning_rate": self.recipe.rate, "steps": self.steps}
+        unused = {"save_steps"} | ({"rank"} if self.recipe.weights is Weights.FULL else set())
+        return {name: value for name, value in own.items() if name not in unused}
+
+
+def provenance(facts: MetricFacts) -> str:
+    """Where a trained metric comes from, in a few sentences."""
+    train = ", ".join(f"{one.label} with ratings of mean {one.mean:.6g} and standard deviation {one.sd:.6g}" for one in facts.train)
+    settings = ", ".join(f"{name} {value}" for name, value in facts.settings.items())
+    start = f"Fine-tuned by twmd-registry {__version__} from {facts.base} on {train}: mean squared error of a learned line on the score and the "
+    return f"{start}rating, standardised within each set ({settings}). {_about_dev(facts)} {_about_holdout(facts)}"
+
+
+def _about_dev(facts: MetricFacts) -> str:
+    if facts.before is None or facts.best is None:
+        return "There was no development data: the weights are those of the last epoch."
+    before, best = facts.before, facts.best
+    return (
+        f"The epoch ({best.epoch:g}) was chosen by the mean Pearson correlation over the groups of {', '.join(facts.dev)}: {best.pearson:.4f} "
+        f"(Kendall's tau {best.kendall:.4f}); untrained it was {before.pearson:.4f} ({before.kendall:.4f})."
+    )
+
+
+def _about_holdout(facts: MetricFacts) -> str:
+    if not facts.holdout:
+        return "No data were named as held out."
+    return f"None of these segments has a reference in common with the held-out data: {', '.join(facts.holdout)}."
+
+
+def write_metric_card(facts: MetricFacts, folder: Path) -> None:
+    """Write ``README.md`` and ``signature.txt`` of a fine-tuned metric; no path of this machine is in them."""
+    lora = facts.recipe.weights is Weights.LORA
+    own = str(folder.resolve())
+    text = METRIC_CARD.format(
+        front=f"base_model: {facts.base.partition('@')[0]}\nlibrary_name: {'peft' if lora else 'transformers'}",
+        title=CATALOGUE[facts.metric].title,
+        what=f"A LoRA adapter of {facts.base}." if lora else "An encoder with its tokenizer.",
+        keys=" ".join(f"{name}={value}" for name, value in facts.keys.items()).replace(own, "FOLDER"),
+        version=__version__,
+        train="\n".join(f"| {one.label} | {one.mean:.6g} | {one.sd:.6g} |" for one in facts.train),
+        dev=_about_dev(facts),
+        holdout=_about_holdout(facts),
+        settings="\n".join(f"| {name} | {value} |" for name, value in facts.settings.items()),
+        metric=facts.metric,
+        signature=facts.signature,
+        base=facts.base,
+    )
+    _write(folder, text, facts.signature)

@@ -15,22 +15,21 @@ It reaches 0.8963 on dev and, chosen there, 0.8595 on the test set, where 0.87 w
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from twmd_registry.errors import MissingExtraError, warn
+from twmd_registry.errors import warn
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.stsb import HIGHEST, read_stsb
-from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.scoring import scorer
 from twmd_registry.train.card import Trained, write_card
+from twmd_registry.train.weights import add_lora, require_training, save_adapter
 
 RANK = 16
 LEARNING_RATE = 5e-4
@@ -67,14 +66,12 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
 
     Raises:
         FileError: A data file is missing or damaged.
-        MissingExtraError: `peft`, `accelerate` or `datasets` is not installed.
+        MissingExtraError: `peft` or `accelerate` is not installed.
     """
-    try:
-        from datasets import Dataset
-        from peft import LoraConfig, TaskType, get_peft_model
-        from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
-    except ImportError as error:
-        raise MissingExtraError("training needs more packages: pip install 'twmd-registry[train]'") from error
+    require_training()
+    from datasets import Dataset
+    from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
+
     from twmd_registry.regress.siamese import Siamese, save_line
 
     pairs = {name: read_stsb(data / f"{name}.csv") for name in ("train", "dev")}
@@ -83,8 +80,7 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
     tokenizer = load_tokenizer(files)
     tokenizer.padding_side = "right"
     set_seed(SEED)
-    lora = LoraConfig(task_type=TaskType.FEATURE_EXTRACTION, r=RANK, lora_alpha=2 * RANK, lora_dropout=0.05, target_modules="all-linear")
-    network = Siamese(get_peft_model(load_encoder(files, "float32"), lora))
+    network = Siamese(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
 
     def prepare(name: str) -> Any:
         encoded = tokenizer(pairs[name].predictions, pairs[name].references, truncation="longest_first", max_length=tokenizer.model_max_length)
@@ -102,24 +98,12 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
         )
         trainer.train()
         pearson = float(trainer.evaluate()["eval_pearson"])
-    network.encoder.save_pretrained(str(output))
+    save_adapter(network.encoder, EMBEDDED_MODEL, output)
     save_line(network.line, output, files.fingerprint)
-    _clean(output)
     with scorer("stsscore", adapter=str(output), scale=HIGHEST) as made:
         trained = Trained(pearson, len(pairs["train"].ratings), len(pairs["dev"].ratings), made.signature)
     write_card(trained, SETTINGS | {"num_train_epochs": epochs, "rank": RANK}, output)
     return trained
-
-
-def _clean(folder: Path) -> None:
-    """Name the base model, and no path of this machine; let everybody read the weights, which peft writes for their owner only."""
-    config, weights = folder / "adapter_config.json", folder / "adapter_model.safetensors"
-    settings = json.loads(config.read_text(encoding="utf-8"))
-    settings["base_model_name_or_path"] = EMBEDDED_MODEL
-    config.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    content = weights.read_bytes()
-    weights.unlink()
-    write_whole(weights, content)
 
 
 def _warn_of_overlap(train: Rated, dev: Rated) -> None:

@@ -22,6 +22,7 @@ COMMANDS = (
     fit.add_fit_baseline,
     fit.add_tune,
     fit.add_train,
+    fit.add_finetune,
     study.add_study,
     study.add_correlate,
     study.add_robustness,

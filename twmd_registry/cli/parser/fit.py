@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 from twmd_registry.cli.parser.arguments import DATA, Commands, command, later, seed, settings, where, whole
@@ -99,3 +100,41 @@ def add_train(commands: Commands) -> None:
     sub.add_argument("task", choices=("stsb",))
     sub.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.csv and dev.csv")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+
+
+def add_finetune(commands: Commands) -> None:
+    """Add ``twmd finetune``."""
+    sub = command(
+        commands,
+        "finetune",
+        later("finetune", "run_finetune"),
+        "Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2); writes an adapter, a preset and a card.",
+        "twmd finetune twmd --train wmt15.jsonl --dev wmt16.jsonl --holdout wmt17.jsonl -o adapter/",
+    )
+    sub.add_argument("metric", metavar="METRIC", help="twmd, trwmd, bertscore_centered, sbert, wordset_cka")
+    sub.add_argument("--model", default="embedded", help="default: embedded")
+    sub.add_argument("--train", nargs="+", required=True, metavar="DATA", help=DATA)
+    sub.add_argument("--dev", nargs="+", default=[], metavar="DATA", help="likewise; chooses the epoch (default: none, the last epoch is kept)")
+    sub.add_argument("--holdout", nargs="+", default=[], metavar="DATA", help="likewise; refuse data that hold any of their references")
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    _add_recipe(sub)
+    sub.add_argument("--resume", action="store_true", help="go on with the interrupted run in DIR")
+    sub.add_argument("--name", help="of the preset (default: MODEL-tuned)")
+    settings(sub)
+    where(sub)
+
+
+def _add_recipe(sub: argparse.ArgumentParser) -> None:
+    """How it is trained; defaults are those of `twmd_registry.train.recipe.Recipe`."""
+    weights = sub.add_mutually_exclusive_group()
+    weights.add_argument("--adapter", choices=("lora",), default="lora", help="train an adapter (default: lora)")
+    weights.add_argument("--full", action="store_true", help="train all weights that the metric reads")
+    sub.add_argument("--rank", type=whole, default=16, metavar="N", help="of the adapter (default: 16)")
+    sub.add_argument(
+        "--target", choices=("output", "mean"), default="output", help="fit the score, or the mean of precision and recall (default: output)"
+    )
+    sub.add_argument("--epochs", type=whole, default=3, metavar="N", help="default: 3")
+    sub.add_argument("--batch", type=whole, default=16, metavar="N", help="segments per step (default: 16)")
+    sub.add_argument("--learning-rate", type=float, metavar="X", help="default: 5e-4, and 5e-5 with --full")
+    sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="default: 12345")
+    sub.add_argument("--save-steps", type=whole, metavar="N", help="steps between two checkpoints (default: one per epoch)")

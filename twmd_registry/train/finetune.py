@@ -1,0 +1,315 @@
+"""Fine-tuning a metric on human ratings, through the stages that score (TWMD paper, 6.2)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from twmd_registry.border import Segments
+from twmd_registry.encode.background import MEAN_VECTOR, hand_on
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.errors import FileError, SpecError
+from twmd_registry.metaeval.correlation import by_group
+from twmd_registry.models.adapter import find_adapter
+from twmd_registry.models.files import ModelFiles, find_model
+from twmd_registry.models.fitted import save
+from twmd_registry.models.load import pick_device
+from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, Dtype
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.presets import Preset, write_presets
+from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.routes import AlignmentRoute
+from twmd_registry.scoring import Scorer
+from twmd_registry.train.agreement import Agreement
+from twmd_registry.train.card import MetricFacts, provenance, write_metric_card
+from twmd_registry.train.data import Example, NamedData, check_held_out, examples, scale_of, segments_of, warn_of_overlap
+from twmd_registry.train.model import TrainedMetric
+from twmd_registry.train.recipe import Recipe, Weights, check_trainable
+from twmd_registry.train.weights import add_lora, lora_modules, require_training, save_adapter, save_network, unfreeze
+
+CHECKPOINTS, SETTINGS, LOG, PRESET = "checkpoints", "settings.json", "log.jsonl", "preset.toml"
+START_ROWS = 256
+"""Segments that the line's start is fitted to."""
+
+
+class Plan(NamedTuple):
+    """What is to be trained.
+
+    Attributes:
+        spec: The metric, as asked for.
+        train: Data to learn from.
+        dev: Data to choose the epoch by; none keeps the last.
+        holdout: Data that must not be among the others.
+        recipe: How.
+    """
+
+    spec: MetricSpec
+    train: tuple[NamedData, ...]
+    dev: tuple[NamedData, ...] = ()
+    holdout: tuple[NamedData, ...] = ()
+    recipe: Recipe = Recipe()
+
+    def check(self) -> None:
+        """Refuse what cannot be trained, and data that cannot be trained on.
+
+        Raises:
+            SpecError: No training data, or as for `check_trainable`.
+            InputError: As for `scale_of` and `check_held_out`.
+        """
+        check_trainable(self.spec, self.recipe)
+        if not self.train:
+            raise SpecError("there is nothing to train on: name at least one rated data set.")
+        for one in (*self.train, *self.dev):
+            scale_of(one)
+        check_held_out([*self.train, *self.dev], self.holdout)
+        warn_of_overlap(self.train, self.dev)
+
+    @property
+    def settings(self) -> str:
+        """Everything that decides the weights, as JSON; a run is resumed with the same only."""
+        data = {name: [one.label for one in getattr(self, name)] for name in ("train", "dev")}
+        return json.dumps({"metric": self.spec.metric, **self.spec.values(), **data, **dataclasses.asdict(self.recipe)}, indent=1)
+
+
+class Finetuned(NamedTuple):
+    """What training gave.
+
+    Attributes:
+        signature: Of the trained metric.
+        keys: What to set for it, KEY to value.
+        before: On dev, untrained; None without dev.
+        best: On dev, of the weights that were kept; likewise.
+        loss: The last mean squared error that was logged: of `LOG_STEPS` training batches, in squared standard deviations of the ratings.
+        steps: Steps that were made.
+    """
+
+    signature: str
+    keys: dict[str, str]
+    before: Agreement | None
+    best: Agreement | None
+    loss: float
+    steps: int
+
+
+class _Prepared(NamedTuple):
+    """What is trained, and its untrained metric.
+
+    Attributes:
+        model: Whose weights change.
+        encoder: The encoder in it.
+        wrapped: Its network, or PEFT's wrapping of it.
+        route: The untrained metric.
+        arguments: Trainer's settings.
+        rows: What it learns from.
+    """
+
+    model: TrainedMetric
+    encoder: Encoder
+    wrapped: Any
+    route: AlignmentRoute
+    arguments: Any
+    rows: list[Example]
+
+
+class _Result(NamedTuple):
+    """What Trainer says at the end."""
+
+    best: Agreement | None
+    loss: float
+    steps: int
+    log: list[dict[str, float]]
+
+
+def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), name: str = "finetuned", resume: bool = False) -> Finetuned:  # noqa: B008
+    """Train a metric's encoder so that its scores agree with ratings, and write what is needed to score by it.
+
+    Ratings are standardised within each training set. Dropout is on, as the encoder's configuration says. After every epoch the metric is
+    asked for its scores on dev, group by group, as `twmd_registry.scoring.Scorer` would give them.
+
+    Args:
+        plan: What is trained, on what, how.
+        output: Where it goes: the adapter (or the model), ``preset.toml``, ``README.md``, ``signature.txt``, ``log.jsonl``, and until it is
+            done ``checkpoints/``.
+        options: Where and how fast.
+        name: Of the preset.
+        resume: Go on from the last whole checkpoint of an interrupted run of the same plan.
+
+    Returns:
+        The trained metric's signature and what it reached.
+
+    Raises:
+        SpecError: A metric or setting that cannot be trained; nothing to resume, a plan that is not the interrupted one's, or an interrupted
+            run that neither is resumed nor was removed.
+        InputError: Data that cannot be trained on or chosen by, or that hold segments of the held-out data.
+        ModelError: The model is not to be had, or gives numbers that are not finite.
+        FileError: The folder cannot be written.
+        MissingExtraError: `peft` or `accelerate` is not installed.
+    """
+    plan.check()
+    require_training()
+    folder = output / CHECKPOINTS
+    _open(folder, plan, resume=resume)
+    run = _prepare(plan, folder, options)
+    before = _judge(run.model, plan.dev) if plan.dev else None
+    result = _train(run, plan, resume=resume)
+    write_whole(output / LOG, "".join(json.dumps(line) + "\n" for line in result.log).encode())
+    _save_weights(run, plan.recipe, output)
+    made = _settle(run, plan, output, options)
+    done = Finetuned(made.signature, _keys_of(made.requested), before, result.best, result.loss, result.steps)
+    _document(plan, done, made, run.route.files, output, name=name)
+    shutil.rmtree(folder)
+    return done
+
+
+def _open(folder: Path, plan: Plan, *, resume: bool) -> None:
+    """Make the folder of checkpoints, or check that the one that is there is this plan's.
+
+    Raises:
+        SpecError: As for `finetune`.
+        FileError: It cannot be written.
+    """
+    path = folder / SETTINGS
+    if not resume:
+        if path.is_file():
+            raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
+        try:
+            write_whole(path, plan.settings.encode())
+        except OSError as error:
+            raise FileError(f"cannot write {path}: {error.strerror}.") from error
+        return
+    if not path.is_file():
+        raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
+    old, new = (json.loads(text) for text in (path.read_text(encoding="utf-8"), plan.settings))
+    if changed := [f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in sorted({*old, *new}) if old.get(key) != new.get(key)]:
+        raise SpecError(f"{folder} holds an interrupted run of another plan: {'; '.join(changed)}.")
+
+
+def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:
+    """Load an encoder of its own and make trainable what is to be trained."""
+    from transformers import set_seed
+
+    from twmd_registry.train.trainer import training_arguments
+
+    rows = examples(plan.train, [scale_of(one) for one in plan.train])
+    wanted = pick_device(options.device)
+    arguments = training_arguments(plan.recipe, folder, len(rows), judged=bool(plan.dev), on_cpu=wanted.type == "cpu")
+    device = torch.device(arguments.device)
+    if device.type != wanted.type or (wanted.index or 0) != (device.index or 0) or arguments.world_size > 1:
+        raise SpecError(f"device={options.device}: training runs in one process on {device}; choose another by CUDA_VISIBLE_DEVICES.")
+    route = AlignmentRoute(plan.spec, options)
+    spec, job, reading = route.spec, route.job, route.reading
+    set_seed(plan.recipe.seed)
+    encoder = Encoder(route.files, route.adapter, Dtype.FLOAT32, device)
+    if encoder.static:
+        raise SpecError(f"{route.files.name} is a table of word vectors: there is no encoder to train.")
+    wrapped = encoder.network
+    if plan.recipe.weights is Weights.LORA:
+        wrapped = add_lora(wrapped, plan.recipe.rank, lora_modules(encoder, max(spec.layers)))
+    else:
+        unfreeze(encoder, max(spec.layers))
+    route.close()
+    model = TrainedMetric(encoder, job, reading, plan.recipe.target, batch_tokens=options.batch_tokens)
+    _start(model, rows, plan.recipe)
+    return _Prepared(model, encoder, wrapped, route, arguments, rows)
+
+
+def _start(model: TrainedMetric, rows: Sequence[Example], recipe: Recipe) -> None:
+    """Fit the line to what the untrained encoder makes of some of the segments, in batches like those of training."""
+    chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[:START_ROWS]
+    drawn = [rows[i] for i in chosen.tolist()]
+    model.eval()
+    with torch.inference_mode():
+        batches = [drawn[start : start + recipe.batch] for start in range(0, len(drawn), recipe.batch)]
+        found = [model.similarities(Segments([row.prediction for row in one], [row.references for row in one])) for one in batches]
+    model.start_line(torch.cat(found).to("cpu", torch.float64).numpy(), np.array([row.target for row in drawn]))
+
+
+def _train(run: _Prepared, plan: Plan, *, resume: bool) -> _Result:
+    """Train, and load the weights that agree best with dev."""
+    from twmd_registry.train.trainer import MetricTrainer, last_checkpoint, load_best
+
+    eval_dataset = run.rows[:1] if plan.dev else None  # Trainer asks for one; the judge has its own
+    trainer = MetricTrainer(run.model, lambda: _judge(run.model, plan.dev), args=run.arguments, train_dataset=run.rows, eval_dataset=eval_dataset)
+    found = last_checkpoint(Path(run.arguments.output_dir)) if resume else None
+    trainer.train(resume_from_checkpoint=str(found) if found else None)
+    best = load_best(run.model, trainer.kept) if plan.dev else None
+    log = trainer.state.log_history
+    losses = [line["loss"] for line in log if "loss" in line]
+    return _Result(best, float(losses[-1]), int(trainer.state.global_step), log)
+
+
+def _judge(model: TrainedMetric, dev: Sequence[NamedData]) -> Agreement:
+    """Score every group by itself and correlate: plain means over the groups of all data sets."""
+    pearson, kendall = list[float](), list[float]()
+    for one in dev:
+        groups, segments = np.asarray(one.rated.group), segments_of(one)
+        scores = np.full(len(groups), np.nan)
+        for name in np.unique(groups):
+            rows = np.flatnonzero(groups == name)
+            scores[rows] = model.score(Segments([segments.predictions[i] for i in rows], [segments.references[i] for i in rows]))
+        pearson += by_group("pearson", scores, one.rated.ratings, one.rated.group).values()
+        kendall += by_group("kendall", scores, one.rated.ratings, one.rated.group).values()
+    return Agreement(float(np.mean(pearson)), float(np.mean(kendall)))
+
+
+def _save_weights(run: _Prepared, recipe: Recipe, output: Path) -> None:
+    if recipe.weights is Weights.LORA:
+        save_adapter(run.wrapped, run.route.files.name, output)
+    else:
+        save_network(run.wrapped, run.route.files, output)
+
+
+def _settle(run: _Prepared, plan: Plan, output: Path, options: RunOptions) -> Scorer:
+    """The scorer of the trained metric; what it needs beside the weights is written, too."""
+    place, applied = str(output.resolve()), run.route.spec
+    spec = plan.spec.replace(layer=applied.layer)
+    if plan.recipe.weights is Weights.LORA:
+        spec = spec.replace(adapter=place)
+    else:
+        spec = spec.replace(model=place, fingerprint=None, revision=None, adapter=None)
+    background = run.route.background
+    if background is not None:
+        files, adapter = find_model(str(spec.model), spec.revision), find_adapter(place).name if spec.adapter else None
+        path = save(MEAN_VECTOR, hand_on(background, files.name, files.fingerprint, adapter), output.resolve())
+        spec = spec.replace(centering=f"{Centering.BACKGROUND}:{path}")
+    return Scorer(spec, options)
+
+
+def _keys_of(spec: MetricSpec) -> dict[str, str]:
+    """What to set for a specification beside its metric's name: its model, and what differs from the model's default."""
+    own, usual = spec.values(), make_spec(spec.metric, model=spec.model).values()
+    if spec.model != EMBEDDED_MODEL:
+        del usual["model"]
+    found = {name: KEYS[name].format(value) for name, value in own.items() if usual.get(name) != value}
+    undone = {name: KEYS[name].neutral for name in usual if name not in own}
+    return found | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
+
+
+def _document(plan: Plan, done: Finetuned, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:
+    """Write preset, card and signature."""
+    facts = MetricFacts(
+        metric=plan.spec.metric,
+        base=f"{files.name}@{files.fingerprint}",
+        signature=done.signature,
+        keys=done.keys | ({"model": files.name} if made.requested.adapter and "model" in done.keys else {}),
+        train=[scale_of(one) for one in plan.train],
+        dev=[one.label for one in plan.dev],
+        holdout=[one.label for one in plan.holdout],
+        before=done.before,
+        best=done.best,
+        recipe=plan.recipe,
+        steps=done.steps,
+    )
+    about = provenance(facts)
+    preset = Preset(name, plan.spec.metric, made.requested.values(), about, made.spec.fingerprint)
+    write_whole(output / PRESET, write_presets(name, about, [preset]).encode())
+    write_metric_card(facts, output)

@@ -1,0 +1,107 @@
+"""How a metric is trained: the choices, and which metrics and settings can be trained at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twmd_registry.errors import SpecError, menu
+from twmd_registry.registry.names import Centering, Dtype, Idf, MetricName
+from twmd_registry.registry.spec import MetricSpec
+
+TRAINABLE = (MetricName.TWMD, MetricName.TRWMD, MetricName.BERTSCORE_CENTERED, MetricName.SBERT, MetricName.WORDSET_CKA)
+POPULATIONS = frozenset({Centering.BATCH, Centering.CORPUS})
+"""Centerings by the mean of what is scored; in training that is the training batch."""
+_WHY_NOT = {
+    MetricName.MOVERSCORE: "exact transport is solved pair by pair and its plan does not move with the weights; twmd is its tempered form",
+    MetricName.STSSCORE: "it is a regression model already ('twmd train stsb')",
+    MetricName.ENSEMBLE: "train its members one by one",
+}
+
+
+class Weights(StrEnum):
+    """Which weights are trained: a LoRA adapter's, or all that the metric reads."""
+
+    LORA = "lora"
+    FULL = "full"
+
+
+class Target(StrEnum):
+    """What is fitted to the ratings: the score itself (``output``), or the mean of precision and recall."""
+
+    OUTPUT = "output"
+    MEAN = "mean"
+
+
+RATES = {Weights.LORA: 5e-4, Weights.FULL: 5e-5}
+"""Learning rates where none is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Settings of a training run.
+
+    Attributes:
+        weights: What is trained.
+        rank: Of the adapter.
+        epochs: Passes over the training data.
+        learning_rate: Highest rate, after the warm-up; None for that of `RATES`.
+        batch: Segments per step.
+        seed: Of the adapter's first weights, the order of segments and dropout.
+        target: What is fitted.
+        save_steps: Steps between two checkpoints; None for one per epoch.
+
+    Raises:
+        SpecError: A number that is not possible.
+    """
+
+    weights: Weights = Weights.LORA
+    rank: int = 16
+    epochs: int = 3
+    learning_rate: float | None = None
+    batch: int = 16
+    seed: int = 12345
+    target: Target = Target.OUTPUT
+    save_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        for name in ("rank", "epochs", "batch", "save_steps"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise SpecError(f"{name}={value!r} is not possible: expected a whole number from 1.")
+        if not 0 < self.rate < math.inf:
+            raise SpecError(f"learning_rate={self.learning_rate!r} is not possible: expected a finite number above 0.")
+
+    @property
+    def rate(self) -> float:
+        """The learning rate that applies."""
+        return RATES[self.weights] if self.learning_rate is None else self.learning_rate
+
+
+def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
+    """Refuse what cannot be trained.
+
+    Args:
+        spec: The metric, as it was asked for.
+        recipe: How it is to be trained.
+
+    Raises:
+        SpecError: A metric without a trainable encoder (with the menu), or a key that means nothing in training; says why.
+    """
+    if spec.metric not in TRAINABLE:
+        raise SpecError(f"{spec.metric} cannot be trained: {_WHY_NOT[spec.metric]}; {menu(spec.metric, TRAINABLE)}.")
+    if spec.centering_kind in POPULATIONS and recipe.batch == 1:
+        raise SpecError(
+            f"centering={spec.centering} with a training batch of 1 subtracts a segment's own mean from it, which is centering=sentence: "
+            "train with a larger batch, or with centering=sentence or background."
+        )
+    if spec.idf in {Idf.CORPUS, Idf.REFERENCES}:
+        raise SpecError(f"idf={spec.idf} counts over the texts that are scored, which a training batch does not stand for: use idf=background:HASH.")
+    if spec.baseline is not None:
+        raise SpecError("a baseline belongs to the untrained metric: train without it, and fit one for the trained metric ('twmd fit-baseline').")
+    if spec.dtype != Dtype.FLOAT32:
+        raise SpecError(f"dtype={spec.dtype}: training is done in float32; give the dtype when you score.")
+    if spec.adapter is not None and recipe.weights is Weights.LORA:
+        raise SpecError(f"adapter={spec.adapter}: an adapter cannot stand on another one; train without it, or train all weights (--full).")

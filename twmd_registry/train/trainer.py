@@ -1,0 +1,143 @@
+"""`MetricTrainer`: transformers' Trainer, with a judge instead of an evaluation loop; checkpoints that survive a kill."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save
+from transformers import PrinterCallback, Trainer, TrainingArguments
+
+from twmd_registry.registry.home import write_whole
+from twmd_registry.train.agreement import Agreement
+from twmd_registry.train.data import Example
+from twmd_registry.train.model import TrainedMetric
+from twmd_registry.train.recipe import Recipe
+
+LINE_RATE = 1e-2
+"""Learning rate of scale and offset: two numbers of the size of 1, which at an encoder's rate would stay where they started."""
+WARM_UP = 0.1
+"""Share of all steps in which the learning rate rises."""
+LOG_STEPS = 10
+"""Steps whose mean loss is logged; all of a run that has fewer."""
+BEST = "best.safetensors"
+STATE = "trainer_state.json"
+"""What Trainer writes last into a checkpoint."""
+
+
+class MetricTrainer(Trainer):  # type: ignore[misc]
+    """Trains a `TrainedMetric`; the judge is asked where Trainer would run its evaluation loop, and the weights it likes best are kept."""
+
+    control: Any
+    optimizer: Any
+
+    def __init__(self, model: TrainedMetric, judge: Callable[[], Agreement], **settings: Any) -> None:
+        """Remember the judge; the rest is Trainer's."""
+        self._judge = judge
+        super().__init__(model=model, data_collator=collate, **settings)
+        self.remove_callback(PrinterCallback)  # it prints dictionaries; what they say is in the log
+
+    @property
+    def kept(self) -> Path:
+        """Where the best weights are."""
+        return Path(self.args.output_dir) / BEST
+
+    def evaluate(self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval") -> dict[str, float]:
+        """Ask the judge, log the answer, keep the weights if they are the best so far."""
+        del eval_dataset, ignore_keys
+        found = self._judge()._replace(epoch=float(self.state.epoch or 0.0))
+        if self.is_world_process_zero() and (not self.kept.is_file() or found.pearson > read_best(self.kept).pearson):
+            # One metadata entry, so that the same weights are the same bytes.
+            content = save({name: weight.cpu() for name, weight in self.model.state_dict().items()}, metadata={"twmd": json.dumps(found._asdict())})
+            write_whole(self.kept, content)
+        metrics = {f"{metric_key_prefix}_pearson": found.pearson, f"{metric_key_prefix}_kendall": found.kendall}
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def create_optimizer(self, model: Any = None) -> Any:
+        """Trainer's optimizer, with a learning rate of its own for the line."""
+        del model
+        if self.optimizer is None:
+            kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
+            line = [self.model.log_scale, self.model.offset]
+            encoder = [weight for _, weight in self.model.trained() if all(weight is not one for one in line)]
+            self.optimizer = kind([{"params": encoder}, {"params": line, "lr": LINE_RATE}], **settings)
+        return self.optimizer
+
+
+def collate(rows: Sequence[Example]) -> dict[str, Any]:
+    """A batch as `TrainedMetric.forward` takes it."""
+    predictions, references, targets = zip(*rows, strict=True)
+    return {"predictions": list(predictions), "references": list(references), "targets": torch.tensor(targets, dtype=torch.float32)}
+
+
+def training_arguments(recipe: Recipe, folder: Path, rows: int, *, judged: bool, on_cpu: bool) -> TrainingArguments:
+    """Trainer's settings.
+
+    Args:
+        recipe: Ours.
+        folder: Where checkpoints go.
+        rows: Segments to train on.
+        judged: Whether there is a judge, to be asked after every epoch.
+        on_cpu: Whether to leave accelerators alone.
+    """
+    # A single segment left over would be its own population, or next to none of the loss.
+    lonely = rows > recipe.batch and rows % recipe.batch == 1
+    steps = recipe.epochs * (rows // recipe.batch if lonely else math.ceil(rows / recipe.batch))
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        num_train_epochs=recipe.epochs,
+        per_device_train_batch_size=recipe.batch,
+        dataloader_drop_last=lonely,
+        learning_rate=recipe.rate,
+        warmup_steps=int(WARM_UP * steps),
+        seed=recipe.seed,
+        eval_strategy="epoch" if judged else "no",
+        save_strategy="steps" if recipe.save_steps else "epoch",
+        save_steps=recipe.save_steps or 500,
+        save_total_limit=2,
+        logging_steps=min(LOG_STEPS, steps),
+        logging_nan_inf_filter=False,
+        remove_unused_columns=False,
+        report_to=[],
+        use_cpu=on_cpu,
+        dataloader_pin_memory=False,
+        disable_tqdm=not sys.stderr.isatty(),
+    )
+    if arguments.n_gpu > 1:
+        # Trainer would cut a batch in pieces for several devices of one process, and lists of texts cannot be cut: one device works.
+        arguments._n_gpu = 1  # noqa: SLF001 (there is no public way)
+    return arguments
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest checkpoint that is whole; one that a kill left half-written is passed over."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    return next((path for path in found if _is_whole(path)), None)
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    try:
+        json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def read_best(path: Path) -> Agreement:
+    """How well the kept weights agree."""
+    with safe_open(path, framework="pt") as file:
+        return Agreement(**json.loads(file.metadata()["twmd"]))
+
+
+def load_best(model: TrainedMetric, path: Path) -> Agreement:
+    """Give a model the kept weights, and say how well they agree."""
+    model.load_state_dict(load_file(path))
+    return read_best(path)
