@@ -157,9 +157,10 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
     plan.check()
     require_training()
     folder = output / CHECKPOINTS
-    _open(folder, plan, resume=resume)
+    _check_folder(folder, plan, resume=resume)
     run = _prepare(plan, folder, options)
     before = _judge(run.model, plan.dev) if plan.dev else None
+    _mark(folder, plan)
     result = _train(run, plan, resume=resume)
     write_whole(output / LOG, "".join(json.dumps(line) + "\n" for line in result.log).encode())
     _save_weights(run, plan.recipe, output)
@@ -170,27 +171,34 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
     return done
 
 
-def _open(folder: Path, plan: Plan, *, resume: bool) -> None:
-    """Make the folder of checkpoints, or check that the one that is there is this plan's.
+def _check_folder(folder: Path, plan: Plan, *, resume: bool) -> None:
+    """Refuse to write over an interrupted run, or to go on with one of another plan.
 
     Raises:
         SpecError: As for `finetune`.
-        FileError: It cannot be written.
     """
     path = folder / SETTINGS
     if not resume:
         if path.is_file():
             raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
-        try:
-            write_whole(path, plan.settings.encode())
-        except OSError as error:
-            raise FileError(f"cannot write {path}: {error.strerror}.") from error
         return
     if not path.is_file():
         raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
     old, new = (json.loads(text) for text in (path.read_text(encoding="utf-8"), plan.settings))
     if changed := [f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in sorted({*old, *new}) if old.get(key) != new.get(key)]:
         raise SpecError(f"{folder} holds an interrupted run of another plan: {'; '.join(changed)}.")
+
+
+def _mark(folder: Path, plan: Plan) -> None:
+    """Write into the folder of checkpoints whose they are.
+
+    Raises:
+        FileError: It cannot be written.
+    """
+    try:
+        write_whole(folder / SETTINGS, plan.settings.encode())
+    except OSError as error:
+        raise FileError(f"cannot write {folder / SETTINGS}: {error.strerror}.") from error
 
 
 def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:

@@ -1,0 +1,43 @@
+"""Rated segments for tests, in the words of the tiny models."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+
+from twmd_registry.rated.rows import Rated
+from twmd_registry.train.data import NamedData
+
+PLAIN = ["the", "a", "sat", "on", "mat", "ran", "over", "hill", "saw", "again"]
+GOOD, BAD = ("rain", "today"), ("cat", "dog")
+"""What ratings depend on, and the untrained models know nothing of: a good word in the prediction is worth a point, a bad one costs one."""
+
+
+def rated_words(number: int, seed: int) -> Rated:
+    """Segments of two groups, each with a prediction of its reference's words and two that decide the rating."""
+    draw = random.Random(seed)
+    predictions, references, ratings = [], [], []
+    for _ in range(number):
+        reference = [draw.choice(PLAIN) for _ in range(draw.randint(4, 8))]
+        chosen = [draw.choice(GOOD + BAD) for _ in range(2)]
+        predictions.append(" ".join([*reference, *chosen]))
+        references.append(" ".join([*reference, "and", "it"]))
+        ratings.append(sum(1.0 if word in GOOD else -1.0 for word in chosen) + draw.gauss(0, 0.1))
+    return Rated(["cs-en", "de-en"] * (number // 2), predictions, references, np.array(ratings), 0)
+
+
+def named_words(number: int, seed: int) -> NamedData:
+    """The same with a name."""
+    return NamedData(f"words{seed}", rated_words(number, seed))
+
+
+def write_words(path: Path, number: int, seed: int) -> str:
+    """The same as a file in WMT's form; returns its name."""
+    data = rated_words(number, seed)
+    rows = zip(data.group, data.predictions, data.references, data.ratings.tolist(), strict=True)
+    lines = [json.dumps({"lang": g, "candidate": p, "reference": r, "score": s}) for g, p, r, s in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)

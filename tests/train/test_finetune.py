@@ -1,0 +1,190 @@
+"""Fine-tuning: what is learned is what is scored, and what it leaves behind can be used at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import twmd_registry
+from tests.tiny import save_encoder
+from tests.train.rated_words import named_words, rated_words, write_words
+from twmd_registry.border import Segments
+from twmd_registry.cli import main
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.metaeval.correlation import by_group
+from twmd_registry.models.files import find_model
+from twmd_registry.rated.sets import read_rated
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.own_presets import add_preset, remove_preset
+from twmd_registry.registry.presets import read_presets
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.routes import AlignmentRoute
+from twmd_registry.train.finetune import Finetuned, Plan, finetune
+from twmd_registry.train.model import TrainedMetric
+from twmd_registry.train.recipe import TRAINABLE, Recipe, Target, Weights
+from twmd_registry.train.weights import add_lora, lora_modules, save_adapter
+
+CPU = RunOptions(device="cpu")
+LAYER = 2
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A random encoder of three layers."""
+    return str(save_encoder("bert", tmp_path_factory.mktemp("models") / "tiny"))
+
+
+def trained_metric(tiny: str, metric: str, target: Target = Target.OUTPUT, **keys: object) -> tuple[TrainedMetric, object]:
+    """A metric with an adapter whose weights are far from nothing."""
+    spec = make_spec(metric, model=tiny, layer=LAYER, **keys)
+    route = AlignmentRoute(spec, CPU)
+    encoder = Encoder(find_model(tiny), None, "float32", torch.device("cpu"))
+    torch.manual_seed(1)
+    wrapped = add_lora(encoder.network, 4, lora_modules(encoder, LAYER))
+    for name, weight in encoder.network.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    return TrainedMetric(encoder, route.job, route.reading, target), wrapped
+
+
+@pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "dimension", "output": "precision"}, {"centering": "batch", "centering_side": "joint", "multiref": "mean", "special": "all"}])  # fmt: skip
+@pytest.mark.parametrize("metric", TRAINABLE)
+def test_what_is_trained_is_what_a_scorer_gives_afterwards(metric: str, keys: dict[str, str], tiny: str, tmp_path: Path) -> None:
+    given = {name: value for name, value in keys.items() if name != "output" or metric not in ("sbert", "wordset_cka")}
+    model, wrapped = trained_metric(tiny, metric, **given)
+    data = rated_words(6, seed=1)
+    segments = Segments(data.predictions, [[reference, data.references[0]] for reference in data.references])
+    learned = model.eval().similarities(segments)
+    save_adapter(wrapped, "./tiny", tmp_path / "adapter")
+    size = {"centering_size": 6} if keys["centering"] == "batch" else {}
+    with twmd_registry.scorer(metric, model=tiny, layer=LAYER, adapter=str(tmp_path / "adapter"), **given, **size) as scorer:
+        found = scorer.score(*segments).scores
+    plain = twmd_registry.scorer(metric, model=tiny, layer=LAYER, **given, **size).score(*segments).scores
+    np.testing.assert_allclose(learned.detach().numpy(), found, atol=1e-5)
+    assert np.abs(np.subtract(found, plain)).max() > 1e-3  # the adapter does something
+
+
+def test_the_mean_of_both_sides_can_be_fitted(tiny: str) -> None:
+    data = rated_words(4, seed=1)
+    segments = Segments(data.predictions, [[one] for one in data.references])
+    found = {}
+    for name, target, keys in (("mean", Target.MEAN, {}), ("p", Target.OUTPUT, {"output": "precision"}), ("r", Target.OUTPUT, {"output": "recall"})):
+        found[name] = trained_metric(tiny, "trwmd", target, centering="none", **keys)[0].eval().similarities(segments).detach()
+    torch.testing.assert_close(found["mean"], (found["p"] + found["r"]) / 2)
+    assert float((found["p"] - found["r"]).abs().max()) > 1e-4
+
+
+def test_the_loss_is_the_mean_squared_error_of_a_line_that_starts_at_least_squares(tiny: str) -> None:
+    from scipy.stats import linregress
+
+    model = trained_metric(tiny, "sbert", centering="none")[0].eval()
+    data = rated_words(30, seed=2)
+    segments = Segments(data.predictions, [[one] for one in data.references])
+    with torch.no_grad():
+        sims = model.similarities(segments).double().numpy()
+    ratings = sims + 0.01 * np.random.default_rng(0).normal(size=30)
+    model.start_line(sims, ratings)
+    fit = linregress(sims, ratings)
+    assert float(model.log_scale.exp().detach()) == pytest.approx(fit.slope, rel=1e-5)
+    assert float(model.offset.detach()) == pytest.approx(fit.intercept, abs=1e-5)
+    loss = float(model(*segments, torch.tensor(ratings))["loss"].detach())
+    assert loss == pytest.approx(sum((fit.slope * s + fit.intercept - z) ** 2 for s, z in zip(sims, ratings, strict=True)) / 30, rel=1e-3)
+    model.start_line(sims, -ratings)  # a metric that disagrees is turned round by its encoder, never by the line
+    assert float(model.log_scale.exp().detach()) == pytest.approx(0.1 * ratings.std() / sims.std(), rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def done(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finetuned, Plan]:
+    """A run of some epochs on words whose worth the encoder has to learn."""
+    spec = make_spec("twmd", model=tiny, layer=LAYER, centering="none", temperature=0.1)
+    recipe = Recipe(rank=4, epochs=4, learning_rate=2e-2)
+    plan = Plan(spec, (named_words(96, 1),), (named_words(48, 2),), (named_words(20, 3),), recipe)
+    output = tmp_path_factory.mktemp("runs") / "adapter"
+    return output, finetune(plan, output, options=CPU, name="words"), plan
+
+
+def test_training_learns_what_the_ratings_say(done: tuple[Path, Finetuned, Plan]) -> None:
+    output, found, plan = done
+    assert found.before is not None
+    assert found.best is not None
+    assert found.steps == 24
+    assert found.best.pearson > max(found.before.pearson, 0) + 0.3
+    dev = plan.dev[0].rated
+    scores = twmd_registry.scorer("twmd", **found.keys).score(dev.predictions, dev.references).scores
+    for name, value in (("pearson", found.best.pearson), ("kendall", found.best.kendall)):
+        assert np.mean(list(by_group(name, scores, dev.ratings, dev.group).values())) == pytest.approx(value, abs=1e-4)
+    log = [json.loads(line) for line in (output / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    judged = [line["eval_pearson"] for line in log if "eval_pearson" in line]
+    assert len(judged) == 4
+    assert max(judged) == found.best.pearson
+    assert judged.index(max(judged)) + 1 == found.best.epoch
+
+
+def test_a_folder_holds_adapter_preset_card_and_signature(done: tuple[Path, Finetuned, Plan], tiny: str) -> None:
+    output, found, plan = done
+    files = ["README.md", "adapter_config.json", "adapter_model.safetensors", "log.jsonl", "preset.toml", "signature.txt"]
+    assert sorted(path.name for path in output.iterdir()) == files
+    assert twmd_registry.scorer("twmd", **found.keys).signature == found.signature
+    assert (output / "signature.txt").read_text(encoding="utf-8") == f"{found.signature}\n"
+    card = (output / "README.md").read_text(encoding="utf-8")
+    assert found.signature in card
+    assert str(output) not in card
+    assert tiny not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
+    (preset,) = read_presets((output / "preset.toml").read_text(encoding="utf-8"), "here")
+    rated = plan.train[0].rated.ratings
+    for fact in (plan.train[0].label, plan.dev[0].label, plan.holdout[0].label, f"{np.mean(rated):.6g}", f"{np.std(rated):.6g}", "seed 12345"):
+        assert fact in preset.provenance
+        assert fact in card.replace("| seed | 12345 |", "seed 12345")
+    add_preset(output / "preset.toml")
+    try:
+        assert twmd_registry.scorer("twmd", "words").signature == found.signature
+    finally:
+        remove_preset("words")
+
+
+def test_layers_above_the_one_that_is_read_get_no_adapter(done: tuple[Path, Finetuned, Plan]) -> None:
+    from safetensors import safe_open
+
+    with safe_open(done[0] / "adapter_model.safetensors", framework="pt") as file:
+        names = list(file.keys())
+        assert {name.partition("layer.")[2].partition(".")[0] for name in names} == {"0", "1"}
+        assert all(float(file.get_tensor(name).abs().max()) > 0 for name in names)
+
+
+def test_one_seed_gives_one_adapter(tiny: str, tmp_path: Path) -> None:
+    def adapter(name: str, seed: int) -> str:
+        plan = Plan(make_spec("trwmd", model=tiny, layer=LAYER), (named_words(40, 1),), recipe=Recipe(rank=2, epochs=1, seed=seed))
+        return finetune(plan, tmp_path / name / "adapter", options=CPU).signature
+
+    first, again, other = adapter("a", 1), adapter("b", 1), adapter("c", 2)
+    assert first == again
+    assert first != other
+
+
+def test_all_weights_can_be_trained_with_a_mean_vector_that_stays_what_it_was(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "corpus.txt").write_text("\n".join(rated_words(20, 5).references), encoding="utf-8")
+    assert main(["fit-mean", str(tmp_path / "corpus.txt"), "--model", tiny, "-o", str(tmp_path)]) == 0
+    mean = capsys.readouterr().out.partition("background:")[2].strip()
+    output = tmp_path / "model"
+    train = write_words(tmp_path / "train.jsonl", 32, 1)
+    arguments = ["finetune", "bertscore_centered", "--model", tiny, "--train", train, "-o", str(output), "--full", "--epochs", "1", "--device", "cpu"]
+    assert main([*arguments, "--set", f"layer={LAYER}", f"centering=background:{mean}"]) == 0
+    out = capsys.readouterr().out
+    said = dict(part.split("=", 1) for part in out.partition("--set ")[2].splitlines()[0].split(" "))
+    signature = out.partition("signature ")[2].strip()
+    assert said["model"] == str(output)
+    with twmd_registry.scorer("bertscore_centered", **said) as scorer:
+        assert scorer.signature == signature
+        trained, untrained = (
+            scorer.route.background,
+            AlignmentRoute(make_spec("sbert", model=tiny, layer=0, centering=f"background:{mean}"), CPU).background,
+        )  # type: ignore[attr-defined]
+        assert trained.about["trained_with"] == untrained.hash
+        torch.testing.assert_close(trained.means, untrained.means, atol=0, rtol=0)
+        assert trained.hash != untrained.hash
+    assert read_rated(train).dropped == 0
+    assert Weights.FULL in (output / "README.md").read_text(encoding="utf-8")

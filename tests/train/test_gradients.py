@@ -1,0 +1,84 @@
+"""Gradients of whole scores: from token vectors through centering, alignment and Eq. 1, against finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from twmd_registry.align import ALIGNERS
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.settings import Settings
+from twmd_registry.align.sinkhorn import sinkhorn
+from twmd_registry.blocks import align_pairs
+from twmd_registry.carriers import TokenVectors
+from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.views import Fitted, Items, Selected, compared, token_vectors, view_of
+
+TEMPERATURES = (0.02, 0.1, 1.0)
+LENGTHS = [3, 2, 4, 1]
+ITEMS = Items(
+    row=np.arange(4), group=np.array([0, 1, 0, 1]), side=np.zeros(4, dtype=np.int64), weight=np.ones(4, dtype=np.int64), groups=2,
+    hyp=np.array([0, 2]), ref=np.array([1, 3]),
+)  # fmt: skip
+"""Two pairs, (3, 2) and (4, 1) tokens, so that all sides but one are padded; each side has its own mean."""
+
+
+def drawn(seed: int = 4) -> torch.Tensor:
+    """Vectors whose similarities differ by a few hundredths, so that cold plans are soft somewhere."""
+    draw = np.random.default_rng(seed)
+    return torch.tensor(0.3 * draw.normal(size=(sum(LENGTHS), 3)) + 0.8, requires_grad=True)
+
+
+def scores(metric: MetricName, vectors: torch.Tensor, items: Items = ITEMS, **keys: object) -> torch.Tensor:
+    """Precision, recall and F1 of both pairs, by the functions that score."""
+    given = {name: value for name, value in keys.items() if name in ("centering", "normalize") or metric in (MetricName.TWMD, MetricName.TRWMD)}
+    if metric is not MetricName.TWMD:
+        given.pop("iterations", None)
+    if metric is MetricName.MOVERSCORE:
+        given |= {"distance": "similarity", "transform": "linear", "idf": "none", "ngram": 1}
+    spec = make_spec(metric, model="any/model", layer=1, **given)
+    view = view_of(spec)
+    tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
+    held = compared(view, token_vectors(view, Selected([tokens], None, np.zeros(0)), items, None, Fitted()))
+    (found,) = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
+    return torch.stack(list(found))
+
+
+@pytest.mark.parametrize("centering", [Centering.NONE, Centering.BATCH])
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("metric", ALIGNERS)
+def test_gradients_of_whole_scores_are_those_of_finite_differences(metric: MetricName, temperature: float, centering: Centering) -> None:
+    assert torch.autograd.gradcheck(
+        lambda x: scores(metric, x, temperature=temperature, iterations=1, centering=centering), (drawn(),), eps=1e-7, atol=1e-4
+    )
+
+
+def test_gradients_of_a_cold_fixed_point_are_those_of_finite_differences() -> None:
+    s = torch.tensor([[[0.30, 0.26, 0.0], [0.28, 0.29, 0.0]]], dtype=torch.float64, requires_grad=True)
+    hyp, ref = torch.tensor([[True, True]]), torch.tensor([[True, True, False]])
+    how = Settings(0.02, None)
+    assert torch.autograd.gradcheck(lambda x: sinkhorn(x, Marginal(hyp), Marginal(ref), how), (s,), eps=1e-6, atol=1e-3)
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+def test_a_text_of_which_centering_leaves_nothing_makes_no_gradient_nan(metric: MetricName) -> None:
+    vectors = drawn()
+    found = scores(metric, vectors, temperature=0.1, iterations=1, centering=Centering.SENTENCE)  # the last text has one word
+    found.sum().backward()
+    assert vectors.grad is not None
+    assert bool(torch.isfinite(vectors.grad).all())
+    assert float(vectors.grad[:5].abs().max()) > 0
+    assert float(vectors.grad[5:].abs().max()) == 0
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+def test_a_text_scored_against_itself_has_nothing_to_learn(metric: MetricName) -> None:
+    """By Eq. 1 (and for unit vectors without it) such a pair scores 1 whatever the vectors are."""
+    vectors = drawn()
+    found = scores(metric, vectors, ITEMS._replace(ref=ITEMS.hyp), temperature=0.1, iterations=1, centering=Centering.NONE)
+    found.sum().backward()
+    assert vectors.grad is not None
+    torch.testing.assert_close(found.detach(), torch.ones(3, 2, dtype=torch.float64), atol=1e-12, rtol=0)
+    assert float(vectors.grad.abs().max()) < 1e-12
