@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import twmd_registry
 from tests.tiny import save_encoder
@@ -17,7 +19,6 @@ from twmd_registry.cli import main
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.metaeval.correlation import by_group
 from twmd_registry.models.files import find_model
-from twmd_registry.rated.sets import read_rated
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import read_presets
@@ -25,7 +26,7 @@ from twmd_registry.registry.spec import make_spec
 from twmd_registry.routes import AlignmentRoute
 from twmd_registry.train.finetune import Finetuned, Plan, finetune
 from twmd_registry.train.model import TrainedMetric
-from twmd_registry.train.recipe import TRAINABLE, Recipe, Target, Weights
+from twmd_registry.train.recipe import TRAINABLE, Recipe, Target
 from twmd_registry.train.weights import add_lora, lora_modules, save_adapter
 
 CPU = RunOptions(device="cpu")
@@ -38,7 +39,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(save_encoder("bert", tmp_path_factory.mktemp("models") / "tiny"))
 
 
-def trained_metric(tiny: str, metric: str, target: Target = Target.OUTPUT, **keys: object) -> tuple[TrainedMetric, object]:
+def trained_metric(tiny: str, metric: str, target: Target = Target.OUTPUT, **keys: Any) -> tuple[TrainedMetric, Any]:
     """A metric with an adapter whose weights are far from nothing."""
     spec = make_spec(metric, model=tiny, layer=LAYER, **keys)
     route = AlignmentRoute(spec, CPU)
@@ -53,14 +54,14 @@ def trained_metric(tiny: str, metric: str, target: Target = Target.OUTPUT, **key
 
 @pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "dimension", "output": "precision"}, {"centering": "batch", "centering_side": "joint", "multiref": "mean", "special": "all"}])  # fmt: skip
 @pytest.mark.parametrize("metric", TRAINABLE)
-def test_what_is_trained_is_what_a_scorer_gives_afterwards(metric: str, keys: dict[str, str], tiny: str, tmp_path: Path) -> None:
-    given = {name: value for name, value in keys.items() if name != "output" or metric not in ("sbert", "wordset_cka")}
+def test_what_is_trained_is_what_a_scorer_gives_afterwards(metric: str, keys: dict[str, Any], tiny: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {name: value for name, value in keys.items() if name != "output" or metric not in ("sbert", "wordset_cka")}
     model, wrapped = trained_metric(tiny, metric, **given)
     data = rated_words(6, seed=1)
     segments = Segments(data.predictions, [[reference, data.references[0]] for reference in data.references])
     learned = model.eval().similarities(segments)
     save_adapter(wrapped, "./tiny", tmp_path / "adapter")
-    size = {"centering_size": 6} if keys["centering"] == "batch" else {}
+    size: dict[str, Any] = {"centering_size": 6} if keys["centering"] == "batch" else {}
     with twmd_registry.scorer(metric, model=tiny, layer=LAYER, adapter=str(tmp_path / "adapter"), **given, **size) as scorer:
         found = scorer.score(*segments).scores
     plain = twmd_registry.scorer(metric, model=tiny, layer=LAYER, **given, **size).score(*segments).scores
@@ -72,7 +73,9 @@ def test_the_mean_of_both_sides_can_be_fitted(tiny: str) -> None:
     data = rated_words(4, seed=1)
     segments = Segments(data.predictions, [[one] for one in data.references])
     found = {}
-    for name, target, keys in (("mean", Target.MEAN, {}), ("p", Target.OUTPUT, {"output": "precision"}), ("r", Target.OUTPUT, {"output": "recall"})):
+    sides: tuple[tuple[str, Target, dict[str, Any]], ...]
+    sides = (("mean", Target.MEAN, {}), ("p", Target.OUTPUT, {"output": "precision"}), ("r", Target.OUTPUT, {"output": "recall"}))
+    for name, target, keys in sides:
         found[name] = trained_metric(tiny, "trwmd", target, centering="none", **keys)[0].eval().similarities(segments).detach()
     torch.testing.assert_close(found["mean"], (found["p"] + found["r"]) / 2)
     assert float((found["p"] - found["r"]).abs().max()) > 1e-4
@@ -179,12 +182,16 @@ def test_all_weights_can_be_trained_with_a_mean_vector_that_stays_what_it_was(ti
     assert said["model"] == str(output)
     with twmd_registry.scorer("bertscore_centered", **said) as scorer:
         assert scorer.signature == signature
-        trained, untrained = (
-            scorer.route.background,
-            AlignmentRoute(make_spec("sbert", model=tiny, layer=0, centering=f"background:{mean}"), CPU).background,
-        )  # type: ignore[attr-defined]
-        assert trained.about["trained_with"] == untrained.hash
-        torch.testing.assert_close(trained.means, untrained.means, atol=0, rtol=0)
-        assert trained.hash != untrained.hash
-    assert read_rated(train).dropped == 0
-    assert Weights.FULL in (output / "README.md").read_text(encoding="utf-8")
+        route = scorer.route
+        assert isinstance(route, AlignmentRoute)
+        trained, untrained = route.background, AlignmentRoute(make_spec("sbert", model=tiny, layer=0, centering=f"background:{mean}"), CPU).background
+    assert trained is not None
+    assert untrained is not None
+    assert trained.about["trained_with"] == untrained.hash
+    assert trained.hash != untrained.hash
+    torch.testing.assert_close(trained.means, untrained.means, atol=0, rtol=0)
+    before, after = (load_file(Path(folder) / "model.safetensors") for folder in (tiny, output))
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert {name.partition("layer.")[2].partition(".")[0] for name in changed if "layer." in name} == {"0", "1"}
+    assert "embeddings.word_embeddings.weight" in changed
+    assert "| weights | full |" in (output / "README.md").read_text(encoding="utf-8")

@@ -63,12 +63,13 @@ class Plan(NamedTuple):
 
         Raises:
             SpecError: No training data, or as for `check_trainable`.
-            InputError: As for `scale_of` and `check_held_out`.
+            InputError: As for `segments_of`, `scale_of` and `check_held_out`.
         """
         check_trainable(self.spec, self.recipe)
         if not self.train:
             raise SpecError("there is nothing to train on: name at least one rated data set.")
         for one in (*self.train, *self.dev):
+            segments_of(one)
             scale_of(one)
         check_held_out([*self.train, *self.dev], self.holdout)
         warn_of_overlap(self.train, self.dev)
