@@ -49,6 +49,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.significance
 	$(BIN)/python -m tests.bench.references
+	$(BIN)/python -m tests.bench.finetune
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
