@@ -15,8 +15,8 @@ import torch
 from twmd_registry.border import Segments
 from twmd_registry.encode.background import MEAN_VECTOR, hand_on
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.errors import FileError, SpecError
-from twmd_registry.metaeval.correlation import by_group
+from twmd_registry.errors import FileError, InputError, SpecError
+from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.adapter import find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import save
@@ -261,12 +261,14 @@ def _judge(model: TrainedMetric, dev: Sequence[NamedData]) -> Agreement:
     pearson, kendall = list[float](), list[float]()
     for one in dev:
         groups, segments = np.asarray(one.rated.group), segments_of(one)
-        scores = np.full(len(groups), np.nan)
-        for name in np.unique(groups):
+        for name in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == name)
-            scores[rows] = model.score(Segments([segments.predictions[i] for i in rows], [segments.references[i] for i in rows]))
-        pearson += by_group("pearson", scores, one.rated.ratings, one.rated.group).values()
-        kendall += by_group("kendall", scores, one.rated.ratings, one.rated.group).values()
+            scores = model.score(Segments([segments.predictions[i] for i in rows], [segments.references[i] for i in rows]))
+            try:
+                pearson.append(correlate("pearson", scores, one.rated.ratings[rows]))
+                kendall.append(correlate("kendall", scores, one.rated.ratings[rows]))
+            except InputError as error:
+                raise InputError(f"{one.name}, group {name}: {error}") from error
     return Agreement(float(np.mean(pearson)), float(np.mean(kendall)))
 
 
