@@ -56,6 +56,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.save_encoder("bert", tmp_path_factory.mktemp("encoder"))
 
 
+def test_references_are_encoded_for_the_first_evaluation_only() -> None:
+    keeping, forgetful = make_panel(["twmd", "trwmd"], "1MB"), make_panel(["twmd", "trwmd"])
+    before: list[int] = []
+    for panel in (keeping, keeping, forgetful):
+        encoder = panel.ours["twmd"].route.model
+        before.append(encoder.sentences_encoded)
+        scores = panel.score([f"{text} {len(before)}" for text in PREDICTIONS], REFERENCES)
+        before[-1] = encoder.sentences_encoded - before[-1]
+        assert set(scores.signatures) == {"twmd", "trwmd"}
+    assert before == [3 + 4, 3, 3 + 4]
+
+
 def test_ours_are_the_scorers_scores_with_their_sides(folder: Path) -> None:
     scorers = {name: twmd_registry.scorer(name, model=str(folder), layer=2) for name in ("twmd", "moverscore")}
     scored = make_panel(scorers.values()).score(PREDICTIONS, REFERENCES)

@@ -17,6 +17,8 @@ from twmd_registry.plugins.transformers.panel import Panel, Scored, make_panel
 from twmd_registry.plugins.transformers.rows import EvaluationRows, References
 from twmd_registry.scoring import Scorer
 
+KEPT = "256MB"
+"""Of encoded references: some 6,000 sentences in one layer of 384 dimensions."""
 TIMED = "_runtime"
 """What `Trainer` puts behind the name of every evaluation."""
 BY_LENGTH = "group_by_length"
@@ -40,6 +42,7 @@ def make_compute_metrics(
     prefix: str = "",
     *,
     offload: str | None = None,
+    keep_references: int | str = KEPT,
 ) -> RegistryCallback:
     """Make what `Trainer` takes as ``compute_metrics=`` and, being the same object, in ``callbacks=[...]``.
 
@@ -55,11 +58,13 @@ def make_compute_metrics(
         prefix: Stands before the name of every score. `Trainer` puts ``eval_`` before that.
         offload: What becomes of the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"`` frees them, None leaves
             them where they are.
+        keep_references: Most main memory for encoded references, so that every evaluation after the first encodes predictions only;
+            0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets them.
 
     Raises:
         SpecError: An unknown metric or setting, or two metrics of one name.
     """
-    return RegistryCallback(tokenizer, make_panel(metrics), references, prefix=prefix, offload=offload)
+    return RegistryCallback(tokenizer, make_panel(metrics, keep_references), references, prefix=prefix, offload=offload)
 
 
 class RegistryCallback(TrainerCallback):  # type: ignore[misc]

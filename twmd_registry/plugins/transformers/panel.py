@@ -101,12 +101,13 @@ class _Theirs(NamedTuple):
     signatures: dict[str, str]
 
 
-def make_panel(metrics: Iterable[Any] | Mapping[str, Any]) -> Panel:
+def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> Panel:
     """Sort metrics by who computes them.
 
     Args:
         metrics: Metrics, or metrics by the names that their scores shall have. One of the catalogue (``"twmd"``,
             ``"ensemble(stsscore,sbert)"``), a signature, a scorer, one of SacreBLEU (``"bleu"``), or one of `evaluate`, loaded or by name.
+        keep_references: As in `RunOptions`, for the scorers that are made here.
 
     Raises:
         SpecError: No metric, something that is none, or two of one name.
@@ -116,7 +117,7 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any]) -> Panel:
     panel = Panel({}, {}, {})
     pairs = metrics.items() if isinstance(metrics, Mapping) else ((None, one) for one in metrics)
     for given, metric in pairs:
-        usual, kind, value = _sort(metric)
+        usual, kind, value = _sort(metric, keep_references)
         name = given or usual
         if not isinstance(name, str):
             raise SpecError(f"{metric!r:.60} has no name: give a dict {{name: metric}}.")
@@ -128,12 +129,12 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any]) -> Panel:
     return panel
 
 
-def _sort(metric: Any) -> tuple[str | None, str, Any]:
+def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any]:
     """A metric's usual name, the field of `Panel` where it belongs, and what stands there."""
     if isinstance(metric, str) and metric in LEXICAL_NAMES:
         return metric, "lexical", metric
     if isinstance(metric, Signature) or (isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))):
-        metric = scorer(metric)
+        metric = scorer(metric, keep_references=keep_references)
     elif isinstance(metric, str):
         metric = _load(metric)
     # Our own metrics in the faces to other frameworks are scorers, too.
