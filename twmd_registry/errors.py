@@ -35,6 +35,10 @@ class ModelError(TwmdError, OSError):
     """A model, adapter or mean vector that is missing, unsafe to load or not what was named."""
 
 
+class NotFiniteError(ModelError):
+    """A model that gives numbers that are not finite."""
+
+
 class MissingExtraError(TwmdError, ImportError):
     """An optional dependency that is not installed; the message holds the install line."""
 

@@ -187,7 +187,7 @@ def test_one_name_is_one_study() -> None:
     names = {STUDY.name, *(replace(STUDY, **change).name for change in changes)}  # type: ignore[arg-type]
     assert len(names) == 6
     assert all(name.startswith("robustness|data:") for name in names)
-    with pytest.raises(SpecError, match="name one"):
+    with pytest.raises(SpecError, match="no metric to compare"):
         RobustnessStudy(("made@0",), ())
 
 
@@ -210,7 +210,7 @@ def test_the_command_prints_and_writes(wmt: Path, tmp_path: Path, capsys: pytest
     command = ["robustness", "--data", f"wmt:{wmt}", "-m", "sbert", "sbert;layer=3", "bleu", "--set", "layer=4", "--resamples", "20", "-o", str(out)]
     assert main(command) == 0
     printed, said = capsys.readouterr()
-    assert "made.jsonl: rows left out, without a rating or with a text too short: 1." in said
+    assert "made.jsonl: rows without a rating, or with a text too short, left out: 1 (line 7)." in said
     assert "robustness|data:made.jsonl@" in printed
     assert "sbert: sbert|" in printed
     assert "|layer:4|" in printed

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tiny import save_encoder
 from tests.train.rated_words import named_words, rated_words, write_words
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.data import NamedData, check_held_out, examples, scale_of, warn_of_overlap
 from twmd_registry.train.finetune import Plan, finetune
-from twmd_registry.train.recipe import Recipe
+from twmd_registry.train.recipe import Recipe, Target
 
 
 def check(metric: str = "twmd", recipe: Recipe | None = None, data: NamedData | None = None, **keys: Any) -> None:
@@ -43,6 +44,8 @@ def test_a_batch_of_one_is_no_population(centering: str) -> None:
         ({"dtype": "bfloat16"}, "dtype=bfloat16: training is done in float32"),
         ({"adapter": "stsb-lora"}, "adapter=stsb-lora: an adapter cannot stand on another one"),
         ({"metric": "bertscore_centered", "baseline": "b52f4f73e689"}, "a baseline belongs to the untrained metric"),
+        ({"metric": "sbert", "recipe": Recipe(target=Target.MEAN)}, "target=mean .* and sbert has no sides"),
+        ({"output": "recall", "recipe": Recipe(target=Target.MEAN)}, "target=mean .* and twmd is asked for its recall"),
     ],
 )
 def test_keys_that_mean_nothing_in_training_are_refused(keys: dict[str, Any], message: str) -> None:
@@ -134,3 +137,51 @@ def test_the_command_refuses_held_out_segments_with_their_number(tmp_path: Path,
     assert main(["finetune", "twmd", "--train", train, "--holdout", train, "-o", str(tmp_path / "out")]) == 1
     assert re.search(r"twmd: segments whose reference is held out \(train.jsonl\): train.jsonl 20 of 20;", capsys.readouterr().err)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_diverges_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, train = save_encoder("bert", tmp_path / "tiny"), write_words(tmp_path / "train.jsonl", 40, 1)
+    how = ["--learning-rate", "1e30", "--epochs", "3", "--batch", "8", "--device", "cpu", "--set", "layer=2", "centering=none"]
+    assert main(["finetune", "twmd", "--model", str(model), "--train", train, "-o", str(tmp_path / "out"), *how]) == 1
+    said = capsys.readouterr().err
+    assert re.search(r"twmd: training diverged at step \d+: train anew, in a new folder, with a lower one \(the learning rate is 1e\+30\)\.", said)
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        (["--full", "--rank", "8"], 2, "--rank is of an adapter, and --full trains none"),
+        (["-o", "{folder}"], 1, "is not empty: give a new folder"),
+        (["-o", "{folder}/train.jsonl"], 1, "is a file: give a folder"),
+        (["--train", "{train}", "{again}"], 2, "hold the same rated texts: name them once"),
+    ],
+)
+def test_the_command_refuses_what_would_do_nothing_or_harm(
+    more: list[str], code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, again = (write_words(tmp_path / f"{name}.jsonl", 20, 1) for name in ("train", "again"))
+    given = [one.format(folder=tmp_path, train=train, again=again) for one in more]
+    output = [] if "-o" in given else ["-o", str(tmp_path / "out")]
+    assert main(["finetune", "twmd", *([] if "--train" in given else ["--train", train]), *output, *given]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_a_population_of_another_size_is_said(tmp_path: Path) -> None:
+    model, plan = str(save_encoder("bert", tmp_path / "tiny")), (named_words(20, 1),)
+    for centering, words in (("corpus", "the 16 segments of a batch stand for the corpus"), ("batch", "batches of 16, and scored in batches of 32")):
+        spec = make_spec("sbert", model=model, layer=1, centering=centering)
+        with pytest.warns(TwmdWarning, match=words):
+            finetune(Plan(spec, plan, recipe=Recipe(epochs=1, rank=2)), tmp_path / centering)
+
+
+def test_the_presets_model_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    model, train = save_encoder("bert", tmp_path / "tiny"), write_words(tmp_path / "train.jsonl", 20, 1)
+    how = ["--train", train, "--epochs", "1", "--rank", "2", "--device", "cpu"]
+    first = ["--model", str(model), "--set", "layer=2", "centering=none", "-o", str(tmp_path / "first.one")]
+    assert main(["finetune", "sbert", *how, *first]) == 0
+    assert main(["preset", "add", str(tmp_path / "first.one" / "preset.toml")]) == 0  # called like its folder
+    capsys.readouterr()
+    # An adapter cannot stand on another one: all weights of the preset's model, under its adapter.
+    assert main(["finetune", "sbert", "--preset", "first.one", "--full", *how[:4], "--device", "cpu", "-o", str(tmp_path / "second")]) == 0
+    assert "sbert|model:./second@" in capsys.readouterr().out

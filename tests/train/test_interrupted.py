@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save
 
 from tests.tiny import save_encoder
 from tests.train.rated_words import write_words
@@ -61,7 +64,8 @@ def kill_after_checkpoint(folder: Path, output: Path, step: int) -> None:
 def test_a_killed_run_ends_where_an_uninterrupted_one_does(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole, killed = tmp_path / "whole" / "adapter", tmp_path / "killed" / "adapter"
     assert main(arguments(folder, whole)) == 0
-    signature = capsys.readouterr().out.partition("signature ")[2]
+    printed = capsys.readouterr().out
+    signature, loss = printed.partition("signature ")[2], float(re.findall("training segments ([0-9.]+)", printed)[0])
     kill_after_checkpoint(folder, killed, 2 * SAVE_STEPS)
     reached = last_checkpoint(killed / "checkpoints")
     assert reached is not None
@@ -72,7 +76,11 @@ def test_a_killed_run_ends_where_an_uninterrupted_one_does(folder: Path, tmp_pat
     assert main([*arguments(folder, killed), "--resume", "--seed", "1"]) == 2
     assert "an interrupted run of another plan: seed was 12345 and is 1." in capsys.readouterr().err
     assert main([*arguments(folder, killed), "--resume"]) == 0
-    assert capsys.readouterr().out.partition("signature ")[2] == signature
+    printed = capsys.readouterr().out
+    assert printed.partition("signature ")[2] == signature
+    assert float(re.findall("training segments ([0-9.]+)", printed)[0]) == pytest.approx(loss, abs=1e-3)
+    assert main(arguments(folder, killed)) == 1
+    assert "is not empty: give a new folder" in capsys.readouterr().err
     # Trainer logs the mean of ten steps, and forgets at a kill those that it had not logged yet: that one mean is of fewer steps.
     cut = int(reached.name.rpartition("-")[2]) // LOG_STEPS
     found, expected = losses(killed), losses(whole)
@@ -83,8 +91,17 @@ def test_a_killed_run_ends_where_an_uninterrupted_one_does(folder: Path, tmp_pat
 
 def test_a_checkpoint_that_a_kill_left_half_written_is_passed_over(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) is None
-    for step, state in ((3, "{}"), (9, "{}"), (12, '{"epoch": 1'), (15, None)):
+    whole = save({"weight": torch.zeros(2)})
+    for step, state, weights in (
+        (3, "{}", whole),
+        (9, "{}", whole),
+        (12, '{"epoch": 1', whole),
+        (15, None, whole),
+        (18, "{}", whole[:9]),
+        (21, "{}", b""),
+    ):
         (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}" / "model.safetensors").write_bytes(weights)
         if state is not None:
             (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text(state, encoding="utf-8")
     found = last_checkpoint(tmp_path)

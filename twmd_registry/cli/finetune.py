@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+from twmd_registry.cli.files import check_folder
 from twmd_registry.cli.score import make_scorers
-from twmd_registry.cli.tune import preset_name
-from twmd_registry.rated.sets import read_rated, title_of
+from twmd_registry.cli.tune import as_preset_name, check_preset_name
+from twmd_registry.errors import SpecError
+from twmd_registry.rated.sets import read_all_rated, title_of
 from twmd_registry.registry.options import RunOptions
 
 
@@ -16,13 +18,16 @@ def run_finetune(arguments: argparse.Namespace) -> int:
     from twmd_registry.train.finetune import Plan, finetune
     from twmd_registry.train.recipe import Recipe, Target, Weights
 
-    name = preset_name(arguments)  # what cannot be fails here
+    name = check_preset_name(arguments.name or as_preset_name(str(arguments.output.resolve())))  # what cannot be fails here
+    check_folder(arguments.output)
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
-    arguments.set = [f"model={arguments.model}", *arguments.set]
+    if arguments.full and arguments.rank is not None:
+        raise SpecError("--rank is of an adapter, and --full trains none: leave one of them out.")
+    arguments.set = [*([f"model={arguments.model}"] if arguments.model else []), *arguments.set]
     (scorer,) = make_scorers([arguments.metric], arguments, options)
     recipe = Recipe(
         weights=Weights.FULL if arguments.full else Weights(arguments.adapter),
-        rank=arguments.rank,
+        **({} if arguments.rank is None else {"rank": arguments.rank}),
         epochs=arguments.epochs,
         learning_rate=arguments.learning_rate,
         batch=arguments.batch,
@@ -31,11 +36,12 @@ def run_finetune(arguments: argparse.Namespace) -> int:
         save_steps=arguments.save_steps,
     )
     train, dev, holdout = (
-        tuple(NamedData(title_of(one), read_rated(one)) for one in named) for named in (arguments.train, arguments.dev, arguments.holdout)
+        tuple(NamedData(title_of(one), rated) for one, rated in read_all_rated(named).items())
+        for named in (arguments.train, arguments.dev, arguments.holdout)
     )
     plan = Plan(scorer.requested, train, dev, holdout, recipe)
     done = finetune(plan, arguments.output, options=options, name=name, resume=arguments.resume)
-    print(f"{done.steps} steps, last logged loss {done.loss:.4f}")
+    print(f"{done.steps} steps; mean squared error on training segments {done.loss:.4f} (of standardised ratings, whose variance is 1)")
     if done.before is not None and done.best is not None:
         for what, found in (("untrained", done.before), (f"epoch {done.best.epoch:g}", done.best)):
             print(f"dev, {what}: Pearson {found.pearson:.4f}, Kendall {found.kendall:.4f}")

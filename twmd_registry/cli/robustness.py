@@ -13,7 +13,7 @@ from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.metaeval.robustness import RobustnessResult, RobustnessStudy, run_robustness
 from twmd_registry.metaeval.table import FORMATS
-from twmd_registry.rated.sets import content_of, read_rated, title_of
+from twmd_registry.rated.sets import content_of, read_all_rated, title_of
 from twmd_registry.registry.options import RunOptions
 
 
@@ -22,15 +22,15 @@ def run_robustness_command(arguments: argparse.Namespace) -> int:
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     check_folder(arguments.output)
     metrics = compared(arguments, options)
-    data = [read_rated(name) for name in arguments.data]
+    data = read_all_rated(arguments.data)
     study = RobustnessStudy(
-        data=tuple(f"{title_of(name)}@{content_of(rated)}" for name, rated in zip(arguments.data, data, strict=True)),
+        data=tuple(f"{title_of(name)}@{content_of(rated)}" for name, rated in data.items()),
         metrics=metrics,
         resamples=arguments.resamples,
         seed=arguments.seed,
     )
     with progress_bar() as progress:
-        found = run_robustness(study, data, options, progress)
+        found = run_robustness(study, list(data.values()), options, progress)
     print(found.as_text(FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
     if arguments.output:
         _write(found, arguments.output)

@@ -13,8 +13,7 @@ from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.metaeval.sweeps import layers_of
 from twmd_registry.metaeval.tune import GRID, Trial, read_tried, settings, tune, varied_keys, write_preset
-from twmd_registry.rated.rows import Rated
-from twmd_registry.rated.sets import content_of, read_rated, title_of
+from twmd_registry.rated.sets import content_of, read_all_rated, title_of
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS
@@ -40,7 +39,7 @@ def run_tune(arguments: argparse.Namespace) -> int:
     metrics = list(dict.fromkeys(arguments.metrics))
     if unused := [name for name in tried if not any(name in entry(metric).keys for metric in metrics)]:
         raise SpecError(f"--try {unused[0]}: none of {', '.join(metrics)} has such a key.")
-    data = _read(arguments.data)
+    data = read_all_rated(arguments.data)
     layers = arguments.layers or layers_of(arguments.model, options)
     specs = list(dict.fromkeys(spec for metric in metrics for spec in settings(metric, arguments.model, layers, tried)))
     with progress_bar() as progress:
@@ -52,20 +51,6 @@ def run_tune(arguments: argparse.Namespace) -> int:
     if arguments.output:
         _write(arguments, by_metric, [f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)" for name, rated in data.items()])
     return 0
-
-
-def _read(names: Sequence[str]) -> dict[str, Rated]:
-    """Every data set by its name.
-
-    Raises:
-        SpecError: Two are the same, and would count twice.
-    """
-    data = {name: read_rated(name) for name in names}
-    first: dict[str, str] = {}
-    for name, rated in data.items():
-        if (same := first.setdefault(content_of(rated), name)) != name:
-            raise SpecError(f"{same} and {name} hold the same rated texts: name them once.")
-    return data
 
 
 def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:
@@ -93,7 +78,20 @@ def preset_name(arguments: argparse.Namespace) -> str:
     Raises:
         SpecError: It cannot be one.
     """
-    name: str = arguments.name or f"{re.sub(r'[^A-Za-z0-9_.-]', '-', str(arguments.model).strip('/.').rpartition('/')[2])}-tuned"
+    return check_preset_name(arguments.name or f"{as_preset_name(str(arguments.model))}-tuned")
+
+
+def as_preset_name(path: str) -> str:
+    """The last part of a name or path, of letters that a preset's name may have."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", path.strip("/.").rpartition("/")[2])
+
+
+def check_preset_name(name: str) -> str:
+    """Refuse a name that no preset can have.
+
+    Raises:
+        SpecError: As said.
+    """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
         raise SpecError(f"--name {name!r}: a preset's name holds letters, digits, '.', '_' and '-' only.")
     return name

@@ -111,7 +111,8 @@ def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions
     """
     by_set = [[one.pearson for one in measure(specs, [rated], options, progress=progress)] for rated in data]
     weighted = np.average(by_set, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
-    applied = [Scorer(spec, options).spec.replace(model=spec.model, adapter=spec.adapter) for spec in specs]
+    scorers = [Scorer(spec, options) for spec in specs]  # held together, or the model would be loaded again for each
+    applied = [one.spec.replace(model=spec.model, adapter=spec.adapter) for one, spec in zip(scorers, specs, strict=True)]
     return sorted(map(Trial, applied, weighted.tolist()), key=lambda trial: -trial.pearson)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 
-from twmd_registry.errors import ModelError
+from twmd_registry.errors import ModelError, NotFiniteError
 
 CPU_TOKENS = 2048
 ACCELERATOR_TOKENS = 32768
@@ -69,11 +69,11 @@ def check_finite(numbers: torch.Tensor, model: str, dtype: str) -> None:
     """Refuse what a broken model, or a number format that is too small for it, makes of text.
 
     Raises:
-        ModelError: Some of the numbers are not finite.
+        NotFiniteError: Some of the numbers are not finite.
     """
     if not bool(torch.isfinite(numbers).all()):
         way_out = "its weights are damaged" if dtype == "float32" else f"it may not be made for dtype={dtype}: try float32"
-        raise ModelError(f"model {model} gives numbers that are not finite; {way_out}.")
+        raise NotFiniteError(f"model {model} gives numbers that are not finite; {way_out}.")
 
 
 def _split(batch: np.ndarray, largest: int) -> list[np.ndarray]:

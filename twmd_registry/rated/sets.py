@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -131,3 +131,18 @@ def content_of(rated: Rated) -> str:
 def title_of(text: str) -> str:
     """What data are called where they are reported: their name on the Hub, or the file's or folder's, without the way to it."""
     return text if text in HUB else _take_apart(text).path.name
+
+
+def read_all_rated(texts: Iterable[str]) -> dict[str, Rated]:
+    """Read several data sets, by their names as given.
+
+    Raises:
+        SpecError: Two are the same and would count twice, or as for `read_rated`.
+        FileError: As for `read_rated`.
+    """
+    data = {text: read_rated(text) for text in texts}
+    first: dict[str, str] = {}
+    for text, rated in data.items():
+        if (same := first.setdefault(content_of(rated), text)) != text:
+            raise SpecError(f"{same} and {text} hold the same rated texts: name them once.")
+    return data

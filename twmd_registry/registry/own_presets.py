@@ -73,4 +73,7 @@ def _check(preset: Preset, path: Path) -> None:
     is_folder = Path(model).is_absolute() and Path(model).is_dir()
     if not is_folder and not re.fullmatch(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", model, re.ASCII):
         raise SpecError(f"{path}: model={model!r} is neither a Hub id nor the whole path of a folder that is here.")
+    adapter = str(preset.keys.get("adapter") or "")
+    if Path(adapter).is_absolute() and not Path(adapter).is_dir():
+        raise SpecError(f"{path}: adapter={adapter!r} is no folder that is here; was it moved? Write its place into the file.")
     apply_preset(preset, {"model": model})

@@ -106,7 +106,8 @@ def check_held_out(data: Sequence[NamedData], holdout: Sequence[NamedData]) -> N
     """Refuse data to train on, or to choose by, that hold segments on which the metric will be tested.
 
     Two segments are the same when they have a reference in common, whatever the prediction: a model that has seen how people rate
-    translations of a sentence knows the sentence. Runs of white space count as one space.
+    translations of a sentence knows the sentence. Runs of white space count as one space, and case does not
+    count.
 
     Raises:
         InputError: They do; says of every data set how many.
@@ -136,4 +137,4 @@ def _references(data: NamedData) -> set[str]:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(text.casefold().split())

@@ -15,7 +15,7 @@ import torch
 from twmd_registry.border import Segments
 from twmd_registry.encode.background import MEAN_VECTOR, hand_on
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.errors import FileError, InputError, SpecError
+from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.adapter import find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
@@ -89,7 +89,8 @@ class Finetuned(NamedTuple):
         keys: What to set for it, KEY to value.
         before: On dev, untrained; None without dev.
         best: On dev, of the weights that were kept; likewise.
-        loss: The last mean squared error that was logged: of `LOG_STEPS` training batches, in squared standard deviations of the ratings.
+        loss: Mean squared error of the trained metric on up to `START_ROWS` training segments, without dropout, in squared standard deviations
+            of the ratings.
         steps: Steps that were made.
     """
 
@@ -119,6 +120,13 @@ class _Prepared(NamedTuple):
     route: AlignmentRoute
     arguments: Any
     rows: list[Example]
+
+
+class Compared(NamedTuple):
+    """What is compared in training: similarities and standardised ratings; each of shape (segments,)."""
+
+    similarities: np.ndarray
+    targets: np.ndarray
 
 
 class _Result(NamedTuple):
@@ -160,12 +168,15 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
     folder = output / CHECKPOINTS
     _check_folder(folder, plan, resume=resume)
     run = _prepare(plan, folder, options)
+    _warn_of_population(run, plan.recipe)
     before = _judge(run.model, plan.dev) if plan.dev else None
     _mark(folder, plan)
     result = _train(run, plan, resume=resume)
     write_whole(output / LOG, "".join(json.dumps(line) + "\n" for line in result.log).encode())
     _save_weights(run, plan.recipe, output)
     made = _settle(run, plan, output, options)
+    if before is not None and result.best is not None and result.best.pearson <= before.pearson:
+        warn(f"on dev the trained metric is no better than the untrained one: Pearson {result.best.pearson:.4f}, untrained {before.pearson:.4f}.")
     done = Finetuned(made.signature, _keys_of(made.requested), before, result.best, result.loss, result.steps)
     _document(plan, done, made, run.route.files, output, name=name)
     shutil.rmtree(folder)
@@ -182,12 +193,23 @@ def _check_folder(folder: Path, plan: Plan, *, resume: bool) -> None:
     if not resume:
         if path.is_file():
             raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
+        if folder.parent.is_dir() and any(folder.parent.iterdir()):
+            raise FileError(f"{folder.parent} is not empty: give a new folder, so that nothing in it is written over.")
         return
     if not path.is_file():
         raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
     old, new = (json.loads(text) for text in (path.read_text(encoding="utf-8"), plan.settings))
     if changed := [f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in sorted({*old, *new}) if old.get(key) != new.get(key)]:
         raise SpecError(f"{folder} holds an interrupted run of another plan: {'; '.join(changed)}.")
+
+
+def _warn_of_population(run: _Prepared, recipe: Recipe) -> None:
+    """Say that a metric is trained under the mean of other neighbours than it is scored with."""
+    spec = run.route.spec
+    if spec.centering_kind is Centering.CORPUS:
+        warn(f"centering=corpus: in training the {recipe.batch} segments of a batch stand for the corpus.")
+    if spec.centering_kind is Centering.BATCH and spec.centering_size != recipe.batch:
+        warn(f"centering=batch: trained in batches of {recipe.batch}, and scored in batches of {spec.centering_size} (centering_size).")
 
 
 def _mark(folder: Path, plan: Plan) -> None:
@@ -232,14 +254,19 @@ def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:
 
 
 def _start(model: TrainedMetric, rows: Sequence[Example], recipe: Recipe) -> None:
-    """Fit the line to what the untrained encoder makes of some of the segments, in batches like those of training."""
+    """Fit the line to what the untrained encoder makes of some of the segments."""
+    model.start_line(*_compare(model, rows, recipe))
+
+
+def _compare(model: TrainedMetric, rows: Sequence[Example], recipe: Recipe) -> Compared:
+    """Similarities and standardised ratings of some of the segments, the same ones always, in batches like those of training."""
     chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[:START_ROWS]
     drawn = [rows[i] for i in chosen.tolist()]
     model.eval()
     with torch.inference_mode():
         batches = [drawn[start : start + recipe.batch] for start in range(0, len(drawn), recipe.batch)]
         found = [model.similarities(Segments([row.prediction for row in one], [row.references for row in one])) for one in batches]
-    model.start_line(torch.cat(found).to("cpu", torch.float64).numpy(), np.array([row.target for row in drawn]))
+    return Compared(torch.cat(found).to("cpu", torch.float64).numpy(), np.array([row.target for row in drawn]))
 
 
 def _train(run: _Prepared, plan: Plan, *, resume: bool) -> _Result:
@@ -252,8 +279,7 @@ def _train(run: _Prepared, plan: Plan, *, resume: bool) -> _Result:
     trainer.train(resume_from_checkpoint=str(found) if found else None)
     best = load_best(run.model, trainer.kept) if plan.dev else None
     log = trainer.state.log_history
-    losses = [line["loss"] for line in log if "loss" in line]
-    return _Result(best, float(losses[-1]), int(trainer.state.global_step), log)
+    return _Result(best, run.model.error(*_compare(run.model, run.rows, plan.recipe)), int(trainer.state.global_step), log)
 
 
 def _judge(model: TrainedMetric, dev: Sequence[NamedData]) -> Agreement:

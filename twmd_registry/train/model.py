@@ -112,6 +112,11 @@ class TrainedMetric(nn.Module):
             self.log_scale.fill_(math.log(scale))
             self.offset.fill_(float(targets.mean()) - scale * float(similarities.mean()))
 
+    def error(self, similarities: np.ndarray, targets: np.ndarray) -> float:
+        """The mean squared error of the line on similarities; arguments as for `start_line`."""
+        scale, offset = math.exp(float(self.log_scale)), float(self.offset)
+        return float(np.mean((scale * similarities + offset - targets) ** 2))
+
     def trained(self) -> Iterator[tuple[str, nn.Parameter]]:
         """The weights that change, with their names."""
         return ((name, weight) for name, weight in self.named_parameters() if weight.requires_grad)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.names import Centering, Dtype, Idf, MetricName
+from twmd_registry.registry.names import Centering, Dtype, Idf, MetricName, Output
 from twmd_registry.registry.spec import MetricSpec
 
 TRAINABLE = (MetricName.TWMD, MetricName.TRWMD, MetricName.BERTSCORE_CENTERED, MetricName.SBERT, MetricName.WORDSET_CKA)
@@ -103,5 +103,8 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
         raise SpecError("a baseline belongs to the untrained metric: train without it, and fit one for the trained metric ('twmd fit-baseline').")
     if spec.dtype != Dtype.FLOAT32:
         raise SpecError(f"dtype={spec.dtype}: training is done in float32; give the dtype when you score.")
+    if recipe.target is Target.MEAN and spec.output != Output.F1:
+        sides = "has no sides" if spec.output is None else f"is asked for its {spec.output} (output={spec.output})"
+        raise SpecError(f"target=mean fits the mean of precision and recall, and {spec.metric} {sides}: leave it out.")
     if spec.adapter is not None and recipe.weights is Weights.LORA:
         raise SpecError(f"adapter={spec.adapter}: an adapter cannot stand on another one; train without it, or train all weights (--full).")

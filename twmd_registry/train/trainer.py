@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
+from twmd_registry.errors import ModelError, NotFiniteError
 from twmd_registry.registry.home import write_whole
 from twmd_registry.train.agreement import Agreement
 from twmd_registry.train.data import Example
@@ -29,6 +30,8 @@ LOG_STEPS = 10
 BEST = "best.safetensors"
 STATE = "trainer_state.json"
 """What Trainer writes last into a checkpoint."""
+WEIGHTS = "model.safetensors"
+"""What it writes first."""
 
 
 class MetricTrainer(Trainer):  # type: ignore[misc]
@@ -60,6 +63,24 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def training_step(self, *args: Any, **settings: Any) -> Any:
+        """Trainer's step, which ends the run where the weights have left the numbers.
+
+        Raises:
+            ModelError: They have.
+        """
+        try:
+            loss = super().training_step(*args, **settings)
+        except NotFiniteError as error:
+            raise ModelError(self._diverged()) from error
+        if not torch.isfinite(loss):
+            raise ModelError(self._diverged())
+        return loss
+
+    def _diverged(self) -> str:
+        rate = f"the learning rate is {self.args.learning_rate:g}"
+        return f"training diverged at step {self.state.global_step + 1}: train anew, in a new folder, with a lower one ({rate})."
 
     def create_optimizer(self, model: Any = None) -> Any:
         """Trainer's optimizer, with a learning rate of its own for the line."""
@@ -126,9 +147,10 @@ def last_checkpoint(folder: Path) -> Path | None:
 def _is_whole(checkpoint: Path) -> bool:
     try:
         json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with safe_open(checkpoint / WEIGHTS, framework="pt") as file:
+            return bool(file.keys())
+    except (OSError, ValueError, SafetensorError):
         return False
-    return True
 
 
 def read_best(path: Path) -> Agreement:

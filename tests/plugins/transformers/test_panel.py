@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import datasets
 import evaluate
 import numpy as np
 import pytest
@@ -172,3 +173,40 @@ def test_keys_that_collide_are_refused() -> None:
     panel = make_panel({"own": Module({"x": 1.0}), "own_x": Module({"own_x": 2.0})})
     with pytest.raises(SpecError, match="two scores would be called 'own_x'"):
         panel.score(*_pair())
+
+
+def test_references_go_in_the_form_that_a_module_takes() -> None:
+    text = datasets.Value("string")
+    several = [["a b", "c"], ["d"], ["e"]]
+
+    class Taker(Module):
+        def __init__(self, *forms: Any) -> None:
+            super().__init__({"own": 1.0})
+            self.features = [datasets.Features({"predictions": text, "references": form}) for form in forms]
+            self.features = self.features[0] if len(forms) == 1 else self.features
+
+        def compute(self, predictions: list[str], references: Any) -> Any:
+            self.seen = references
+            return super().compute(predictions, references)
+
+    for forms, single, many in (
+        ((text,), ["a", "b", "c"], None),
+        ((datasets.Sequence(text),), [["a"], ["b"], ["c"]], several),
+        ((datasets.Sequence(text), text), ["a", "b", "c"], several),
+    ):
+        module = Taker(*forms)
+        panel = make_panel([module])
+        panel.score(PREDICTIONS, ["a", "b", "c"])
+        assert module.seen == single
+        if many is None:
+            with pytest.raises(SpecError, match="own takes one reference per row, and row 0 has 2: leave the metric out, or give one"):
+                panel.score(PREDICTIONS, several)
+        else:
+            panel.score(PREDICTIONS, several)
+            assert module.seen == many
+
+
+def test_a_modules_error_is_one_line() -> None:
+    with pytest.raises(InputError) as caught:
+        make_panel([Module(ValueError("no\nInput predictions: ['a', 'b']"))]).score(PREDICTIONS, REFERENCES)
+    assert str(caught.value) == "own cannot score these texts: no"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 import pytest
 from huggingface_hub import ModelCard
-from transformers import Seq2SeqTrainer
+from transformers import EvalPrediction, Seq2SeqTrainer
 
 import twmd_registry
 from tests import tiny
@@ -249,6 +250,35 @@ def test_cards_that_the_trainer_writes_keep_the_results(encoder: Path, tmp_path:
     assert values[("test", "test", "twmd")] == predicted.metrics["test_twmd"]
     metrics.write_card(tmp_path)
     assert len(ModelCard.load(tmp_path / "README.md").data.eval_results) == len(values) == 4
+
+
+def test_rows_of_an_evaluation_that_was_broken_off_are_nobodys(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
+    metrics = make(encoder)
+    run = trainer(tmp_path, metrics, batch_eval_metrics=True)
+    step, calls = run.prediction_step, list[int]()
+
+    def breaks_once(*args: Any, **settings: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return step(*args, **settings)
+
+    run.prediction_step = breaks_once
+    with pytest.raises(KeyboardInterrupt):
+        run.evaluate()
+    assert scores(run.evaluate()) == wanted
+    floats = np.zeros((2, 3, 4))
+    with pytest.raises(InputError, match="must be token ids"):
+        metrics(EvalPrediction(predictions=np.zeros((2, 3), dtype=int), label_ids=floats))
+    with pytest.raises(InputError, match="2 predictions came with 3 labels"):
+        metrics(EvalPrediction(predictions=np.zeros((2, 3), dtype=int), label_ids=np.zeros((3, 3), dtype=int)))
+
+
+def test_a_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("---\nfoo: [\n---\n", encoding="utf-8")
+    with pytest.warns(TwmdWarning, match="the model card is left as it is: .*README.md: its metadata cannot be read"):
+        trainer(tmp_path, make(encoder, prefix=None), eval_strategy="steps", eval_steps=1, max_steps=1).train()
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == "---\nfoo: [\n---\n"
 
 
 TWO = """

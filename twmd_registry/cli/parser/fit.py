@@ -112,14 +112,14 @@ def add_finetune(commands: Commands) -> None:
         "twmd finetune twmd --train wmt15.jsonl --dev wmt16.jsonl --holdout wmt17.jsonl -o adapter/",
     )
     sub.add_argument("metric", metavar="METRIC", help="twmd, trwmd, bertscore_centered, sbert, wordset_cka")
-    sub.add_argument("--model", default="embedded", help="default: embedded")
+    sub.add_argument("--model", help="default: that of --preset, else the embedded one")
     sub.add_argument("--train", nargs="+", required=True, metavar="DATA", help=DATA)
     sub.add_argument("--dev", nargs="+", default=[], metavar="DATA", help="likewise; chooses the epoch (default: none, the last epoch is kept)")
     sub.add_argument("--holdout", nargs="+", default=[], metavar="DATA", help="likewise; refuse data that hold any of their references")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     _add_recipe(sub)
     sub.add_argument("--resume", action="store_true", help="go on with the interrupted run in DIR")
-    sub.add_argument("--name", help="of the preset (default: MODEL-tuned)")
+    sub.add_argument("--name", help="of the preset (default: the name of DIR)")
     settings(sub)
     where(sub)
 
@@ -129,7 +129,7 @@ def _add_recipe(sub: argparse.ArgumentParser) -> None:
     weights = sub.add_mutually_exclusive_group()
     weights.add_argument("--adapter", choices=("lora",), default="lora", help="train an adapter (default: lora)")
     weights.add_argument("--full", action="store_true", help="train all weights that the metric reads")
-    sub.add_argument("--rank", type=whole, default=16, metavar="N", help="of the adapter (default: 16)")
+    sub.add_argument("--rank", type=whole, metavar="N", help="of the adapter (default: 16)")
     sub.add_argument(
         "--target", choices=("output", "mean"), default="output", help="fit the score, or the mean of precision and recall (default: output)"
     )

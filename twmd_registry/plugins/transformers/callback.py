@@ -10,7 +10,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from twmd_registry.errors import SpecError, menu, warn
+from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
 from twmd_registry.plugins.transformers.decode import texts_of
 from twmd_registry.plugins.transformers.outputs import Evaluation, describe, write_evidence, write_results, write_signatures
 from twmd_registry.plugins.transformers.panel import Panel, Scored, make_panel
@@ -39,7 +39,7 @@ def make_compute_metrics(
     tokenizer: Any,
     metrics: Iterable[Any] | Mapping[str, Any] = ("twmd",),
     references: References = None,
-    prefix: str = "",
+    prefix: str | None = "",
     *,
     offload: str | None = None,
     keep_references: int | str = KEPT,
@@ -74,7 +74,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     texts, for ``twmd verify eval_record.json -i eval_texts.jsonl``; and at the end the results into the model card.
     """
 
-    def __init__(self, tokenizer: Any, panel: Panel, references: References = None, *, prefix: str = "", offload: str | None = None) -> None:
+    def __init__(self, tokenizer: Any, panel: Panel, references: References = None, *, prefix: str | None = "", offload: str | None = None) -> None:
         """Remember what to do; no model is loaded yet.
 
         Args:
@@ -89,11 +89,12 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         """
         if offload is not None and offload not in set(Offload):
             raise SpecError(f"offload={offload!r} is not possible; {menu(str(offload), Offload)}, or None.")
-        self.panel, self.prefix = panel, prefix
+        self.panel, self.prefix = panel, prefix or ""
         self._tokenizer, self._rows = tokenizer, EvaluationRows(references)
         self._leave = None if offload is None else _LEAVE[Offload(offload)]
         self._predictions: list[str] = []
         self._labels: list[str] = []
+        self._loader: Any = None
         self._latest: Scored | None = None
         self._evaluations: dict[int, dict[str, Evaluation]] = {}
         self._current: dict[str, Evaluation] = {}
@@ -118,12 +119,15 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         Warns:
             TwmdWarning: As for `Scorer.score`, and of a number that is not finite, which is left out.
         """
-        self._predictions += texts_of(prediction.predictions, self._tokenizer, "predictions")
-        self._labels += texts_of(prediction.label_ids, self._tokenizer, "label_ids")
-        if not compute_result:
-            return {}
         predictions, labels = self._predictions, self._labels
-        self._forget_rows()
+        self._forget_rows()  # those of an evaluation that fails are nobody's
+        predictions += texts_of(prediction.predictions, self._tokenizer, "predictions")
+        labels += texts_of(prediction.label_ids, self._tokenizer, "label_ids")
+        if len(predictions) != len(labels):
+            raise InputError(f"{len(predictions)} predictions came with {len(labels)} labels; expected as many.")
+        if not compute_result:
+            self._predictions, self._labels = predictions, labels
+            return {}
         number = self._rows.number(len(predictions))
         try:
             self._latest = self.panel.score(predictions[:number], self._rows.references_of(labels[:number]))
@@ -149,6 +153,9 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             SpecError: Its rows do not come in their order, and references go by it.
         """
         del state, control
+        if eval_dataloader is not self._loader:  # a new evaluation: what is left of one that was broken off is not its
+            self._loader = eval_dataloader
+            self._forget_rows()
         by_length = getattr(args, BY_LENGTH, False) or getattr(args, "train_sampling_strategy", None) == BY_LENGTH
         self._rows.watch(getattr(eval_dataloader, "dataset", None), in_order=not by_length)
 
@@ -205,11 +212,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the results of the final weights into the model card.
 
-        Raises:
-            FileError: The card cannot be read or written.
-
         Warns:
-            TwmdWarning: The best checkpoint was taken back, and its evaluation was not in this run.
+            TwmdWarning: The best checkpoint was taken back, and its evaluation was not in this run; or the card cannot be read or written.
         """
         del control
         if not state.is_world_process_zero:
@@ -218,10 +222,14 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             self._restored = int(Path(state.best_model_checkpoint).name.rpartition("-")[2])
             self._current = dict(self._evaluations.get(self._restored, {}))
             if not self._current:
-                warn(f"the best checkpoint ({self._restored}) was not evaluated in this run: evaluate it again and call write_card().")
-        self.write_card(Path(args.output_dir))
+                way = f"call trainer.evaluate() and write_card({args.output_dir!r})"
+                warn(f"the best checkpoint ({self._restored}) was not evaluated in this run, so the card lacks its results: {way}.")
+        try:
+            self.write_card(args.output_dir)
+        except FileError as error:  # hours of training do not end in an error for a card
+            warn(f"the model card is left as it is: {error}")
 
-    def write_card(self, folder: Path) -> None:
+    def write_card(self, folder: Path | str) -> None:
         """Put the results of the weights that were evaluated last into the metadata of a folder's model card.
 
         Args:
@@ -231,7 +239,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             FileError: The card cannot be read or written.
         """
         if self._current:
-            write_results(folder, (found._replace(scored=self._named(found.scored)) for found in self._current.values()))
+            write_results(Path(folder), (found._replace(scored=self._named(found.scored)) for found in self._current.values()))
 
     def _named(self, scored: Scored) -> Scored:
         """Scores by the keys that the user sees."""
@@ -250,6 +258,6 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         def create_with_results(*args: Any, **kwargs: Any) -> None:
             create(*args, **kwargs)
             if trainer.is_world_process_zero():
-                self.write_card(Path(trainer.args.output_dir))
+                self.write_card(trainer.args.output_dir)
 
         trainer.create_model_card = create_with_results

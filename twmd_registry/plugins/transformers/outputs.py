@@ -100,8 +100,9 @@ def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
     path, new = folder / CARD, [result for evaluation in evaluations for result in _results(evaluation)]
     try:
         card = ModelCard.load(path) if path.is_file() else ModelCard(f"---\n{ModelCardData().to_yaml()}\n---\n\n# {folder.resolve().name}\n")
-    except ValueError as error:
-        raise FileError(f"{path}: its metadata cannot be read: {error}") from error
+    except Exception as error:  # the YAML library has errors of its own kinds
+        reason = " ".join(str(error).split())
+        raise FileError(f"{path}: its metadata cannot be read: {reason:.200}") from error
     replaced = {_what(result) for result in new}
     card.data["eval_results"] = [old for old in card.data.get("eval_results", []) if _what(old) not in replaced] + new
     card.data["model_name"] = card.data.get("model_name") or folder.resolve().name

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from datasets import Value
 
 from twmd_registry.border import Segments, check_segments
 from twmd_registry.errors import InputError, SpecError, menu, warn
@@ -166,18 +167,40 @@ def _ours(sets: Mapping[str, ScoreSet]) -> Iterable[tuple[str, float]]:
 
 def _of_module(name: str, module: Any, segments: Segments) -> Iterable[tuple[str, float]]:
     """Every single number that a module gives."""
-    plain = all(len(texts) == 1 for texts in segments.references)
-    references: list[Any] = [texts[0] for texts in segments.references] if plain else segments.references
     try:
-        found = module.compute(predictions=list(segments.predictions), references=references)
+        found = module.compute(predictions=list(segments.predictions), references=_references_for(name, module, segments))
+    except SpecError:
+        raise
     except Exception as error:
-        raise InputError(f"{name} cannot score these texts: {error}") from error
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(f"{name} cannot score these texts: {reason:.200}") from error
     if not isinstance(found, Mapping):
         raise SpecError(f"{name} gives no dict of scores but {found!r:.60}.")
     for key, value in found.items():
         number = value.item() if hasattr(value, "item") and np.ndim(value) == 0 else value
         if isinstance(number, Real) and not isinstance(number, bool):
             yield (name if key == name else f"{name}_{key}"), float(number)
+
+
+def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
+    """References in the form that a module says it takes: a text per row, or a list of texts.
+
+    One that says nothing gets texts where every row has one reference.
+
+    Raises:
+        SpecError: It takes one reference per row, and a row has several.
+    """
+    single = all(len(texts) == 1 for texts in segments.references)
+    forms = getattr(module, "features", None) or []
+    kinds = [one["references"] for one in (forms if isinstance(forms, list) else [forms]) if "references" in one]
+    takes_text = not kinds or any(isinstance(kind, Value) for kind in kinds)
+    takes_lists = not kinds or any(not isinstance(kind, Value) for kind in kinds)
+    if single and takes_text:
+        return [texts[0] for texts in segments.references]
+    if takes_lists:
+        return segments.references
+    row = next(i for i, texts in enumerate(segments.references) if len(texts) > 1)
+    raise SpecError(f"{name} takes one reference per row, and row {row} has {len(segments.references[row])}: leave the metric out, or give one.")
 
 
 def _finite(found: Iterable[tuple[str, float]]) -> dict[str, float]:
