@@ -18,8 +18,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+def data(tmp_path: Path) -> Path:
     for name in ("rated", "again"):
         (tmp_path / f"{name}.csv").write_text(ROWS, encoding="utf-8")
     return tmp_path / "rated.csv"
@@ -41,6 +40,7 @@ def test_the_preset_that_is_written_can_be_added_and_used(name: str, data: Path,
     texts.write_text("uno duo\n", encoding="utf-8")
     assert main(["score", str(texts), "-i", str(texts), "-m", "twmd", "--preset", name, "--set", f"model={model}"]) == 0
     assert "temperature:0.1" in capsys.readouterr().out
+    assert main(["preset", "remove", name]) == 0
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ def test_an_undefined_correlation_is_said_and_spreads_to_the_mean(model: str, tm
     path = tmp_path / "wmt" / "wmt17.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     path.write_text("".join(json.dumps(line | ({"score": 0.5} if line["lang"] == "lv-en" else {})) + "\n" for line in lines), encoding="utf-8")
-    with pytest.warns(TwmdWarning, match="lv-en: no correlation for 6 of 6 rows of the table: kendall is undefined: the ratings are constant"):
+    with pytest.warns(TwmdWarning, match="lv-en: no correlation for 6 of 6 settings: kendall is undefined: the ratings are constant"):
         found = reproduce("twmd-table8", path.parents[1], model=model, layer=2)
     values = found.ours[0].values
     assert np.isnan(values[:, [3, 7]]).all()

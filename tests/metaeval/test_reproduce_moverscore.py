@@ -301,7 +301,7 @@ def test_an_undefined_correlation_is_said(model: str, tmp_path: Path) -> None:
     path = write_wmt(tmp_path) / "wmt" / "wmt17.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     path.write_text("".join(json.dumps(line | ({"score": 0.5} if line["lang"] == "de-en" else {})) + "\n" for line in lines), encoding="utf-8")
-    with pytest.warns(TwmdWarning, match="de-en: no correlation for 4 of 4 rows"):
+    with pytest.warns(TwmdWarning, match="de-en: no correlation for 4 of 4 settings"):
         found = reproduce_moverscore("moverscore-table1", tmp_path, model=model)
     for row in found.rows:
         assert np.flatnonzero(np.isnan(row.values)).tolist() == [1, 7]

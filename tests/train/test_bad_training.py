@@ -174,8 +174,7 @@ def test_a_population_of_another_size_is_said(tmp_path: Path) -> None:
             finetune(Plan(spec, plan, recipe=Recipe(epochs=1, rank=2)), tmp_path / centering)
 
 
-def test_the_presets_model_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+def test_the_presets_model_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, train = save_encoder("bert", tmp_path / "tiny"), write_words(tmp_path / "train.jsonl", 20, 1)
     how = ["--train", train, "--epochs", "1", "--rank", "2", "--device", "cpu"]
     first = ["--model", str(model), "--set", "layer=2", "centering=none", "-o", str(tmp_path / "first.one")]
@@ -185,3 +184,4 @@ def test_the_presets_model_is_trained(tmp_path: Path, monkeypatch: pytest.Monkey
     # An adapter cannot stand on another one: all weights of the preset's model, under its adapter.
     assert main(["finetune", "sbert", "--preset", "first.one", "--full", *how[:4], "--device", "cpu", "-o", str(tmp_path / "second")]) == 0
     assert "sbert|model:./second@" in capsys.readouterr().out
+    assert main(["preset", "remove", "first.one"]) == 0

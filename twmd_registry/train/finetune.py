@@ -15,7 +15,7 @@ import torch
 from twmd_registry.border import Segments
 from twmd_registry.encode.background import MEAN_VECTOR, hand_on
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.errors import FileError, InputError, SpecError, warn
+from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.adapter import find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
@@ -32,11 +32,12 @@ from twmd_registry.scoring import Scorer
 from twmd_registry.train.agreement import Agreement
 from twmd_registry.train.card import MetricFacts, provenance, write_metric_card
 from twmd_registry.train.data import Example, NamedData, check_held_out, examples, scale_of, segments_of, warn_of_overlap
+from twmd_registry.train.interrupted import check_folder, mark
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe, Weights, check_trainable
 from twmd_registry.train.weights import add_lora, lora_modules, require_training, save_adapter, save_network, unfreeze
 
-CHECKPOINTS, SETTINGS, LOG, PRESET = "checkpoints", "settings.json", "log.jsonl", "preset.toml"
+CHECKPOINTS, LOG, PRESET = "checkpoints", "log.jsonl", "preset.toml"
 START_ROWS = 256
 """Segments that the line's start is fitted to."""
 
@@ -166,11 +167,11 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
     plan.check()
     require_training()
     folder = output / CHECKPOINTS
-    _check_folder(folder, plan, resume=resume)
+    check_folder(folder, plan.settings, resume=resume)
     run = _prepare(plan, folder, options)
     _warn_of_population(run, plan.recipe)
     before = _judge(run.model, plan.dev) if plan.dev else None
-    _mark(folder, plan)
+    mark(folder, plan.settings)
     result = _train(run, plan, resume=resume)
     write_whole(output / LOG, "".join(json.dumps(line) + "\n" for line in result.log).encode())
     _save_weights(run, plan.recipe, output)
@@ -183,26 +184,6 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
     return done
 
 
-def _check_folder(folder: Path, plan: Plan, *, resume: bool) -> None:
-    """Refuse to write over an interrupted run, or to go on with one of another plan.
-
-    Raises:
-        SpecError: As for `finetune`.
-    """
-    path = folder / SETTINGS
-    if not resume:
-        if path.is_file():
-            raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
-        if folder.parent.is_dir() and any(folder.parent.iterdir()):
-            raise FileError(f"{folder.parent} is not empty: give a new folder, so that nothing in it is written over.")
-        return
-    if not path.is_file():
-        raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
-    old, new = (json.loads(text) for text in (path.read_text(encoding="utf-8"), plan.settings))
-    if changed := [f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in sorted({*old, *new}) if old.get(key) != new.get(key)]:
-        raise SpecError(f"{folder} holds an interrupted run of another plan: {'; '.join(changed)}.")
-
-
 def _warn_of_population(run: _Prepared, recipe: Recipe) -> None:
     """Say that a metric is trained under the mean of other neighbours than it is scored with."""
     spec = run.route.spec
@@ -210,18 +191,6 @@ def _warn_of_population(run: _Prepared, recipe: Recipe) -> None:
         warn(f"centering=corpus: in training the {recipe.batch} segments of a batch stand for the corpus.")
     if spec.centering_kind is Centering.BATCH and spec.centering_size != recipe.batch:
         warn(f"centering=batch: trained in batches of {recipe.batch}, and scored in batches of {spec.centering_size} (centering_size).")
-
-
-def _mark(folder: Path, plan: Plan) -> None:
-    """Write into the folder of checkpoints whose they are.
-
-    Raises:
-        FileError: It cannot be written.
-    """
-    try:
-        write_whole(folder / SETTINGS, plan.settings.encode())
-    except OSError as error:
-        raise FileError(f"cannot write {folder / SETTINGS}: {error.strerror}.") from error
 
 
 def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:
