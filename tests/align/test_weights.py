@@ -139,7 +139,7 @@ def test_equal_weights_are_no_weights(metric: MetricName, how: Settings, weight:
         torch.testing.assert_close(one, scale * other, atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize("metric", set(ALIGNERS) - {MetricName.BERTSCORE_CENTERED})
+@pytest.mark.parametrize("metric", [one for one in ALIGNERS if one is not MetricName.BERTSCORE_CENTERED])
 @pytest.mark.parametrize("how", HOW)
 def test_a_token_of_weight_zero_is_absent(metric: MetricName, how: Settings) -> None:
     x, y = drawn(SIZES, least=0)
