@@ -32,7 +32,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 # What each metric tries is what its name promises: bertscore_centered subtracts a corpus mean, and no default makes a score depend on
 # its neighbours, so batch centering is no candidate.

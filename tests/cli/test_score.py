@@ -369,6 +369,7 @@ class TestSignals:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (a test's worker may ignore it, and so would its child)
         )
         time.sleep(3)
         process.send_signal(signal.SIGINT)
