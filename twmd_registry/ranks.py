@@ -20,6 +20,11 @@ from twmd_registry.scoring import Scorer, check_scorers, score_all, score_segmen
 T = TypeVar("T")
 
 
+def world_size() -> int:
+    """Processes that work together; one where there is no process group."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
 class _Failure(NamedTuple):
     """An error that travels: its class and its text; one that is not this package's as the root of those that are."""
 
@@ -183,7 +188,7 @@ def score_over_ranks(
         ModelError: As for `score_all`.
         TwmdError: Something else went wrong on a rank. Every error is raised on every rank and names the one it comes from.
     """
-    if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
+    if world_size() == 1:
         return score_all(scorers, predictions, references, progress=progress)
     ranks = Ranks()
 

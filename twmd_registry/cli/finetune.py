@@ -6,10 +6,11 @@ import argparse
 
 from twmd_registry.cli.files import check_folder
 from twmd_registry.cli.score import make_scorers
-from twmd_registry.cli.tune import as_preset_name, check_preset_name
+from twmd_registry.cli.tune import as_preset_name
 from twmd_registry.errors import SpecError
 from twmd_registry.rated.sets import read_all_rated, title_of
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.presets import check_name
 
 
 def run_finetune(arguments: argparse.Namespace) -> int:
@@ -18,7 +19,8 @@ def run_finetune(arguments: argparse.Namespace) -> int:
     from twmd_registry.train.finetune import Plan, finetune
     from twmd_registry.train.recipe import Recipe, Target, Weights
 
-    name = check_preset_name(arguments.name or as_preset_name(str(arguments.output.resolve())))  # what cannot be fails here
+    name = arguments.name or as_preset_name(str(arguments.output.resolve()))
+    check_name(name, f"--name {name!r}")  # what cannot be fails here
     check_folder(arguments.output)
     options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
     if arguments.full and arguments.rank is not None:

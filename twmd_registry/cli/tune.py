@@ -19,6 +19,7 @@ from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.presets import check_name
 from twmd_registry.report.figures import SUFFIXES, require_matplotlib
 from twmd_registry.report.surface import Point, surface
 
@@ -78,20 +79,10 @@ def preset_name(arguments: argparse.Namespace) -> str:
     Raises:
         SpecError: It cannot be one.
     """
-    return check_preset_name(arguments.name or f"{as_preset_name(str(arguments.model))}-tuned")
+    name = arguments.name or f"{as_preset_name(str(arguments.model))}-tuned"
+    return check_name(name, f"--name {name!r}")
 
 
 def as_preset_name(path: str) -> str:
     """The last part of a name or path, of letters that a preset's name may have."""
     return re.sub(r"[^A-Za-z0-9_.-]", "-", path.strip("/.").rpartition("/")[2])
-
-
-def check_preset_name(name: str) -> str:
-    """Refuse a name that no preset can have.
-
-    Raises:
-        SpecError: As said.
-    """
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
-        raise SpecError(f"--name {name!r}: a preset's name holds letters, digits, '.', '_' and '-' only.")
-    return name

@@ -104,10 +104,24 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def check_name(name: str, where: str) -> str:
+    """Refuse a name that no preset can have.
+
+    Args:
+        name: The name.
+        where: Where it stands, for the message.
+
+    Raises:
+        SpecError: As said.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
+        raise SpecError(f"{where}: a preset's name holds letters, digits, '.', '_' and '-' only.")
+    return name
+
+
 def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
     where = f"{source}: [{name}]"
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
-        raise SpecError(f"{where}: a preset's name holds letters, digits, '.', '_' and '-' only.")
+    check_name(name, where)
     metrics = table.get("metrics") if isinstance(table, dict) else None
     if not isinstance(metrics, dict) or not metrics:
         raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 from twmd_registry.cli.parser.arguments import DATA, Commands, command, count, later, seed, settings, tolerance, where
@@ -49,6 +50,15 @@ def add_diagnose(commands: Commands) -> None:
     where(sub)
 
 
+def _compared(sub: argparse.ArgumentParser, more: str = "") -> None:
+    """Which metrics are compared, and with how many resamples."""
+    metrics = f"metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++{more}"
+    sub.add_argument("-m", "--metrics", nargs="+", required=True, metavar="METRIC", help=metrics)
+    settings(sub)
+    sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")
+    sub.add_argument("--format", choices=("txt", "md", "tex", "tsv", "json"), default="txt", help="of what is printed (default: txt)")
+
+
 def add_correlate(commands: Commands) -> None:
     """Add ``twmd correlate``."""
     sub = command(
@@ -59,23 +69,13 @@ def add_correlate(commands: Commands) -> None:
         "twmd correlate wmt:wmt17.jsonl -m twmd bertscore_centered --correlation pearson kendall --trials 1000",
     )
     sub.add_argument("data", metavar="DATA", help=DATA)
-    sub.add_argument(
-        "-m",
-        "--metrics",
-        nargs="+",
-        required=True,
-        metavar="METRIC",
-        help="metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++; others are tested against the first",
-    )
-    settings(sub)
+    _compared(sub, "; others are tested against the first")
     sub.add_argument("--correlation", nargs="+", default=["pearson"], metavar="NAME", help="pearson (the default), spearman, kendall, darr, acc_eq")
     sub.add_argument("--by", choices=("none", "group", "item", "system"), default="group", help="what is averaged over (default: group)")
     sub.add_argument("--level", choices=("segment", "system"), default="segment", help="system: means of systems, and their pairwise accuracy")
-    sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")
     sub.add_argument("--trials", type=count, default=0, metavar="N", help="of a paired permutation test against the first metric (default: 0)")
     sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of both (default: 12345)")
     sub.add_argument("--threshold", type=tolerance, metavar="X", help="of darr: ratings that differ by less are not compared (default: 25)")
-    sub.add_argument("--format", choices=("txt", "md", "tex", "tsv", "json"), default="txt", help="of what is printed (default: txt)")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the tables, everything as JSON, and every segment's scores (CSV)")
     where(sub)
 
@@ -90,18 +90,8 @@ def add_robustness(commands: Commands) -> None:
         "twmd robustness --data wmt:wmt15.jsonl wmt:wmt16.jsonl -m twmd 'twmd;adapter=tuned/' bleu",
     )
     sub.add_argument("--data", nargs="+", required=True, metavar="DATA", help=DATA)
-    sub.add_argument(
-        "-m",
-        "--metrics",
-        nargs="+",
-        required=True,
-        metavar="METRIC",
-        help="metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++",
-    )
-    settings(sub)
-    sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")
+    _compared(sub)
     sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of the edits and the bootstrap (default: 12345)")
-    sub.add_argument("--format", choices=("txt", "md", "tex", "tsv", "json"), default="txt", help="of what is printed (default: txt)")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the tables, everything as JSON, and every edit with its scores (CSV)")
     where(sub)
 

@@ -7,19 +7,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch import distributed
-
 from twmd_registry.errors import InputError, SpecError, menu, warn
+from twmd_registry.ranks import world_size
 
 Rows = Sequence[str] | Sequence[Sequence[str]]
 """References, one entry per row of a data set: a text, or a list of texts."""
 References = Rows | Mapping[str, Rows] | Callable[[Any], Rows] | None
 """References of one evaluation set, of several by split, a function from the data set, or None for the labels."""
-
-
-def world_size() -> int:
-    """Processes that evaluate together."""
-    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 class EvaluationRows:
