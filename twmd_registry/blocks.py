@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from twmd_registry.align import align, align_self, similarities, similarities_for
+from twmd_registry.align.exact import TRANSFORMS
 from twmd_registry.align.settings import Settings
 from twmd_registry.assemble import Selves, combine_sides, empty_score
-from twmd_registry.carriers import PRF, TokenVectors, pad
+from twmd_registry.carriers import PRF, Padded, Sides, TokenVectors, pad
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import CONVERGED, Distance, Objective, Transform
+from twmd_registry.registry.names import CONVERGED, Distance, MetricName, Objective, Transform
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.views import Items
 
@@ -65,13 +66,23 @@ def align_pairs(tokens: TokenVectors, items: Items, bare: np.ndarray, specs: Seq
         places.append(block)
         hyp, ref = (torch.from_numpy(side[block]).to(tokens.lengths.device) for side in (items.hyp, items.ref))
         x, y = pad(tokens, hyp), pad(tokens, ref)
-        s = similarities(x, y)  # (B, N, M)
-        for spec, own, part in zip(specs, selves, parts, strict=True):
-            how = settings_of(spec)
-            sides = align(spec.metric, similarities_for(how.distance, s, x, y), x, y, how)
+        found = _align_block(x, y, specs)
+        for sides, own, part in zip(found, selves, parts, strict=True):
             part.append(combine_sides(sides, None if own is None else Selves(own[hyp], own[ref], hyp == ref)))
     back = torch.from_numpy(np.argsort(np.concatenate(places))).to(tokens.lengths.device)  # (P,)
     return [PRF(*(torch.cat(side)[back] for side in zip(*part, strict=True))) for part in parts]
+
+
+def _align_block(x: Padded, y: Padded, specs: Sequence[MetricSpec]) -> Iterator[Sides]:
+    """The sides of B pairs for every specification; a plan is sought once, whatever its cost is turned into."""
+    s = similarities(x, y)  # (B, N, M)
+    planned: dict[tuple[MetricName, Settings], Sides] = {}
+    for spec in specs:
+        how = settings_of(spec)
+        plan = spec.metric, how._replace(transform=Transform.LINEAR)
+        if plan not in planned:
+            planned[plan] = align(plan[0], similarities_for(how.distance, s, x, y), x, y, plan[1])
+        yield Sides(*map(TRANSFORMS[how.transform], planned[plan]))
 
 
 def _score_tokenless(items: Items, pairs: np.ndarray, bare: np.ndarray) -> list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor
 
 from tests.align.problems import QUICK, Drawn, matrix, pair, pairs, problem, seeds
 from tests.oracles import family as oracle
+from twmd_registry import scorer
 from twmd_registry.align import similarities
 from twmd_registry.align.exact import exact
 from twmd_registry.align.greedy import greedy
@@ -17,6 +20,8 @@ from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.pooled import pooled
 from twmd_registry.align.settings import Settings
 from twmd_registry.errors import TwmdWarning
+from twmd_registry.registry.names import Transform
+from twmd_registry.scoring import score_all
 
 
 def plan_of(p: Drawn) -> Tensor:
@@ -85,3 +90,20 @@ def test_a_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     p = pair(9, 8)
     with pytest.warns(TwmdWarning, match="exact transport of 9 x 8 tokens stopped early"):
         exact(*p, Settings())
+
+
+def test_a_plan_is_sought_once_whatever_its_cost_is_turned_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["the ferry leaves at noon", "a boat sails"], ["the ship departs at twelve o'clock", "one vessel leaves"]
+    both = [scorer("moverscore", transform=transform) for transform in Transform]
+    alone = [one.score(*texts).scores for one in both]
+    module = sys.modules["twmd_registry.align.exact"]  # the name itself is the function's in its package
+    sought, solve = list[object](), module._plan
+
+    def counted(cost: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        sought.append(cost)
+        found: np.ndarray = solve(cost, rows, columns)
+        return found
+
+    monkeypatch.setattr(module, "_plan", counted)
+    together = [found.scores for found in score_all(both, *texts)]
+    assert (together, len(sought)) == (alone, len(texts[0]))

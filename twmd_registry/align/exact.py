@@ -44,7 +44,7 @@ def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     gain = GAINS[how.distance](s)  # (B, N, M)
     plans = _plans(gain, hyp, ref, FREE[how.distance])
     most = (plans.to(s) * torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], gain, 0.0)).sum((1, 2))
-    return TRANSFORMS[how.transform](most, FREE[how.distance])
+    return TRANSFORMS[how.transform](most + (1 - FREE[how.distance]))
 
 
 def exact_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
@@ -62,11 +62,11 @@ GAINS: dict[Distance, Callable[[Tensor], Tensor]] = {
 FREE = {Distance.SIMILARITY: 1.0, Distance.SQEUCLIDEAN: 0.0, Distance.EUCLIDEAN: 0.0}
 """The gain of moving a token that costs nothing, so that EMD is this minus the best plan's gain."""
 
-TRANSFORMS: dict[Transform, Callable[[Tensor, float], Tensor]] = {
-    Transform.LINEAR: lambda gain, free: gain + (1 - free),
-    Transform.INVERSE: lambda gain, free: 1 / (1 + free - gain),
+TRANSFORMS: dict[Transform, Callable[[Tensor], Tensor]] = {
+    Transform.LINEAR: lambda c: c,
+    Transform.INVERSE: lambda c: 1 / (2 - c),
 }
-"""1 - EMD and 1 / (1 + EMD) with EMD = free - gain."""
+"""1 - EMD and 1 / (1 + EMD), from c = 1 - EMD: one plan serves both."""
 
 
 def _plans(gain: Tensor, hyp: Marginal, ref: Marginal, free: float) -> Tensor:
