@@ -24,7 +24,7 @@ from twmd_registry.registry.spec import make_spec
 from twmd_registry.routes import AlignmentRoute
 from twmd_registry.train.data import Example
 from twmd_registry.train.model import TrainedMetric
-from twmd_registry.train.recipe import Recipe, Target, Weights
+from twmd_registry.train.recipe import Recipe, Weights
 from twmd_registry.train.trainer import collate, training_arguments
 from twmd_registry.train.weights import add_lora, lora_modules, unfreeze
 
@@ -61,13 +61,13 @@ def prepared(weights: Weights) -> Encoder:
 def ours(metric: str, weights: Weights, **keys: Any) -> TrainedMetric:
     """The same encoder in a metric."""
     route = AlignmentRoute(make_spec(metric, layer=LAYER, **keys), RunOptions(device=DEVICE))
-    return TrainedMetric(prepared(weights), route.job, route.reading, Target.OUTPUT)
+    return TrainedMetric(prepared(weights), route.job, route.reading, Recipe(weights=weights))
 
 
 def seconds_per_step(model: torch.nn.Module, rows: list[Example], weights: Weights) -> float:
     """Of one pass over the rows."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = training_arguments(Recipe(weights=weights, epochs=1), Path(folder), len(rows), judged=False, on_cpu=DEVICE == "cpu")
+        arguments = training_arguments(Recipe(weights=weights, epochs=1), Path(folder), STEPS, judged=False, on_cpu=DEVICE == "cpu")
         arguments = dataclasses.replace(arguments, save_strategy="no", disable_tqdm=True)
         found = Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collate).train()
     return float(found.metrics["train_runtime"]) / float(found.global_step)
@@ -78,7 +78,7 @@ def main() -> None:
     recipe = Recipe()
     predictions, references = synthetic_pairs(STEPS * recipe.batch)
     targets = np.random.default_rng(0).normal(size=len(predictions)).tolist()
-    rows = [Example(p, [r], t) for p, r, t in zip(predictions, references, targets, strict=True)]
+    rows = [Example(p, [r], t, ("", "")) for p, r, t in zip(predictions, references, targets, strict=True)]
     print(f"MiniLM to layer {LAYER}, batch {recipe.batch}, float32 on {DEVICE}, {os.cpu_count()} cores, torch {torch.__version__}")
     table = []
     for weights in Weights:

@@ -16,7 +16,7 @@ from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.data import NamedData, check_held_out, examples, scale_of, warn_of_overlap
 from twmd_registry.train.finetune import Plan, finetune
-from twmd_registry.train.recipe import Recipe, Target
+from twmd_registry.train.recipe import Loss, Recipe, Target
 
 
 def check(metric: str = "twmd", recipe: Recipe | None = None, data: NamedData | None = None, **keys: Any) -> None:
@@ -54,7 +54,16 @@ def test_keys_that_mean_nothing_in_training_are_refused(keys: dict[str, Any], me
 
 
 @pytest.mark.parametrize(
-    "numbers", [{"epochs": 0}, {"batch": -1}, {"rank": 0}, {"save_steps": 0}, {"learning_rate": 0.0}, {"learning_rate": float("nan")}]
+    "numbers",
+    [
+        {"epochs": 0},
+        {"batch": -1},
+        {"rank": 0},
+        {"save_steps": 0},
+        {"learning_rate": 0.0},
+        {"learning_rate": float("nan")},
+        {"batch": 2, "loss": Loss.PEARSON},
+    ],
 )
 def test_impossible_recipes_are_refused(numbers: dict[str, float]) -> None:
     with pytest.raises(SpecError, match=f"{next(iter(numbers))}="):

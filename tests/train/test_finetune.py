@@ -26,11 +26,12 @@ from twmd_registry.registry.spec import make_spec
 from twmd_registry.routes import AlignmentRoute
 from twmd_registry.train.finetune import Finetuned, Plan, finetune
 from twmd_registry.train.model import TrainedMetric
-from twmd_registry.train.recipe import TRAINABLE, Recipe, Target
+from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target
 from twmd_registry.train.weights import add_lora, lora_modules, save_adapter
 
 CPU = RunOptions(device="cpu")
 LAYER = 2
+RECIPE = Recipe()
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(save_encoder("bert", tmp_path_factory.mktemp("models") / "tiny"))
 
 
-def trained_metric(tiny: str, metric: str, target: Target = Target.OUTPUT, **keys: Any) -> tuple[TrainedMetric, Any]:
+def trained_metric(tiny: str, metric: str, recipe: Recipe = RECIPE, **keys: Any) -> tuple[TrainedMetric, Any]:
     """A metric with an adapter whose weights are far from nothing."""
     spec = make_spec(metric, model=tiny, layer=LAYER, **keys)
     route = AlignmentRoute(spec, CPU)
@@ -49,7 +50,7 @@ def trained_metric(tiny: str, metric: str, target: Target = Target.OUTPUT, **key
     for name, weight in encoder.network.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(weight, std=0.3)
-    return TrainedMetric(encoder, route.job, route.reading, target), wrapped
+    return TrainedMetric(encoder, route.job, route.reading, recipe), wrapped
 
 
 @pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "dimension", "output": "precision"}, {"centering": "batch", "centering_side": "joint", "multiref": "mean", "special": "all"}])  # fmt: skip
@@ -76,7 +77,7 @@ def test_the_mean_of_both_sides_can_be_fitted(tiny: str) -> None:
     sides: tuple[tuple[str, Target, dict[str, Any]], ...]
     sides = (("mean", Target.MEAN, {}), ("p", Target.OUTPUT, {"output": "precision"}), ("r", Target.OUTPUT, {"output": "recall"}))
     for name, target, keys in sides:
-        found[name] = trained_metric(tiny, "trwmd", target, centering="none", **keys)[0].eval().similarities(segments).detach()
+        found[name] = trained_metric(tiny, "trwmd", Recipe(target=target), centering="none", **keys)[0].eval().similarities(segments).detach()
     torch.testing.assert_close(found["mean"], (found["p"] + found["r"]) / 2)
     assert float((found["p"] - found["r"]).abs().max()) > 1e-4
 
@@ -98,6 +99,22 @@ def test_the_loss_is_the_mean_squared_error_of_a_line_that_starts_at_least_squar
     assert loss == pytest.approx(sum((fit.slope * s + fit.intercept - z) ** 2 for s, z in zip(sims, ratings, strict=True)) / 30, rel=1e-3)
     model.start_line(sims, -ratings)  # a metric that disagrees is turned round by its encoder, never by the line
     assert float(model.log_scale.exp().detach()) == pytest.approx(0.1 * ratings.std() / sims.std(), rel=1e-5)
+
+
+def test_the_loss_can_be_a_correlation_beside_it(tiny: str) -> None:
+    data = rated_words(8, seed=2)
+    segments = Segments(data.predictions, [[one] for one in data.references])
+    ratings = torch.tensor(data.ratings)
+    found = {loss: trained_metric(tiny, "sbert", Recipe(loss=loss), centering="none")[0].eval() for loss in Loss}
+    mse, both = (float(model(*segments, ratings)["loss"].detach()) for model in found.values())
+    r = correlate("pearson", found[Loss.MSE].similarities(segments).detach().numpy(), data.ratings)
+    assert both == pytest.approx(0.3 * mse - r, abs=1e-5)
+    same = Segments([segments.predictions[0]] * 8, [segments.references[0]] * 8)
+    model = found[Loss.PEARSON]
+    loss = model(*same, ratings)["loss"]  # similarities that do not vary: no correlation, and no gradient that is not finite
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(0.3 * float(found[Loss.MSE](*same, ratings)["loss"].detach()), abs=1e-5)
+    assert all(bool(weight.grad.isfinite().all()) for _, weight in model.trained() if weight.grad is not None)
 
 
 @pytest.fixture(scope="module")

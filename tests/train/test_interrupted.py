@@ -17,6 +17,7 @@ from safetensors.torch import save
 from tests.tiny import save_encoder
 from tests.train.rated_words import write_words
 from twmd_registry.cli import main
+from twmd_registry.train.recipe import Loss
 from twmd_registry.train.trainer import LOG_STEPS, last_checkpoint
 
 STEPS = 60
@@ -25,10 +26,10 @@ PATIENCE = 120
 """Seconds that the run has to come to its first checkpoints."""
 
 
-def arguments(folder: Path, output: Path) -> list[str]:
+def arguments(folder: Path, output: Path, *more: str) -> list[str]:
     data = ["--train", str(folder / "train.jsonl"), "--dev", str(folder / "dev.jsonl")]
     how = ["--epochs", "5", "--batch", "8", "--rank", "2", "--save-steps", str(SAVE_STEPS), "--learning-rate", "1e-2", "--device", "cpu"]
-    return ["finetune", "twmd", "--model", str(folder / "tiny"), *data, "-o", str(output), *how, "--set", "layer=2", "centering=batch"]
+    return ["finetune", "twmd", "--model", str(folder / "tiny"), *data, "-o", str(output), *how, *more, "--set", "layer=2", "centering=batch"]
 
 
 def losses(output: Path) -> list[float]:
@@ -46,11 +47,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def kill_after_checkpoint(folder: Path, output: Path, step: int) -> None:
+def kill_after_checkpoint(command: list[str], output: Path, step: int) -> None:
     """Start a run in a process of its own and SIGKILL it once it has written a checkpoint at or after a step."""
-    run = subprocess.Popen(
-        [sys.executable, "-m", "twmd_registry.cli", *arguments(folder, output)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
+    run = subprocess.Popen([sys.executable, "-m", "twmd_registry.cli", *command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + PATIENCE
     while run.poll() is None and time.monotonic() < deadline:
         found = last_checkpoint(output / "checkpoints")
@@ -61,25 +60,27 @@ def kill_after_checkpoint(folder: Path, output: Path, step: int) -> None:
     assert run.wait() == -signal.SIGKILL, "the run ended before it was killed"
 
 
-def test_a_killed_run_ends_where_an_uninterrupted_one_does(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("loss", Loss)
+def test_a_killed_run_ends_where_an_uninterrupted_one_does(loss: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole, killed = tmp_path / "whole" / "adapter", tmp_path / "killed" / "adapter"
-    assert main(arguments(folder, whole)) == 0
+    command = arguments(folder, killed, "--loss", loss)
+    assert main(arguments(folder, whole, "--loss", loss)) == 0
     printed = capsys.readouterr().out
-    signature, loss = printed.partition("signature ")[2], float(re.findall("training segments ([0-9.]+)", printed)[0])
-    kill_after_checkpoint(folder, killed, 2 * SAVE_STEPS)
+    signature, error = printed.partition("signature ")[2], float(re.findall("training segments ([0-9.]+)", printed)[0])
+    kill_after_checkpoint(command, killed, 2 * SAVE_STEPS)
     reached = last_checkpoint(killed / "checkpoints")
     assert reached is not None
     assert 2 * SAVE_STEPS <= int(reached.name.rpartition("-")[2]) < STEPS - LOG_STEPS
     assert not (killed / "signature.txt").exists()
-    assert main(arguments(folder, killed)) == 2
+    assert main(command) == 2
     assert "holds an interrupted run: go on with it by --resume, or remove the folder" in capsys.readouterr().err
-    assert main([*arguments(folder, killed), "--resume", "--seed", "1"]) == 2
+    assert main([*command, "--resume", "--seed", "1"]) == 2
     assert "an interrupted run of another plan: seed was 12345 and is 1." in capsys.readouterr().err
-    assert main([*arguments(folder, killed), "--resume"]) == 0
+    assert main([*command, "--resume"]) == 0
     printed = capsys.readouterr().out
     assert printed.partition("signature ")[2] == signature
-    assert float(re.findall("training segments ([0-9.]+)", printed)[0]) == pytest.approx(loss, abs=1e-3)
-    assert main(arguments(folder, killed)) == 1
+    assert float(re.findall("training segments ([0-9.]+)", printed)[0]) == pytest.approx(error, abs=1e-3)
+    assert main(command) == 1
     assert "is not empty: give a new folder" in capsys.readouterr().err
     # Trainer logs the mean of ten steps, and forgets at a kill those that it had not logged yet: that one mean is of fewer steps.
     cut = int(reached.name.rpartition("-")[2]) // LOG_STEPS

@@ -17,7 +17,7 @@ def run_finetune(arguments: argparse.Namespace) -> int:
     """Train a metric, print what it reached and how to use it."""
     from twmd_registry.train.data import NamedData
     from twmd_registry.train.finetune import Plan, finetune
-    from twmd_registry.train.recipe import Recipe, Target, Weights
+    from twmd_registry.train.recipe import Loss, Recipe, Target, Weights
 
     name = arguments.name or as_preset_name(str(arguments.output.resolve()))
     check_name(name, f"--name {name!r}")  # what cannot be fails here
@@ -35,6 +35,7 @@ def run_finetune(arguments: argparse.Namespace) -> int:
         batch=arguments.batch,
         seed=arguments.seed,
         target=Target(arguments.target),
+        loss=Loss(arguments.loss),
         save_steps=arguments.save_steps,
     )
     train, dev, holdout = (

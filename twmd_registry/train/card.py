@@ -12,7 +12,7 @@ from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.train.agreement import Agreement
 from twmd_registry.train.data import Scale
-from twmd_registry.train.recipe import Recipe, Weights
+from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Weights
 from twmd_registry.version import __version__
 
 CARD = """\
@@ -84,8 +84,8 @@ pipeline_tag: sentence-similarity
 
 Signature: `{signature}`
 
-Trained by `twmd finetune {metric}` from {base}. The loss is the mean squared error between `a * score + b` and the rating, standardised
-within each data set; a and b were learned with the weights and are not part of the metric.
+Trained by `twmd finetune {metric}` from {base}. The loss is {loss}; a and b were learned with the weights
+and are not part of the metric.
 
 | trained on | mean rating | standard deviation |
 | --- | --- | --- |
@@ -99,6 +99,13 @@ within each data set; a and b were learned with the weights and are not part of 
 | --- | --- |
 {settings}
 """
+
+
+_MSE = "the mean squared error between `a * score + b` and the rating, standardised within each data set"
+LOSSES = {
+    Loss.MSE: _MSE,
+    Loss.PEARSON: f"{MSE_SHARE} times {_MSE}, less the Pearson correlation of scores and ratings within the batch, which holds one group",
+}
 
 
 class MetricFacts(NamedTuple):
@@ -142,8 +149,8 @@ def provenance(facts: MetricFacts) -> str:
     """Where a trained metric comes from, in a few sentences."""
     train = ", ".join(f"{one.label} with ratings of mean {one.mean:.6g} and standard deviation {one.sd:.6g}" for one in facts.train)
     settings = ", ".join(f"{name} {value}" for name, value in facts.settings.items())
-    start = f"Fine-tuned by twmd-registry {__version__} from {facts.base} on {train}: mean squared error of a learned line on the score and the "
-    return f"{start}rating, standardised within each set ({settings}). {_about_dev(facts)} {_about_holdout(facts)}"
+    start = f"Fine-tuned by twmd-registry {__version__} from {facts.base} on {train}: {LOSSES[facts.recipe.loss]} ({settings})."
+    return f"{start} {_about_dev(facts)} {_about_holdout(facts)}"
 
 
 def _about_dev(facts: MetricFacts) -> str:
@@ -176,6 +183,7 @@ def write_metric_card(facts: MetricFacts, folder: Path) -> None:
         dev=_about_dev(facts),
         holdout=_about_holdout(facts),
         settings="\n".join(f"| {name} | {value} |" for name, value in facts.settings.items()),
+        loss=LOSSES[facts.recipe.loss],
         metric=facts.metric,
         signature=facts.signature,
         base=facts.base,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from twmd_registry.border import Segments, check_segments
 from twmd_registry.errors import InputError, warn
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of
+from twmd_registry.train.recipe import LEAST_CORRELATED
 
 LEAST_SEGMENTS = 2
 """With one rating there is nothing to learn: ratings are compared with their own mean."""
@@ -35,11 +37,13 @@ class Example(NamedTuple):
         prediction: A text.
         references: One or more texts.
         target: Its rating, in standard deviations from the mean of its data set.
+        group: Its data set and the group within it.
     """
 
     prediction: str
     references: list[str]
     target: float
+    group: tuple[str, str]
 
 
 class Scale(NamedTuple):
@@ -86,8 +90,19 @@ def examples(data: Sequence[NamedData], scales: Sequence[Scale]) -> list[Example
     found = []
     for one, scale in zip(data, scales, strict=True):
         targets = (np.asarray(one.rated.ratings, dtype=np.float64) - scale.mean) / scale.sd
-        found += list(map(Example, *segments_of(one), targets.tolist()))
+        found += list(map(Example, *segments_of(one), targets.tolist(), [(one.name, str(group)) for group in one.rated.group]))
     return found
+
+
+def check_groups(rows: Sequence[Example]) -> None:
+    """Refuse groups that are too small for a correlation.
+
+    Raises:
+        InputError: There are; names them.
+    """
+    sizes = Counter(row.group for row in rows)
+    if small := [f"{name}, group {group} ({size})" for (name, group), size in sizes.items() if size < LEAST_CORRELATED]:
+        raise InputError(f"loss=pearson needs {LEAST_CORRELATED} segments of a group: leave out {'; '.join(small)}, or train with loss=mse.")
 
 
 def segments_of(data: NamedData) -> Segments:

@@ -30,6 +30,7 @@ from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.routes import AlignmentRoute
 from twmd_registry.scoring import Scorer
 from twmd_registry.train.agreement import Agreement
+from twmd_registry.train.batches import Batches, batches_of
 from twmd_registry.train.card import MetricFacts, provenance, write_metric_card
 from twmd_registry.train.data import Example, NamedData, check_held_out, examples, scale_of, segments_of, warn_of_overlap
 from twmd_registry.train.interrupted import check_folder, mark
@@ -113,6 +114,7 @@ class _Prepared(NamedTuple):
         route: The untrained metric.
         arguments: Trainer's settings.
         rows: What it learns from.
+        batches: Which of them make a step.
     """
 
     model: TrainedMetric
@@ -121,6 +123,7 @@ class _Prepared(NamedTuple):
     route: AlignmentRoute
     arguments: Any
     rows: list[Example]
+    batches: Batches
 
 
 class Compared(NamedTuple):
@@ -200,8 +203,9 @@ def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:
     from twmd_registry.train.trainer import training_arguments
 
     rows = examples(plan.train, [scale_of(one) for one in plan.train])
+    batches = batches_of(rows, plan.recipe)
     wanted = pick_device(options.device)
-    arguments = training_arguments(plan.recipe, folder, len(rows), judged=bool(plan.dev), on_cpu=wanted.type == "cpu")
+    arguments = training_arguments(plan.recipe, folder, len(batches), judged=bool(plan.dev), on_cpu=wanted.type == "cpu")
     device = torch.device(arguments.device)
     if device.type != wanted.type or (wanted.index or 0) != (device.index or 0) or arguments.world_size > 1:
         raise SpecError(f"device={options.device}: training runs in one process on {device}; choose another by CUDA_VISIBLE_DEVICES.")
@@ -217,9 +221,9 @@ def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:
     else:
         unfreeze(encoder, max(spec.layers))
     route.close()
-    model = TrainedMetric(encoder, job, reading, plan.recipe.target, batch_tokens=options.batch_tokens)
+    model = TrainedMetric(encoder, job, reading, plan.recipe, batch_tokens=options.batch_tokens)
     _start(model, rows, plan.recipe)
-    return _Prepared(model, encoder, wrapped, route, arguments, rows)
+    return _Prepared(model, encoder, wrapped, route, arguments, rows, batches)
 
 
 def _start(model: TrainedMetric, rows: Sequence[Example], recipe: Recipe) -> None:
@@ -243,7 +247,9 @@ def _train(run: _Prepared, plan: Plan, *, resume: bool) -> _Result:
     from twmd_registry.train.trainer import MetricTrainer, last_checkpoint, load_best
 
     eval_dataset = run.rows[:1] if plan.dev else None  # Trainer asks for one; the judge has its own
-    trainer = MetricTrainer(run.model, lambda: _judge(run.model, plan.dev), args=run.arguments, train_dataset=run.rows, eval_dataset=eval_dataset)
+    trainer = MetricTrainer(
+        run.model, run.batches, lambda: _judge(run.model, plan.dev), args=run.arguments, train_dataset=run.rows, eval_dataset=eval_dataset
+    )
     found = last_checkpoint(Path(run.arguments.output_dir)) if resume else None
     trainer.train(resume_from_checkpoint=str(found) if found else None)
     best = load_best(run.model, trainer.kept) if plan.dev else None

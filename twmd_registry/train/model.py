@@ -1,6 +1,7 @@
 """A metric as a module whose weights are trained, through the stages that score.
 
-``loss = mean (a sim(X, Y) + b - z)^2`` (TWMD paper, 6.2: the mean squared error of similarity and rating). z is the rating, standardised within
+``mse = mean (a sim(X, Y) + b - z)^2`` (TWMD paper, 6.2: the mean squared error of similarity and rating), or `MSE_SHARE` times that less
+Pearson's r of sim and z. z is the rating, standardised within
 its data set; the scale a > 0 and the offset b are learned beside the encoder's weights, as ratings and similarities are in different
 units. Both are thrown away afterwards: an increasing line changes no correlation, and the metric's score is ``sim``. a is kept above 0 so that
 higher stays closer.
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity, mse_loss
 
 from twmd_registry.assemble import over_references
 from twmd_registry.border import Segments
@@ -26,7 +28,7 @@ from twmd_registry.pairs import make_pairs
 from twmd_registry.pipeline import Job, Run
 from twmd_registry.registry.names import Centering, Multiref
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.train.recipe import Target
+from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Target
 
 LEAST_CORRELATION = 0.1
 """Of untrained similarities and ratings, as the line's start takes it: a line of no slope would pass no gradient on."""
@@ -47,21 +49,21 @@ class TrainedMetric(nn.Module):
         offset: The offset b.
     """
 
-    def __init__(self, encoder: Encoder, job: Job, reading: Reading, target: Target, *, batch_tokens: int | None = None) -> None:
+    def __init__(self, encoder: Encoder, job: Job, reading: Reading, recipe: Recipe, *, batch_tokens: int | None = None) -> None:
         """Put them together.
 
         Args:
             encoder: An encoder that nobody else uses: its weights will change.
             job: The applied specification, and what was fitted for it.
             reading: How long texts are read.
-            target: What is fitted.
+            recipe: What is fitted, and what is made small.
             batch_tokens: Most padded tokens in the encoder at once.
         """
         super().__init__()
         self.network: nn.Module = encoder.network
         self.log_scale = nn.Parameter(torch.zeros((), device=encoder.device))
         self.offset = nn.Parameter(torch.zeros((), device=encoder.device))
-        self._encoder, self._job, self._reading, self._target, self._batch_tokens = encoder, job, reading, target, batch_tokens
+        self._encoder, self._job, self._reading, self._recipe, self._batch_tokens = encoder, job, reading, recipe, batch_tokens
 
     @property
     def _multiref(self) -> Multiref:
@@ -82,7 +84,7 @@ class TrainedMetric(nn.Module):
         if spec.centering_kind is Centering.BATCH:
             spec = spec.replace(centering_size=len(segments.predictions))
         run = Run(self._encoder, [self._job._replace(spec=spec)], pairs, self._reading, batch_tokens=self._batch_tokens)
-        fitted = torch.cat([TARGETS[self._target](one.sides[0], spec) for one in run.align()])  # (pairs,)
+        fitted = torch.cat([TARGETS[self._recipe.target](one.sides[0], spec) for one in run.align()])  # (pairs,)
         return torch.segment_reduce(fitted, self._multiref.value, lengths=torch.from_numpy(pairs.counts).to(fitted.device))
 
     def score(self, segments: Segments) -> np.ndarray:
@@ -94,9 +96,14 @@ class TrainedMetric(nn.Module):
         return over_references(found.chosen(self._job.spec.output), pairs.counts, self._multiref)
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:
-        """The mean squared error of a batch; `targets` has the shape (B,)."""
-        found = self.similarities(Segments(predictions, references))
-        return {"loss": nn.functional.mse_loss(self.log_scale.exp() * found + self.offset, targets.to(found.dtype))}
+        """The loss of a batch; `targets` has the shape (B,)."""
+        found = self.similarities(Segments(predictions, references))  # (B,)
+        wanted = targets.to(found.dtype)
+        mse = mse_loss(self.log_scale.exp() * found + self.offset, wanted)
+        if self._recipe.loss is Loss.MSE:
+            return {"loss": mse}
+        r = cosine_similarity(found - found.mean(), wanted - wanted.mean(), dim=0)  # 0 where either does not vary
+        return {"loss": MSE_SHARE * mse - r}
 
     def start_line(self, similarities: np.ndarray, targets: np.ndarray) -> None:
         """Set the line to the least-squares fit of some ratings: ``a = r sd(z) / sd(sim)``, r not below `LEAST_CORRELATION`.
@@ -114,7 +121,7 @@ class TrainedMetric(nn.Module):
 
     def error(self, similarities: np.ndarray, targets: np.ndarray) -> float:
         """The mean squared error of the line on similarities; arguments as for `start_line`."""
-        scale, offset = math.exp(float(self.log_scale)), float(self.offset)
+        scale, offset = math.exp(float(self.log_scale.detach())), float(self.offset.detach())
         return float(np.mean((scale * similarities + offset - targets) ** 2))
 
     def trained(self) -> Iterator[tuple[str, nn.Parameter]]:

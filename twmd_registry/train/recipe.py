@@ -34,6 +34,22 @@ class Target(StrEnum):
     MEAN = "mean"
 
 
+class Loss(StrEnum):
+    """What is made small.
+
+    ``mse``: the mean squared error of a line on the score (TWMD paper, 6.2). ``pearson``: `MSE_SHARE` times that, less Pearson's r of scores and
+    ratings within the batch; every batch then holds segments of one group of one data set (a language pair), as the agreement that is
+    reported is a group's, too.
+    """
+
+    MSE = "mse"
+    PEARSON = "pearson"
+
+
+MSE_SHARE = 0.3
+"""Of the mean squared error, beside a correlation of weight 1: what keeps scores of different groups on one scale."""
+LEAST_CORRELATED = 3
+"""Segments that a correlation needs: of two it is 1 or -1, whatever they are."""
 RATES = {Weights.LORA: 5e-4, Weights.FULL: 5e-5}
 """Learning rates where none is given."""
 
@@ -50,6 +66,7 @@ class Recipe:
         batch: Segments per step.
         seed: Of the adapter's first weights, the order of segments and dropout.
         target: What is fitted.
+        loss: What is made small.
         save_steps: Steps between two checkpoints; None for one per epoch.
 
     Raises:
@@ -63,6 +80,7 @@ class Recipe:
     batch: int = 16
     seed: int = 12345
     target: Target = Target.OUTPUT
+    loss: Loss = Loss.MSE
     save_steps: int | None = None
 
     def __post_init__(self) -> None:
@@ -73,6 +91,8 @@ class Recipe:
                 raise SpecError(f"{name}={value!r} is not possible: expected a whole number from 1.")
         if not 0 < self.rate < math.inf:
             raise SpecError(f"learning_rate={self.learning_rate!r} is not possible: expected a finite number above 0.")
+        if self.loss is Loss.PEARSON and self.batch < LEAST_CORRELATED:
+            raise SpecError(f"batch={self.batch} is not possible with loss=pearson: a correlation needs {LEAST_CORRELATED} segments.")
 
     @property
     def rate(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,11 +11,13 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
+from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from twmd_registry.errors import ModelError, NotFiniteError
 from twmd_registry.registry.home import write_whole
 from twmd_registry.train.agreement import Agreement
+from twmd_registry.train.batches import Batches
 from twmd_registry.train.data import Example
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe
@@ -40,9 +41,9 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
     control: Any
     optimizer: Any
 
-    def __init__(self, model: TrainedMetric, judge: Callable[[], Agreement], **settings: Any) -> None:
-        """Remember the judge; the rest is Trainer's."""
-        self._judge = judge
+    def __init__(self, model: TrainedMetric, batches: Batches, judge: Callable[[], Agreement], **settings: Any) -> None:
+        """Remember batches and judge; the rest is Trainer's."""
+        self._batches, self._judge = batches, judge
         super().__init__(model=model, data_collator=collate, **settings)
         self.remove_callback(PrinterCallback)  # it prints dictionaries; what they say is in the log
 
@@ -50,6 +51,10 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
     def kept(self) -> Path:
         """Where the best weights are."""
         return Path(self.args.output_dir) / BEST
+
+    def get_train_dataloader(self) -> Any:
+        """Our batches."""
+        return self.accelerator.prepare(DataLoader(self.train_dataset, batch_sampler=self._batches, collate_fn=self.data_collator))
 
     def evaluate(self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval") -> dict[str, float]:
         """Ask the judge, log the answer, keep the weights if they are the best so far."""
@@ -95,28 +100,25 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
 
 def collate(rows: Sequence[Example]) -> dict[str, Any]:
     """A batch as `TrainedMetric.forward` takes it."""
-    predictions, references, targets = zip(*rows, strict=True)
+    predictions, references, targets, _ = zip(*rows, strict=True)
     return {"predictions": list(predictions), "references": list(references), "targets": torch.tensor(targets, dtype=torch.float32)}
 
 
-def training_arguments(recipe: Recipe, folder: Path, rows: int, *, judged: bool, on_cpu: bool) -> TrainingArguments:
+def training_arguments(recipe: Recipe, folder: Path, batches: int, *, judged: bool, on_cpu: bool) -> TrainingArguments:
     """Trainer's settings.
 
     Args:
         recipe: Ours.
         folder: Where checkpoints go.
-        rows: Segments to train on.
+        batches: Steps of an epoch.
         judged: Whether there is a judge, to be asked after every epoch.
         on_cpu: Whether to leave accelerators alone.
     """
-    # A single segment left over would be its own population, or next to none of the loss.
-    lonely = rows > recipe.batch and rows % recipe.batch == 1
-    steps = recipe.epochs * (rows // recipe.batch if lonely else math.ceil(rows / recipe.batch))
+    steps = recipe.epochs * batches
     arguments = TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=recipe.epochs,
         per_device_train_batch_size=recipe.batch,
-        dataloader_drop_last=lonely,
         learning_rate=recipe.rate,
         warmup_steps=int(WARM_UP * steps),
         seed=recipe.seed,
