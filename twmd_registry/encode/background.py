@@ -45,6 +45,11 @@ class Background(NamedTuple):
     about: dict[str, str | int | None]
     hash: str
 
+    @property
+    def origin(self) -> str:
+        """The hash of the file that was fitted: another one where a model was trained with the means since."""
+        return str(self.about.get("trained_with", self.hash))
+
 
 def fit_background(
     encoder: Encoder, texts: Iterable[str], reading: Reading, *, adapter: str | None, progress: Callable[[int], None] | None = None
@@ -114,7 +119,7 @@ def hand_on(background: Background, name: str, fingerprint: str, adapter: str | 
         The content of a mean-vector file that says by ``trained_with`` where the means come from.
     """
     return _write(
-        background.means, background.about | {"model": name, "fingerprint": fingerprint, "adapter": adapter, "trained_with": background.hash}
+        background.means, background.about | {"model": name, "fingerprint": fingerprint, "adapter": adapter, "trained_with": background.origin}
     )
 
 

@@ -24,13 +24,7 @@ def add_preset(path: Path) -> list[Preset]:
         FileError: The file cannot be read, or the copy not be written.
         SpecError: It is not one preset, its name is taken, or a value is not possible; names the table.
     """
-    try:
-        content = path.read_bytes()
-        added = read_presets(content.decode("utf-8"), str(path))
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at {error.start}.") from error
+    content, added = read_preset_file(path)
     names = sorted({preset.name for preset in added})
     if len(names) > 1:
         raise SpecError(f"{path} holds {len(names)} presets ({', '.join(names)}): add them one by one, each from a file of its own.")
@@ -44,6 +38,22 @@ def add_preset(path: Path) -> list[Preset]:
         raise FileError(f"cannot write {_kept(names[0])}: {error.strerror}.") from error
     presets.cache_clear()
     return added
+
+
+def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
+    """The content of a TOML file, and the presets in it.
+
+    Raises:
+        FileError: The file cannot be read.
+        SpecError: What is in it is not presets; names the table.
+    """
+    try:
+        content = path.read_bytes()
+        return content, read_presets(content.decode("utf-8"), str(path))
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at {error.start}.") from error
 
 
 def remove_preset(name: str) -> None:

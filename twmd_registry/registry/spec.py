@@ -179,6 +179,16 @@ def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
     return spec
 
 
+def keys_to_set(spec: MetricSpec) -> dict[str, str]:
+    """What to set for a specification beside its metric's name, KEY to value: its model, and what differs from the model's default."""
+    own, usual = spec.values(), make_spec(spec.metric, model=spec.model).values()
+    if spec.model != EMBEDDED_MODEL:
+        del usual["model"]
+    found = {name: KEYS[name].format(value) for name, value in own.items() if usual.get(name) != value}
+    undone = {name: KEYS[name].neutral for name in usual if name not in own}
+    return found | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
+
+
 def _expand(members: str) -> str:
     """Members as a user wrote them, each with every key of its preset."""
     specs = []

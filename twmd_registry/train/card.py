@@ -172,12 +172,11 @@ def _about_holdout(facts: MetricFacts) -> str:
 def write_metric_card(facts: MetricFacts, folder: Path) -> None:
     """Write ``README.md`` and ``signature.txt`` of a fine-tuned metric; no path of this machine is in them."""
     lora = facts.recipe.weights is Weights.LORA
-    own = str(folder.resolve())
     text = METRIC_CARD.format(
         front=f"base_model: {facts.base.partition('@')[0]}\nlibrary_name: {'peft' if lora else 'transformers'}",
         title=CATALOGUE[facts.metric].title,
         what=f"A LoRA adapter of {facts.base}." if lora else "An encoder with its tokenizer.",
-        keys=" ".join(f"{name}={value}" for name, value in facts.keys.items()).replace(own, "FOLDER"),
+        keys=_as_arguments(facts.keys, folder),
         version=__version__,
         train="\n".join(f"| {one.label} | {one.mean:.6g} | {one.sd:.6g} |" for one in facts.train),
         dev=_about_dev(facts),
@@ -189,3 +188,71 @@ def write_metric_card(facts: MetricFacts, folder: Path) -> None:
         base=facts.base,
     )
     _write(folder, text, facts.signature)
+
+
+AVERAGE_CARD = """\
+---
+base_model: {base_name}
+library_name: peft
+pipeline_tag: sentence-similarity
+---
+
+# {title} fine-tuned on human ratings, averaged
+
+A LoRA adapter of {base}, of rank {rank}: the mean of {number} adapters' weights. It is made for `{metric}` of twmd-registry {version}:
+
+    twmd score ref.txt -i out.txt -m {metric} --set {keys}
+
+Signature: `{signature}`
+
+Averaged by `twmd average`, with equal weights, from:
+
+{members}
+"""
+
+
+class AverageFacts(NamedTuple):
+    """What a card and a preset say of a mean of adapters.
+
+    Attributes:
+        metric: Which metric.
+        base: The model they were trained from: name and content.
+        signature: Of the metric with the mean.
+        keys: What to set for it.
+        members: Of every adapter its name and content, and where it comes from.
+        rank: Of the mean.
+    """
+
+    metric: MetricName
+    base: str
+    signature: str
+    keys: dict[str, str]
+    members: list[tuple[str, str]]
+    rank: int
+
+    @property
+    def provenance(self) -> str:
+        """Where the mean comes from, in a few sentences."""
+        names = ", ".join(name for name, _ in self.members)
+        return f"The mean of the weights of {len(self.members)} adapters ({names}). The first: {self.members[0][1]}"
+
+
+def write_average_card(facts: AverageFacts, folder: Path) -> None:
+    """Write ``README.md`` and ``signature.txt`` of a mean of adapters; no path of this machine is in them."""
+    text = AVERAGE_CARD.format(
+        base_name=facts.base.partition("@")[0],
+        title=CATALOGUE[facts.metric].title,
+        base=facts.base,
+        rank=facts.rank,
+        number=len(facts.members),
+        metric=facts.metric,
+        version=__version__,
+        keys=_as_arguments(facts.keys, folder),
+        signature=facts.signature,
+        members="\n".join(f"- `{name}`: {provenance}" for name, provenance in facts.members),
+    )
+    _write(folder, text, facts.signature)
+
+
+def _as_arguments(keys: Mapping[str, str], folder: Path) -> str:
+    return " ".join(f"{name}={value}" for name, value in keys.items()).replace(str(folder.resolve()), "FOLDER")

@@ -13,26 +13,23 @@ import numpy as np
 import torch
 
 from twmd_registry.border import Segments
-from twmd_registry.encode.background import MEAN_VECTOR, hand_on
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.models.adapter import find_adapter
-from twmd_registry.models.files import ModelFiles, find_model
-from twmd_registry.models.fitted import save
+from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import pick_device
 from twmd_registry.registry.home import write_whole
-from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, Dtype
+from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import Preset, write_presets
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import MetricSpec, keys_to_set
 from twmd_registry.routes import AlignmentRoute
 from twmd_registry.scoring import Scorer
 from twmd_registry.train.agreement import Agreement
 from twmd_registry.train.batches import Batches, batches_of
 from twmd_registry.train.card import MetricFacts, provenance, write_metric_card
 from twmd_registry.train.data import Example, NamedData, check_held_out, examples, scale_of, segments_of, warn_of_overlap
+from twmd_registry.train.handed import with_means
 from twmd_registry.train.interrupted import check_folder, mark
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe, Weights, check_trainable
@@ -181,7 +178,7 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
     made = _settle(run, plan, output, options)
     if before is not None and result.best is not None and result.best.pearson <= before.pearson:
         warn(f"on dev the trained metric is no better than the untrained one: Pearson {result.best.pearson:.4f}, untrained {before.pearson:.4f}.")
-    done = Finetuned(made.signature, _keys_of(made.requested), before, result.best, result.loss, result.steps)
+    done = Finetuned(made.signature, keys_to_set(made.requested), before, result.best, result.loss, result.steps)
     _document(plan, done, made, run.route.files, output, name=name)
     shutil.rmtree(folder)
     return done
@@ -288,22 +285,8 @@ def _settle(run: _Prepared, plan: Plan, output: Path, options: RunOptions) -> Sc
         spec = spec.replace(adapter=place)
     else:
         spec = spec.replace(model=place, fingerprint=None, revision=None, adapter=None)
-    background = run.route.background
-    if background is not None:
-        files, adapter = find_model(str(spec.model), spec.revision), find_adapter(place).name if spec.adapter else None
-        path = save(MEAN_VECTOR, hand_on(background, files.name, files.fingerprint, adapter), output.resolve())
-        spec = spec.replace(centering=f"{Centering.BACKGROUND}:{path}")
+    spec = with_means(spec, run.route.background, output)
     return Scorer(spec, options)
-
-
-def _keys_of(spec: MetricSpec) -> dict[str, str]:
-    """What to set for a specification beside its metric's name: its model, and what differs from the model's default."""
-    own, usual = spec.values(), make_spec(spec.metric, model=spec.model).values()
-    if spec.model != EMBEDDED_MODEL:
-        del usual["model"]
-    found = {name: KEYS[name].format(value) for name, value in own.items() if usual.get(name) != value}
-    undone = {name: KEYS[name].neutral for name in usual if name not in own}
-    return found | {name: KEYS[name].format(value) for name, value in undone.items() if value is not None}
 
 
 def _document(plan: Plan, done: Finetuned, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:

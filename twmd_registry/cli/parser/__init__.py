@@ -23,6 +23,7 @@ COMMANDS = (
     fit.add_tune,
     fit.add_train,
     fit.add_finetune,
+    fit.add_average,
     study.add_study,
     study.add_correlate,
     study.add_robustness,

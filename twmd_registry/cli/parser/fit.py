@@ -124,6 +124,23 @@ def add_finetune(commands: Commands) -> None:
     where(sub)
 
 
+def add_average(commands: Commands) -> None:
+    """Add ``twmd average``."""
+    sub = command(
+        commands,
+        "average",
+        later("average", "run_average"),
+        "Average the adapters of several 'twmd finetune' runs into one (runs of other seeds, say); it scores as fast as one of them.",
+        "twmd average seed1/ seed2/ seed3/ -o adapter/",
+    )
+    sub.add_argument("adapters", nargs="+", type=Path, metavar="DIR", help="what 'twmd finetune' wrote")
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    sub.add_argument("--rank", type=whole, metavar="N", help="cut the mean to this rank (default: the sum of theirs, which loses nothing)")
+    sub.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="of the adapter's numbers (default: float32)")
+    sub.add_argument("--name", help="of the preset (default: the name of DIR)")
+    sub.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, mps or auto (default: auto)")
+
+
 def _add_recipe(sub: argparse.ArgumentParser) -> None:
     """How it is trained; defaults are those of `twmd_registry.train.recipe.Recipe`."""
     weights = sub.add_mutually_exclusive_group()
