@@ -63,6 +63,8 @@ def test_keys_that_mean_nothing_in_training_are_refused(keys: dict[str, Any], me
         {"learning_rate": 0.0},
         {"learning_rate": float("nan")},
         {"batch": 2, "loss": Loss.PEARSON},
+        {"dropout": 1.0},
+        {"dropout": float("nan")},
     ],
 )
 def test_impossible_recipes_are_refused(numbers: dict[str, float]) -> None:

@@ -142,7 +142,7 @@ class MetricFacts(NamedTuple):
         """The recipe as it was applied."""
         own = dataclasses.asdict(self.recipe) | {"learning_rate": self.recipe.rate, "steps": self.steps}
         unused = {"save_steps"} | ({"rank"} if self.recipe.weights is Weights.FULL else set())
-        return {name: value for name, value in own.items() if name not in unused}
+        return {name: value for name, value in own.items() if name not in unused and value is not None}
 
 
 def provenance(facts: MetricFacts) -> str:

@@ -33,7 +33,7 @@ from twmd_registry.train.handed import with_means
 from twmd_registry.train.interrupted import check_folder, mark
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe, Weights, check_trainable
-from twmd_registry.train.weights import add_lora, lora_modules, require_training, save_adapter, save_network, unfreeze
+from twmd_registry.train.weights import add_lora, lora_modules, require_training, save_adapter, save_network, set_dropout, unfreeze
 
 CHECKPOINTS, LOG, PRESET = "checkpoints", "log.jsonl", "preset.toml"
 START_ROWS = 256
@@ -142,8 +142,8 @@ class _Result(NamedTuple):
 def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), name: str = "finetuned", resume: bool = False) -> Finetuned:  # noqa: B008
     """Train a metric's encoder so that its scores agree with ratings, and write what is needed to score by it.
 
-    Ratings are standardised within each training set. Dropout is on, as the encoder's configuration says. After every epoch the metric is
-    asked for its scores on dev, group by group, as `twmd_registry.scoring.Scorer` would give them.
+    Ratings are standardised within each training set. Dropout is on, as recipe or model says. After every epoch the metric is asked
+    for its scores on dev, group by group, as `twmd_registry.scoring.Scorer` would give them.
 
     Args:
         plan: What is trained, on what, how.
@@ -212,6 +212,8 @@ def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:
     encoder = Encoder(route.files, route.adapter, Dtype.FLOAT32, device)
     if encoder.static:
         raise SpecError(f"{route.files.name} is a table of word vectors: there is no encoder to train.")
+    if plan.recipe.dropout is not None:
+        set_dropout(encoder.network, plan.recipe.dropout)
     wrapped = encoder.network
     if plan.recipe.weights is Weights.LORA:
         wrapped = add_lora(wrapped, plan.recipe.rank, lora_modules(encoder, max(spec.layers)))

@@ -67,6 +67,7 @@ class Recipe:
         seed: Of the adapter's first weights, the order of segments and dropout.
         target: What is fitted.
         loss: What is made small.
+        dropout: Share of hidden numbers and attention weights that a training step leaves out; None for what the model's configuration says.
         save_steps: Steps between two checkpoints; None for one per epoch.
 
     Raises:
@@ -81,6 +82,7 @@ class Recipe:
     seed: int = 12345
     target: Target = Target.OUTPUT
     loss: Loss = Loss.MSE
+    dropout: float | None = None
     save_steps: int | None = None
 
     def __post_init__(self) -> None:
@@ -91,6 +93,8 @@ class Recipe:
                 raise SpecError(f"{name}={value!r} is not possible: expected a whole number from 1.")
         if not 0 < self.rate < math.inf:
             raise SpecError(f"learning_rate={self.learning_rate!r} is not possible: expected a finite number above 0.")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise SpecError(f"dropout={self.dropout!r} is not possible: expected a number from 0 and below 1.")
         if self.loss is Loss.PEARSON and self.batch < LEAST_CORRELATED:
             raise SpecError(f"batch={self.batch} is not possible with loss=pearson: a correlation needs {LEAST_CORRELATED} segments.")
 

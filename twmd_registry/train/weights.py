@@ -53,6 +53,21 @@ def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
         return get_peft_model(network, config)
 
 
+def set_dropout(network: nn.Module, share: float) -> None:
+    """Set the share of hidden numbers and attention weights that are left out in training.
+
+    Args:
+        network: The network, which is changed; an adapter's own dropout is set where the adapter is made.
+        share: From 0, below 1.
+    """
+    for module in network.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        own = [name for name, value in vars(module).items() if isinstance(value, float) and "dropout" in name and "layer" not in name]
+        for name in own:  # attention that is given the number when it is computed
+            setattr(module, name, share)
+
+
 def save_adapter(wrapped: Any, base: str, folder: Path) -> None:
     """Write a PEFT adapter as safetensors; the same weights give the same bytes.
 
