@@ -41,7 +41,7 @@ def test_a_batch_of_one_is_no_population(centering: str) -> None:
     ("keys", "message"),
     [
         ({"idf": "corpus"}, "idf=corpus counts over the texts that are scored"),
-        ({"dtype": "bfloat16"}, "dtype=bfloat16: training is done in float32"),
+        ({"dtype": "bfloat16"}, "dtype=bfloat16: weights are trained in float32"),
         ({"adapter": "stsb-lora"}, "adapter=stsb-lora: an adapter cannot stand on another one"),
         ({"metric": "bertscore_centered", "baseline": "b52f4f73e689"}, "a baseline belongs to the untrained metric"),
         ({"metric": "sbert", "recipe": Recipe(target=Target.MEAN)}, "target=mean .* and sbert has no sides"),

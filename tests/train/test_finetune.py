@@ -27,7 +27,7 @@ from twmd_registry.routes import AlignmentRoute
 from twmd_registry.train.finetune import Finetuned, Plan, finetune
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target
-from twmd_registry.train.weights import add_lora, lora_modules, save_adapter
+from twmd_registry.train.weights import add_lora, lora_modules, save_adapter, set_dropout
 
 CPU = RunOptions(device="cpu")
 LAYER = 2
@@ -115,6 +115,21 @@ def test_the_loss_can_be_a_correlation_beside_it(tiny: str) -> None:
     loss.backward()
     assert float(loss.detach()) == pytest.approx(0.3 * float(found[Loss.MSE](*same, ratings)["loss"].detach()), abs=1e-5)
     assert all(bool(weight.grad.isfinite().all()) for _, weight in model.trained() if weight.grad is not None)
+
+
+def test_products_are_rounded_in_training_only(tiny: str) -> None:
+    data = rated_words(6, seed=1)
+    segments = Segments(data.predictions, [[one] for one in data.references])
+    plain, rounded = (trained_metric(tiny, "twmd", Recipe(bf16=bf16), centering="none")[0] for bf16 in (False, True))
+    for model in (plain, rounded):
+        set_dropout(model, 0.0)
+    np.testing.assert_array_equal(plain.score(segments), rounded.score(segments))
+    found = [model.train().similarities(segments) for model in (plain, rounded)]
+    assert found[1].dtype is torch.float32
+    assert 0 < float((found[0] - found[1]).detach().abs().max()) < 0.02
+    torch.autograd.backward(found[1].sum())
+    assert all(weight.dtype is torch.float32 for _, weight in rounded.trained())
+    assert any(weight.grad is not None and bool(weight.grad.any()) for _, weight in rounded.trained())
 
 
 @pytest.fixture(scope="module")

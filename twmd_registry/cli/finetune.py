@@ -36,6 +36,7 @@ def run_finetune(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         target=Target(arguments.target),
         loss=Loss(arguments.loss),
+        bf16=arguments.bf16,
         dropout=arguments.dropout,
         save_steps=arguments.save_steps,
     )

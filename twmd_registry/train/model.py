@@ -61,9 +61,20 @@ class TrainedMetric(nn.Module):
         """
         super().__init__()
         self.network: nn.Module = encoder.network
+        if recipe.bf16:
+            self.network.forward = self._rounding(self.network.forward, encoder.device.type)
         self.log_scale = nn.Parameter(torch.zeros((), device=encoder.device))
         self.offset = nn.Parameter(torch.zeros((), device=encoder.device))
         self._encoder, self._job, self._reading, self._recipe, self._batch_tokens = encoder, job, reading, recipe, batch_tokens
+
+    def _rounding(self, forward: Callable[..., Any], device: str) -> Callable[..., Any]:
+        """The network's forward pass, in bfloat16 where it is trained."""
+
+        def run(*args: Any, **settings: Any) -> Any:
+            with torch.autocast(device, torch.bfloat16, enabled=self.training):
+                return forward(*args, **settings)
+
+        return run
 
     @property
     def _multiref(self) -> Multiref:

@@ -67,6 +67,7 @@ class Recipe:
         seed: Of the adapter's first weights, the order of segments and dropout.
         target: What is fitted.
         loss: What is made small.
+        bf16: Whether the encoder's matrix products are done in bfloat16 while it is trained; weights, losses and every judgement stay float32.
         dropout: Share of hidden numbers and attention weights that a training step leaves out; None for what the model's configuration says.
         save_steps: Steps between two checkpoints; None for one per epoch.
 
@@ -82,6 +83,7 @@ class Recipe:
     seed: int = 12345
     target: Target = Target.OUTPUT
     loss: Loss = Loss.MSE
+    bf16: bool = False
     dropout: float | None = None
     save_steps: int | None = None
 
@@ -126,7 +128,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
     if spec.baseline is not None:
         raise SpecError("a baseline belongs to the untrained metric: train without it, and fit one for the trained metric ('twmd fit-baseline').")
     if spec.dtype != Dtype.FLOAT32:
-        raise SpecError(f"dtype={spec.dtype}: training is done in float32; give the dtype when you score.")
+        raise SpecError(f"dtype={spec.dtype}: weights are trained in float32 (with --bf16, by products in bfloat16); give the dtype when you score.")
     if recipe.target is Target.MEAN and spec.output != Output.F1:
         sides = "has no sides" if spec.output is None else f"is asked for its {spec.output} (output={spec.output})"
         raise SpecError(f"target=mean fits the mean of precision and recall, and {spec.metric} {sides}: leave it out.")

@@ -156,6 +156,7 @@ def _add_recipe(sub: argparse.ArgumentParser) -> None:
         default="mse",
         help="mean squared error of a line on the score, or 0.3 times that less Pearson's r, in batches of one group each (default: mse)",
     )
+    sub.add_argument("--bf16", action="store_true", help="train with matrix products in bfloat16: up to twice as fast where the machine has them")
     sub.add_argument("--dropout", type=float, metavar="P", help="share that a step leaves out, from 0 and below 1 (default: the model's own)")
     sub.add_argument("--epochs", type=whole, default=3, metavar="N", help="default: 3")
     sub.add_argument("--batch", type=whole, default=16, metavar="N", help="segments per step (default: 16)")
