@@ -1,7 +1,7 @@
 # make demo    install into .venv and score the packaged example by every metric
 # make test    format, lint, types and tests: what .ci/run calls
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
-# make bench   speed and memory beside bert_score, torchmetrics and the bare encoder
+# make bench   speed and memory beside bert_score, torchmetrics, sentence-transformers and the bare encoder, and how they grow
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -47,6 +47,7 @@ presets: $(VENV)/.dev
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.growth
 	$(BIN)/python -m tests.bench.significance
 	$(BIN)/python -m tests.bench.references
 	$(BIN)/python -m tests.bench.finetune

@@ -1,117 +1,85 @@
-"""Run every contestant on the same pairs in this process, then the memory run, and print one table."""
+"""One table: every contestant on the same texts in one run, and how time and memory grow.
+
+``make bench``, or alone ``python -m tests.bench``; on a GPU ``python -m tests.bench --shape roberta-large --device cuda --pairs 138000``.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import platform
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from tabulate import tabulate
 
-from tests.bench.texts import benchmark_pairs
+from tests.bench.contestants import CONTESTANTS, Measured, Setting
+from tests.bench.texts import PAIRS, benchmark_pairs
 from twmd_registry.models.files import embedded_folder
-from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer, score_all
 
-LAYER = 4
-BATCH = 64
-DENSE = ("twmd", "trwmd", "bertscore_centered", "wordset_cka")
-MEMORY_PAIRS = 100_000
-MEMORY_ARGUMENT = "--memory"
-
-
-def timed(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+SHAPES: dict[str, tuple[dict[str, int], int]] = {
+    "roberta-base": ({"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}, 10),
+    "roberta-large": ({"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}, 19),
+}
+"""Sizes of encoders that are made with random weights (speed does not depend on weights), and the layer that the TWMD paper reads."""
+EMBEDDED_LAYER = 4
+BARE = ("bare encoder", "bare encoder, again")
 
 
-def bare_encoder(predictions: list[str], references: list[str]) -> Callable[[], None]:
-    """transformers alone: different sentences, sorted, padded batches of 64, to the layer that the metrics read."""
-    from transformers import AutoModel, AutoTokenizer
+@contextmanager
+def model_of(shape: str) -> Iterator[tuple[str, int]]:
+    """A folder with the encoder, and the layer to read: the embedded model, or one of random weights with its tokenizer."""
+    if shape == "minilm":
+        yield str(embedded_folder()), EMBEDDED_LAYER
+        return
+    from transformers import AutoTokenizer, RobertaConfig, RobertaModel
 
-    folder = embedded_folder()
-    network, tokenizer = AutoModel.from_pretrained(folder).float().eval(), AutoTokenizer.from_pretrained(folder)
-    network.encoder.layer = network.encoder.layer[:LAYER]
-    network.config.num_hidden_layers = LAYER
-    sentences = sorted(set(predictions + references), key=len)
-
-    def run() -> None:
-        with torch.inference_mode():
-            for start in range(0, len(sentences), BATCH):
-                network(**tokenizer(sentences[start : start + BATCH], padding=True, truncation=True, return_tensors="pt"))
-
-    return run
-
-
-def peers(predictions: list[str], references: list[str]) -> dict[str, Callable[[], Any]]:
-    """bert_score and torchmetrics on the same model and layer."""
-    import bert_score
-    from torchmetrics.functional.text import bert_score as torchmetrics_bert_score
-
-    folder = str(embedded_folder())
-    return {
-        "bert_score": lambda: bert_score.score(predictions, references, model_type=folder, num_layers=LAYER, batch_size=BATCH),
-        "torchmetrics BERTScore": lambda: torchmetrics_bert_score(
-            predictions, references, model_name_or_path=folder, num_layers=LAYER, batch_size=BATCH, truncation=True
-        ),
-    }
+    sizes, layer = SHAPES[shape]
+    tokenizer = AutoTokenizer.from_pretrained(embedded_folder())
+    torch.manual_seed(0)
+    config: Any = RobertaConfig(**sizes, vocab_size=len(tokenizer), max_position_embeddings=514, pad_token_id=tokenizer.pad_token_id)
+    with tempfile.TemporaryDirectory() as folder:
+        RobertaModel(config).save_pretrained(folder)
+        tokenizer.model_max_length = 512
+        tokenizer.save_pretrained(folder)
+        yield folder, layer
 
 
-def ours(predictions: list[str], references: list[str]) -> dict[str, Callable[[], Any]]:
-    """One metric, four together, exact transport; models loaded before the clock starts."""
-
-    def run(metrics: tuple[str, ...], **keys: Any) -> Callable[[], Any]:
-        scorers = [Scorer(make_spec(metric, layer=LAYER, centering="none", **keys)) for metric in metrics]
-        assert all(scorer.spec for scorer in scorers)
-        return lambda: score_all(scorers, predictions, references)
-
-    return {
-        "twmd": run(("twmd",)),
-        "twmd, trwmd, bertscore_centered, wordset_cka together": run(DENSE),
-        "moverscore (exact transport of single tokens)": run(("moverscore",), ngram=1),
-        "twmd, bfloat16": run(("twmd",), dtype="bfloat16"),
-    }
-
-
-def memory_run() -> None:
-    """In a process of its own: score many synthetic pairs and print the peak memory in megabytes."""
-    from tests.bench.texts import synthetic_pairs
-
-    predictions, references = synthetic_pairs(MEMORY_PAIRS)
-    spec = make_spec("twmd", layer=LAYER, centering="batch", centering_size=32)
-    seconds = timed(lambda: Scorer(spec).score(predictions, references))
-    print(f"{peak_megabytes():.0f} {seconds:.0f}")
-
-
-def peak_megabytes() -> float:
-    """Largest resident memory of this process. (ru_maxrss would not do: a child starts with its parent's.)"""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+def run(name: str, setting: Setting, pairs: int) -> Measured:
+    """Measure one contestant in a process of its own."""
+    arguments = [name, setting.model, str(setting.layer), setting.device, str(pairs)]
+    done = subprocess.run([sys.executable, "-m", "tests.bench.contestants", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name} failed: {done.stderr.strip().splitlines()[-1]}")
+    return Measured(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def main() -> None:
     """Print the table."""
-    name, predictions, references = benchmark_pairs()
-    print(
-        f"{name}; MiniLM to layer {LAYER}, float32; {platform.processor() or platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}"
-    )
-    bare = bare_encoder(predictions, references)
-    contestants = {"bare encoder": bare, **ours(predictions, references), **peers(predictions, references), "bare encoder, again": bare}
-    seconds = {what: timed(run) for what, run in contestants.items()}
-    base = (seconds["bare encoder"] + seconds["bare encoder, again"]) / 2
-    rows = [[what, f"{s:.1f}", f"{len(predictions) / s:.0f}", f"{s / base:.2f}"] for what, s in seconds.items()]
-    print(tabulate(rows, headers=["", "seconds", "pairs/s", "x bare encoder"], disable_numparse=True))
-    done = subprocess.run([sys.executable, "-m", "tests.bench", MEMORY_ARGUMENT], capture_output=True, text=True, check=True)
-    peak, took = done.stdout.split()
-    print(f"peak memory for {MEMORY_PAIRS:,} pairs, batch centering, float32: {peak} MB, {took} s")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("--shape", choices=("minilm", *SHAPES), default="minilm")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS), default=list(CONTESTANTS))
+    given = parser.parse_args()
+    names = [name for name in CONTESTANTS if name in {*given.only, *BARE}]
+    machine = torch.cuda.get_device_name() if given.device.startswith("cuda") else platform.processor() or platform.machine()
+    with model_of(given.shape) as (folder, layer):
+        print(f"{benchmark_pairs(given.pairs)[0]}; {given.shape} to layer {layer}; {machine}, {os.cpu_count()} cores, torch {torch.__version__}")
+        found = {name: run(name, Setting(folder, layer, given.device), given.pairs) for name in names}
+    base = sum(found[name].seconds for name in BARE) / len(BARE)
+    rows = [
+        [name, f"{one.seconds:.1f}", f"{given.pairs / one.seconds:.0f}", f"{one.seconds / base:.2f}", f"{one.megabytes:.0f}", f"{one.products:.0%}"]
+        for name, one in found.items()
+    ]
+    print(tabulate(rows, headers=["", "seconds", "pairs/s", "x bare encoder", "peak MB", "in products"], disable_numparse=True))
 
 
 if __name__ == "__main__":
-    memory_run() if MEMORY_ARGUMENT in sys.argv else main()
+    main()

@@ -11,6 +11,7 @@ import os
 import platform
 import string
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,7 +22,8 @@ import ot
 import torch
 from tabulate import tabulate
 
-from tests.bench.__main__ import bare_encoder, timed
+from tests.bench.__main__ import EMBEDDED_LAYER
+from tests.bench.contestants import Setting, bare
 from tests.bench.texts import benchmark_pairs
 from twmd_registry import align
 from twmd_registry.models.files import embedded_folder
@@ -31,6 +33,12 @@ from twmd_registry.scoring import Scorer, score_all
 
 LAST = 5
 Idf = Callable[[int], float]
+
+
+def timed(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 class OriginalLoop:
@@ -118,7 +126,8 @@ def main(most: int | None = None) -> None:
     def loop(batch: int) -> None:
         scores[f"original, batch {batch}"] = original.score(predictions, references, batch)
 
-    contestants: dict[str, Callable[[], None]] = {"bare encoder, layer 4": bare_encoder(predictions, references)}
+    encoder = bare(Setting(str(embedded_folder()), EMBEDDED_LAYER, "cpu"))
+    contestants: dict[str, Callable[[], None]] = {"bare encoder, layer 4": lambda: encoder(predictions, references)}
     contestants |= {what: partial(ours, what) for what in scorers}
     contestants |= {f"original, batch {batch}": partial(loop, batch) for batch in (256, 1)}
     seconds = {what: timed(run) for what, run in contestants.items()}

@@ -59,6 +59,10 @@ WORDS = [
     "neighbourhood",
 ]
 MEAN_WORDS, SPREAD = 22, 11
+PAIRS = 3920
+"""Of WMT17."""
+EDITED = 0.1
+"""Share of words that are exchanged where pairs are repeated."""
 
 
 def synthetic_pairs(number: int, seed: int = 7) -> tuple[list[str], list[str]]:
@@ -74,10 +78,26 @@ def synthetic_pairs(number: int, seed: int = 7) -> tuple[list[str], list[str]]:
     return predictions, references
 
 
-def benchmark_pairs() -> tuple[str, list[str], list[str]]:
-    """WMT17's 3,920 pairs where they are, else as many synthetic ones; and what they are called."""
+def benchmark_pairs(number: int = PAIRS) -> tuple[str, list[str], list[str]]:
+    """WMT17's pairs where they are, else synthetic ones; and what they are called.
+
+    More than there are repeat them with a few words exchanged, so that no text comes twice; fewer are the first of them.
+    """
     path: Path = SHARED / "data" / "wmt" / "wmt17.jsonl"
     if not path.exists():
-        return "3,920 synthetic pairs", *synthetic_pairs(3920)
+        return f"{number:,} synthetic pairs", *synthetic_pairs(number)
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    return "WMT17, 3,920 pairs", [row["candidate"] for row in rows], [row["reference"] for row in rows]
+    pairs = [(str(row["candidate"]), str(row["reference"])) for row in rows]
+    draw = random.Random(number)
+    chosen = [pairs[i] if i < len(pairs) else _edited(*pairs[i % len(pairs)], i, draw) for i in range(number)]
+    predictions, references = map(list, zip(*chosen, strict=True))
+    return f"WMT17, {number:,} pairs" + (", repeated with other words" if number > len(pairs) else ""), predictions, references
+
+
+def _edited(prediction: str, reference: str, number: int, draw: random.Random) -> tuple[str, str]:
+    """The same pair with a word in ten exchanged, and a number that makes it different from all others."""
+
+    def edit(text: str) -> str:
+        return " ".join([*(word if draw.random() > EDITED else draw.choice(WORDS) for word in text.split()), str(number)])
+
+    return edit(prediction), edit(reference)

@@ -1,0 +1,199 @@
+"""Who takes part in the benchmark, one at a time: ``python -m tests.bench.contestants NAME MODEL LAYER DEVICE PAIRS`` prints its measurement as JSON.
+
+Each runs in a process of its own, so that its peak memory is its own. Models are loaded, and a few texts are scored, before the clock starts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from tests.bench.texts import benchmark_pairs
+from twmd_registry.models.batching import default_batch_tokens
+from twmd_registry.registry.names import Dtype
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.scoring import Scorer, score_all
+
+DENSE = ("twmd", "trwmd", "bertscore_centered", "wordset_cka")
+WARM_UP = 20
+"""Pairs that are scored before the clock starts."""
+BATCH = 64
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::linear", "mkldnn::_linear_pointwise")
+"""What torch's profiler calls matrix products."""
+
+Texts = list[str]
+Run = Callable[[Texts, Texts], Any]
+
+
+class Setting(NamedTuple):
+    """What is measured on.
+
+    Attributes:
+        model: Folder of the encoder.
+        layer: The hidden state that is read.
+        device: A torch device.
+    """
+
+    model: str
+    layer: int
+    device: str
+
+    @property
+    def batch(self) -> int:
+        """Texts per batch for programs that count texts: what suits the device."""
+        return BATCH * default_batch_tokens(torch.device(self.device)) // default_batch_tokens(torch.device("cpu"))
+
+
+def bare(setting: Setting) -> Run:
+    """transformers alone: different texts, sorted, padded batches, to the layer that the metrics read."""
+    from transformers import AutoModel, AutoTokenizer
+
+    network, tokenizer = AutoModel.from_pretrained(setting.model).float().eval(), AutoTokenizer.from_pretrained(setting.model)
+    network.encoder.layer = network.encoder.layer[: setting.layer]
+    network.config.num_hidden_layers = setting.layer
+    network.to(setting.device)
+
+    def run(predictions: Texts, references: Texts) -> None:
+        texts = sorted(set(predictions + references), key=len)
+        with torch.inference_mode():
+            for start in range(0, len(texts), setting.batch):
+                batch = tokenizer(texts[start : start + setting.batch], padding=True, truncation=True, return_tensors="pt")
+                network(**batch.to(setting.device))
+
+    return run
+
+
+def sentence_transformers(setting: Setting) -> Run:
+    """sentence-transformers' encode of all different texts, to the same layer: one pooled vector of each, and no score."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer  # type: ignore[import-not-found]  # it makes this module when it is imported
+
+    transformer = Transformer(setting.model)
+    transformer.auto_model.encoder.layer = transformer.auto_model.encoder.layer[: setting.layer]
+    transformer.auto_model.config.num_hidden_layers = setting.layer
+    model = SentenceTransformer(modules=[transformer, Pooling(transformer.get_word_embedding_dimension())], device=setting.device)
+    return lambda predictions, references: model.encode(sorted({*predictions, *references}), batch_size=setting.batch)
+
+
+def bert_score(setting: Setting, *, dtype: torch.dtype = torch.float32) -> Run:
+    """bert_score on the same model and layer."""
+    import bert_score as peer
+
+    scorer = peer.BERTScorer(model_type=setting.model, num_layers=setting.layer, batch_size=setting.batch, device=setting.device)
+    scorer._model.to(dtype)  # it has no setting for that
+    score: Run = scorer.score
+    return score
+
+
+def torchmetrics(setting: Setting) -> Run:
+    """torchmetrics' BERTScore on the same model and layer; it loads the model in every call."""
+    from torchmetrics.functional.text import bert_score as peer
+
+    return lambda predictions, references: peer(
+        predictions,
+        references,
+        model_name_or_path=setting.model,
+        num_layers=setting.layer,
+        batch_size=setting.batch,
+        truncation=True,
+        device=setting.device,
+    )
+
+
+def ours(setting: Setting, metrics: tuple[str, ...] = ("twmd",), dtype: Dtype = Dtype.FLOAT32) -> Run:
+    """Some metrics together."""
+
+    def scorer(metric: str) -> Scorer:
+        keys: dict[str, Any] = {"ngram": 1} if metric == "moverscore" else {}
+        spec = make_spec(metric, model=setting.model, layer=setting.layer, centering="none", dtype=dtype, **keys)
+        return Scorer(spec, RunOptions(device=setting.device))
+
+    scorers = [scorer(metric) for metric in metrics]
+    return lambda predictions, references: score_all(scorers, predictions, references)
+
+
+CONTESTANTS: dict[str, Callable[[Setting], Run]] = {
+    "bare encoder": bare,
+    **{metric: lambda setting, metric=metric: ours(setting, (metric,)) for metric in (*DENSE, "moverscore")},  # type: ignore[misc]
+    "all four dense": lambda setting: ours(setting, DENSE),
+    "twmd, bfloat16": lambda setting: ours(setting, dtype=Dtype.BFLOAT16),
+    "all four dense, bfloat16": lambda setting: ours(setting, DENSE, Dtype.BFLOAT16),
+    "bert_score": bert_score,
+    "bert_score, bfloat16": lambda setting: bert_score(setting, dtype=torch.bfloat16),
+    "torchmetrics BERTScore": torchmetrics,
+    "sentence-transformers encode": sentence_transformers,
+    "bare encoder, again": bare,
+}
+"""By name, in the order of the table; ``moverscore`` is of single tokens."""
+
+
+class Measured(NamedTuple):
+    """What a contestant took.
+
+    Attributes:
+        seconds: Of the whole run.
+        megabytes: Peak of main memory, or on an accelerator of its memory.
+        products: Share of the device's time in matrix products, of a tenth of the texts.
+    """
+
+    seconds: float
+    megabytes: float
+    products: float
+
+
+def measure(name: str, setting: Setting, predictions: Texts, references: Texts) -> Measured:
+    """Run one contestant."""
+    run = CONTESTANTS[name](setting)
+    run(predictions[:WARM_UP], references[:WARM_UP])
+    _wait(setting.device)
+    start = time.perf_counter()
+    run(predictions, references)
+    _wait(setting.device)
+    seconds, megabytes = time.perf_counter() - start, peak_megabytes(setting.device)
+    few = max(len(predictions) // 10, 1)
+    return Measured(seconds, megabytes, share_of_products(setting.device, lambda: run(predictions[:few], references[:few])))
+
+
+def _wait(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def peak_megabytes(device: str) -> float:
+    """Largest resident memory of this process (ru_maxrss would not do: a child starts with its parent's), or of its accelerator's."""
+    if device.startswith("cuda"):
+        return torch.cuda.max_memory_allocated() / 1e6
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def share_of_products(device: str, run: Callable[[], Any]) -> float:
+    """The share of matrix products in wall time, by torch's profiler: of the device's own time on an accelerator."""
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.startswith("cuda") else [])]
+    start = time.perf_counter()
+    with profile(activities=activities) as profiler:
+        run()
+        _wait(device)
+    microseconds = 1e6 * (time.perf_counter() - start)
+    own = "self_device_time_total" if device.startswith("cuda") else "self_cpu_time_total"
+    return sum(float(getattr(event, own)) for event in profiler.key_averages() if event.key in PRODUCTS) / microseconds
+
+
+def main() -> None:
+    """Measure what the arguments name."""
+    name, model, layer, device, number = sys.argv[1:]
+    _, predictions, references = benchmark_pairs(int(number))
+    print(json.dumps(measure(name, Setting(model, int(layer), device), predictions, references)._asdict()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""How time and memory grow with the number of pairs: ``python -m tests.bench.growth 1000 10000 100000``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+from tabulate import tabulate
+
+from tests.bench.contestants import peak_megabytes
+from tests.bench.texts import synthetic_pairs
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.scoring import Scorer
+
+LAYER = 4
+SIZES = (1_000, 10_000, 100_000)
+ONE = "--one"
+
+
+def measure(number: int) -> None:
+    """Score so many pairs of different texts under batch centering, and print seconds and megabytes as JSON."""
+    predictions, references = synthetic_pairs(number)
+    scorer = Scorer(make_spec("twmd", layer=LAYER, centering="batch", centering_size=32))
+    scorer.score(predictions[:32], references[:32])
+    texts, start = peak_megabytes("cpu"), time.perf_counter()
+    scorer.score(predictions, references)
+    print(json.dumps([time.perf_counter() - start, texts, peak_megabytes("cpu")]))
+
+
+def main() -> None:
+    """Measure every size in a process of its own, and print the table."""
+    rows = []
+    for number in map(int, sys.argv[1:] or SIZES):
+        done = subprocess.run([sys.executable, "-m", "tests.bench.growth", ONE, str(number)], capture_output=True, text=True, check=True)
+        seconds, texts, peak = json.loads(done.stdout.splitlines()[-1])
+        rows.append([f"{number:,}", f"{seconds:.1f}", f"{1000 * seconds / number:.2f}", f"{texts:.0f}", f"{peak:.0f}"])
+        print(tabulate(rows, headers=["pairs", "seconds", "ms per pair", "MB before", "peak MB"], disable_numparse=True), flush=True)
+
+
+if __name__ == "__main__":
+    measure(int(sys.argv[2])) if ONE in sys.argv else main()
