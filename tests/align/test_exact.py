@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from torch import Tensor
 from tests.align.problems import QUICK, Drawn, matrix, pair, pairs, problem, seeds
 from tests.oracles import family as oracle
 from twmd_registry import scorer
-from twmd_registry.align import similarities
+from twmd_registry.align import marginal, similarities
 from twmd_registry.align.exact import exact
 from twmd_registry.align.greedy import greedy
 from twmd_registry.align.marginal import Marginal
@@ -99,11 +100,24 @@ def test_a_plan_is_sought_once_whatever_its_cost_is_turned_into(monkeypatch: pyt
     module = sys.modules["twmd_registry.align.exact"]  # the name itself is the function's in its package
     sought, solve = list[object](), module._plan
 
-    def counted(cost: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def counted(cost: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> Any:
         sought.append(cost)
-        found: np.ndarray = solve(cost, rows, columns)
-        return found
+        return solve(cost, rows, columns)
 
     monkeypatch.setattr(module, "_plan", counted)
     together = [found.scores for found in score_all(both, *texts)]
     assert (together, len(sought)) == (alone, len(texts[0]))
+
+
+def test_scores_do_not_depend_on_the_number_of_threads() -> None:
+    p = problem([(3, 5), (4, 4), (6, 2), (1, 3), (5, 5)], seed=3)
+    s, hyp, ref = similarities(p.x, p.y), marginal(p.x), marginal(p.y)
+    threads, found = torch.get_num_threads(), []
+    try:
+        for number in (1, 2, 8):
+            torch.set_num_threads(number)
+            found.append(exact(s, hyp, ref, Settings()))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])

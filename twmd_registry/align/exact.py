@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -75,9 +77,19 @@ def _plans(gain: Tensor, hyp: Marginal, ref: Marginal, free: float) -> Tensor:
     plans = np.zeros_like(cost)
     rows, columns = hyp.carrying.cpu().numpy(), ref.carrying.cpu().numpy()
     row_weights, column_weights = _weights(hyp), _weights(ref)
-    for b in range(len(cost)):
-        tokens = np.ix_(rows[b], columns[b])
-        plans[b][tokens] = _plan(cost[b][tokens], row_weights[b][rows[b]], column_weights[b][columns[b]])
+
+    def solve(pairs: np.ndarray) -> list[str]:
+        said = []
+        for b in pairs.tolist():
+            tokens = np.ix_(rows[b], columns[b])
+            plans[b][tokens], trouble = _plan(cost[b][tokens], row_weights[b][rows[b]], column_weights[b][columns[b]])
+            said += [trouble] if trouble else []
+        return said
+
+    workers = min(torch.get_num_threads(), len(cost))
+    with ThreadPoolExecutor(workers) as pool:  # both solvers let other threads run
+        for trouble in itertools.chain.from_iterable(pool.map(solve, np.array_split(np.arange(len(cost)), workers))):
+            warn(trouble)
     return torch.from_numpy(plans)
 
 
@@ -85,13 +97,14 @@ def _weights(side: Marginal) -> np.ndarray:
     return (side.mask if side.weights is None else side.weights).to("cpu", torch.float64).numpy()
 
 
-def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray) -> np.ndarray:
+def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray) -> tuple[np.ndarray, str | None]:
+    """The best plan of one pair, and what its solver had to say."""
     n, m = cost.shape
     a, b = row_weights / row_weights.sum(), column_weights / column_weights.sum()
     if n == 1 or m == 1:
-        return np.outer(a, b)
+        return np.outer(a, b), None
     uniform = bool((a == a[0]).all() and (b == b[0]).all())
-    return _assignment(cost) if n == m and uniform else _transport(cost, a, b)
+    return (_assignment(cost), None) if n == m and uniform else _transport(cost, a, b)
 
 
 def _assignment(cost: np.ndarray) -> np.ndarray:
@@ -103,10 +116,9 @@ def _assignment(cost: np.ndarray) -> np.ndarray:
     return plan
 
 
-def _transport(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _transport(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, str | None]:
     from ot.lp import emd
 
     plan, log = emd(a, b, np.ascontiguousarray(cost), numItermax=MOST_ITERATIONS, log=True)
-    if log["warning"]:
-        warn(f"exact transport of {cost.shape[0]} x {cost.shape[1]} tokens stopped early: {log['warning']}")
-    return np.asarray(plan)
+    trouble = f"exact transport of {cost.shape[0]} x {cost.shape[1]} tokens stopped early: {log['warning']}" if log["warning"] else None
+    return np.asarray(plan), trouble
