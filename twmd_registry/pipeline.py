@@ -14,6 +14,7 @@ from twmd_registry.align import SYMMETRIC, marginal, plans, similarities, simila
 from twmd_registry.blocks import align_pairs, counts_of, settings_of
 from twmd_registry.carriers import PRF, Encoded, Sides, pad
 from twmd_registry.center import GroupSums
+from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import Lasting, Reading, TextStore
@@ -119,6 +120,7 @@ class Run:
         *,
         batch_tokens: int | None = None,
         keep: int = 0,
+        disk: int = 0,
         total: Total = alone,
         progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -130,7 +132,8 @@ class Run:
             pairs: The pairs.
             reading: How long texts are read.
             batch_tokens: Most padded tokens in the encoder at once.
-            keep: Most bytes of encoded references to keep for later calls.
+            keep: Most bytes of encoded references to keep in main memory for later calls.
+            disk: Most bytes of encoded texts to keep in files for other processes.
             total: Adds up what depends on the whole corpus, where these pairs are a share of it.
             progress: Called with the number of texts encoded.
         """
@@ -149,7 +152,7 @@ class Run:
         self._most_tokens = PIECE_TOKENS // len(layers)
         limit = None if reading.window else reading.limit
         self._pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, limit), self._most_tokens, step)
-        lasting = _lasting(encoder, pairs, keep) if keep else None
+        lasting = _lasting(encoder, pairs, keep, disk)
         self._store = TextStore(encoder, pairs.texts, layers, reading, uses_of_texts(pairs, self._pieces), lasting=lasting)
 
     def align(self) -> Iterator[Aligned]:
@@ -263,12 +266,17 @@ class Run:
         return DocumentFrequencies(int(documents[0]), *counts)
 
 
-def _lasting(encoder: Encoder, pairs: Pairs, keep: int) -> Lasting:
-    """The references: predictions do not come again, and would push them out."""
-    encoder.references.begin(keep)
-    texts = np.zeros(len(pairs.texts), dtype=bool)
-    texts[pairs.ref] = True
-    return Lasting(encoder.references, texts)
+def _lasting(encoder: Encoder, pairs: Pairs, keep: int, disk: int) -> list[Lasting]:
+    """Which texts are kept where. In main memory the references: predictions do not come again, and would push them out; in files all."""
+    lasting = []
+    if keep:
+        encoder.references.begin(keep)
+        texts = np.zeros(len(pairs.texts), dtype=bool)
+        texts[pairs.ref] = True
+        lasting.append(Lasting(encoder.references, texts))
+    if disk:
+        lasting.append(Lasting(DiskCache(encoder, disk), np.ones(len(pairs.texts), dtype=bool)))
+    return lasting
 
 
 def _aligned_as(spec: MetricSpec) -> MetricSpec:

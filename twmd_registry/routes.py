@@ -123,8 +123,17 @@ class AlignmentRoute(Route):
 
     def run(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Run:
         """Plan the work of a group."""
-        jobs, keep = [route.job for route in group], max(route.options.kept_bytes for route in group)
-        return Run(self.model, jobs, pairs, self.reading, batch_tokens=self.options.batch_tokens, keep=keep, total=total, progress=progress)
+        return Run(
+            self.model,
+            [route.job for route in group],
+            pairs,
+            self.reading,
+            batch_tokens=self.options.batch_tokens,
+            keep=max(route.options.kept_bytes for route in group),
+            disk=max(route.options.disk_bytes for route in group),
+            total=total,
+            progress=progress,
+        )
 
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -48,6 +48,16 @@ class KeptText(NamedTuple):
     missing: tuple[str, ...] = ()
 
 
+class Shelf(Protocol):
+    """Where encoded texts are kept for later: in main memory (`TextCache`) or in files (`DiskCache`)."""
+
+    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, KeptText]:
+        """Those of some texts that are kept."""
+
+    def keep(self, texts: Mapping[TextKey, KeptText]) -> None:
+        """Keep texts, as far as there is room."""
+
+
 class _Entry(NamedTuple):
     kept: KeptText
     size: int
@@ -79,6 +89,16 @@ class TextCache:
         """Begin a turn that may keep so many bytes."""
         self.most_bytes = max(self.most_bytes, most_bytes)
         self._turn += 1
+
+    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, KeptText]:
+        """Those of some texts that are held."""
+        found = {key: self.get(key) for key in keys}
+        return {key: kept for key, kept in found.items() if kept is not None}
+
+    def keep(self, texts: Mapping[TextKey, KeptText]) -> None:
+        """Keep texts, as far as there is room."""
+        for key, kept in texts.items():
+            self.put(key, kept)
 
     def get(self, key: TextKey) -> KeptText | None:
         """A text that is held; None for one that is not."""

@@ -39,6 +39,7 @@ class Encoder(Resident):
         limit: Most tokens it can read, special tokens included; None for no limit.
         dtype: Name of its number format.
         lock: To be held while it is used: it reads hidden states by hooks, which threads would share.
+        adapter: Name of its adapter; None without one.
         identity: Everything that its vectors depend on: content of model and adapter, and number format.
         references: Encoded references that a later call will need again; nothing unless a scorer asks for it.
         sentences_encoded: How many texts have gone through it.
@@ -72,7 +73,8 @@ class Encoder(Resident):
         self.device = device
         self.dtype = dtype
         self.lock = RLock()
-        self.identity = f"{files.fingerprint}|{adapter.name if adapter else None}|{dtype}"
+        self.adapter = adapter.name if adapter else None
+        self.identity = f"{files.fingerprint}|{self.adapter}|{dtype}"
         self.references = TextCache()
         self.sentences_encoded = 0
 

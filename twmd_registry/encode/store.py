@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from twmd_registry.carriers import Encoded, span_indices
-from twmd_registry.encode.cache import KeptText, TextCache, TextKey
+from twmd_registry.encode.cache import KeptText, Shelf, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.windows import Window
 
@@ -31,11 +31,11 @@ class Lasting(NamedTuple):
     """Texts that will come again in later calls.
 
     Attributes:
-        cache: Where they are kept.
+        shelf: Where they are kept.
         texts: Which they are; shape (texts,), bool.
     """
 
-    cache: TextCache
+    shelf: Shelf
     texts: np.ndarray
 
 
@@ -60,7 +60,7 @@ class TextStore:
         reading: Reading,
         uses: dict[int, list[int]],
         *,
-        lasting: Lasting | None = None,
+        lasting: Sequence[Lasting] = (),
     ) -> None:
         """Prepare; nothing is encoded yet.
 
@@ -70,7 +70,7 @@ class TextStore:
             layers: The hidden states that are needed.
             reading: How long texts are read.
             uses: For texts that are needed in several pieces, which.
-            lasting: Texts that a later call will need, too; None for none.
+            lasting: Texts that a later call will need, too; the nearest shelf first.
         """
         self._encoder, self._texts, self._layers, self._reading, self._uses = encoder, texts, list(layers), reading, uses
         self._lasting = lasting
@@ -106,7 +106,7 @@ class TextStore:
         if len(new):
             fresh = self._encode(new, batch_tokens, progress)
             self._hold(new, fresh)
-            self._keep(new, fresh)
+            self._keep(self._told(new, fresh))
         order = np.argsort(self._ids)
         return self._held, order[np.searchsorted(self._ids, ids, sorter=order)]
 
@@ -142,11 +142,19 @@ class TextStore:
         return TextKey(self._encoder.identity, tuple(self._layers), self._reading, self._texts[text])
 
     def _kept(self, ids: np.ndarray) -> dict[int, KeptText]:
-        """Those of some texts that an earlier call has encoded, by their numbers."""
-        if self._lasting is None:
-            return {}
-        found = {i: self._lasting.cache.get(self._key(i)) for i in ids[self._lasting.texts[ids]].tolist()}
-        return {i: kept for i, kept in found.items() if kept is not None}
+        """Those of some texts that an earlier call has encoded, by their numbers; what a far shelf gives is kept on the nearer ones."""
+        found: dict[int, KeptText] = {}
+        for place, (shelf, texts) in enumerate(self._lasting):
+            sought = {self._key(i): i for i in ids[texts[ids]].tolist() if i not in found}
+            here = {sought[key]: kept for key, kept in shelf.find(list(sought)).items()}
+            self._keep(here, place)
+            found |= here
+        return found
+
+    def _keep(self, told: dict[int, KeptText], shelves: int | None = None) -> None:
+        """Keep texts by their numbers on the first `shelves` shelves (None for all), each those that are its own."""
+        for shelf, texts in self._lasting[:shelves]:
+            shelf.keep({self._key(i): kept for i, kept in told.items() if texts[i]})
 
     def _recall(self, kept: dict[int, KeptText]) -> Encoded:
         """Texts that an earlier call has encoded, on the encoder's device."""
@@ -158,18 +166,21 @@ class TextStore:
         special, ids = (torch.from_numpy(np.concatenate([text[part] for text in rows])).to(device) for part in (1, 2))
         return Encoded(layers, torch.tensor([len(text.ids) for text in rows], device=device), special, ids)
 
-    def _keep(self, ids: np.ndarray, fresh: Encoded) -> None:
-        """Keep those of some texts that a later call will need; in main memory, so that the device has room for others."""
-        if self._lasting is None:
-            return
+    def _told(self, ids: np.ndarray, fresh: Encoded) -> dict[int, KeptText]:
+        """Those of some texts that a later call will need; in main memory, so that the device has room for others."""
+        if not self._lasting:
+            return {}
+        wanted = np.logical_or.reduce([lasting.texts for lasting in self._lasting])
         layers = [fresh.layers[k].cpu().numpy() for k in self._layers]
         special, tokens = fresh.special.cpu().numpy(), fresh.ids.cpu().numpy()
         ends = np.cumsum(fresh.lengths.cpu().numpy())
+        told = {}
         for i, start, end in zip(ids.tolist(), np.r_[0, ends[:-1]].tolist(), ends.tolist(), strict=True):
-            if self._lasting.texts[i]:
+            if wanted[i]:
                 vectors = np.stack([layer[start:end] for layer in layers])
                 flags = bool(self.empty[i]), bool(self.truncated[i]), bool(self.unknown[i]), self.missing.get(i, ())
-                self._lasting.cache.put(self._key(i), KeptText(vectors, special[start:end].copy(), tokens[start:end].copy(), *flags))
+                told[i] = KeptText(vectors, special[start:end].copy(), tokens[start:end].copy(), *flags)
+        return told
 
     def _encode(self, ids: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None) -> Encoded:
         tokens = self._encoder.tokenise([self._texts[i] for i in ids], self._reading.limit, window=self._reading.window)

@@ -24,33 +24,50 @@ class RunOptions:
             (kB, MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
             model share what is kept, up to the most that any of them allows; it is freed with the model. It does nothing
             for a regression model, which reads both texts at once.
+        disk_cache: How much room encoded texts may take on disk, written like `keep_references`; 0 for none. With it, another process
+            that scores the same texts by the same model, layers and length limit encodes nothing. They are kept in the folder
+            ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression model either.
         progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
     """
 
     device: str = "auto"
     batch_tokens: int | None = None
     keep_references: int | str = 0
+    disk_cache: int | str = 0
     progress: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a batch that cannot hold a token, and memory that is no number of bytes.
 
         Raises:
-            SpecError: `batch_tokens` is not a whole number from 1, or `keep_references` no number of bytes.
+            SpecError: `batch_tokens` is not a whole number from 1, or `keep_references` or `disk_cache` no number of bytes.
         """
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
-        _ = self.kept_bytes
+        _ = self.kept_bytes, self.disk_bytes
 
     @property
     def kept_bytes(self) -> int:
         """`keep_references` as a number of bytes."""
-        given = self.keep_references
-        found = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
-        if found is None:
-            raise SpecError(f'keep_references={given!r} is not possible: expected a number of bytes from 0, or one with kB, MB or GB ("256MB").')
-        return int(float(found[1]) * _UNITS[found[2]])
+        return _bytes("keep_references", self.keep_references)
+
+    @property
+    def disk_bytes(self) -> int:
+        """`disk_cache` as a number of bytes."""
+        return _bytes("disk_cache", self.disk_cache)
+
+
+def _bytes(name: str, given: object) -> int:
+    """Read a number of bytes.
+
+    Raises:
+        SpecError: It is none.
+    """
+    found = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
+    if found is None:
+        raise SpecError(f'{name}={given!r} is not possible: expected a number of bytes from 0, or one with kB, MB or GB ("256MB").')
+    return int(float(found[1]) * _UNITS[found[2]])
 
 
 OPTION_NAMES = tuple(field.name for field in fields(RunOptions))
