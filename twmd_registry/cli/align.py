@@ -7,10 +7,10 @@ import argparse
 from tabulate import tabulate
 
 from twmd_registry.alignment import Alignment
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import make_scorers, parts_of
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.members import split_name
-from twmd_registry.registry.options import RunOptions
 from twmd_registry.report.picture import draw, writer_of
 from twmd_registry.report.table import visible
 
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
         entry(split_name(arguments.metric)[0])
     if arguments.output is not None:
         writer_of(arguments.output)
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     (scorer,) = make_scorers([arguments.metric], arguments, options, parts_of(arguments))
     found = scorer.score([arguments.hypothesis], [[arguments.reference]])
     alignment = found.explain(0)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from twmd_registry.cli.compared import compared, write_tables
 from twmd_registry.cli.files import check_folder, write_file
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.agreement import Averaging
@@ -19,12 +20,11 @@ from twmd_registry.metaeval.study import Level, Study, StudyResult, run_study
 from twmd_registry.metaeval.table import FORMATS
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of, read_rated, title_of
-from twmd_registry.registry.options import RunOptions
 
 
 def run_correlate(arguments: argparse.Namespace) -> int:
     """Measure how metrics agree with people on rated data; print the tables, and write them with every segment's scores if asked to."""
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     check_folder(arguments.output)
     metrics = compared(arguments, options)
     if arguments.threshold is not None and Statistic.DARR not in arguments.correlation:

@@ -10,9 +10,9 @@ import numpy as np
 from tabulate import tabulate
 
 from twmd_registry.cli.files import check_folder, read_texts, write_file
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
-from twmd_registry.registry.options import RunOptions
 from twmd_registry.report.curves import Axis, Curve, curves
 from twmd_registry.report.figures import SUFFIXES, as_csv, require_matplotlib
 
@@ -25,7 +25,7 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
     check_folder(arguments.output)
     if arguments.output:
         require_matplotlib()
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     texts = read_texts(arguments.data)
     with progress_bar() as progress:
         found = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)

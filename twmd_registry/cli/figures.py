@@ -11,6 +11,7 @@ import numpy as np
 
 from twmd_registry.cli.diagnose import write_diagnosis
 from twmd_registry.cli.files import write_file
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import FileError, SpecError, warn
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
@@ -163,7 +164,7 @@ def figure6(arguments: argparse.Namespace) -> int:
 
 def appendix_b(arguments: argparse.Namespace) -> int:
     """Print the temperatures that agree best with people on WMT15-16 beside the paper's, and write the table where that was asked for."""
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     data = read_years(TUNING_YEARS, arguments.data_dir)
     model = _reader(arguments, options)
     with progress_bar() as progress:
@@ -202,7 +203,7 @@ def _begin(arguments: argparse.Namespace) -> RunOptions:
     if not arguments.output:
         raise SpecError(f"{arguments.table} is drawn into a folder: give one by -o DIR.")
     require_matplotlib()
-    return RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    return options_of(arguments)
 
 
 def _begin_every_layer(arguments: argparse.Namespace) -> RunOptions:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from twmd_registry.cli.files import check_folder
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import make_scorers
 from twmd_registry.cli.tune import as_preset_name
 from twmd_registry.errors import SpecError
 from twmd_registry.rated.sets import read_all_rated, title_of
-from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import check_name
 
 
@@ -22,7 +22,7 @@ def run_finetune(arguments: argparse.Namespace) -> int:
     name = arguments.name or as_preset_name(str(arguments.output.resolve()))
     check_name(name, f"--name {name!r}")  # what cannot be fails here
     check_folder(arguments.output)
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
         raise SpecError("--rank is of an adapter, and --full trains none: leave one of them out.")
     arguments.set = [*([f"model={arguments.model}"] if arguments.model else []), *arguments.set]

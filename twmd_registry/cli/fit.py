@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from twmd_registry.cli.files import read_texts
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import make_scorers, progress_bar
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.routes import AlignmentRoute
 
@@ -21,7 +21,7 @@ def run_fit_mean(arguments: argparse.Namespace) -> int:
     keys = {name: getattr(arguments, name) for name in ("revision", "adapter", "truncation", "dtype")}
     spec = make_spec(MetricName.SBERT, model=arguments.model, layer=0, centering="none", **keys)
     texts = [text for path in arguments.files for text in read_texts(path)]
-    route = AlignmentRoute(spec, _options(arguments))
+    route = AlignmentRoute(spec, options_of(arguments))
     with progress_bar() as progress:
         content = route.fit_background(texts, progress)
     path = save(MEAN_VECTOR, content, arguments.output or MEAN_VECTOR.home)
@@ -38,7 +38,7 @@ def run_fit_idf(arguments: argparse.Namespace) -> int:
 
     spec = make_spec(MetricName.SBERT, model=arguments.model, revision=arguments.revision, truncation=arguments.truncation, layer=0, centering="none")
     texts = [text for path in arguments.files for text in read_texts(path)]
-    path = save(FREQUENCIES, AlignmentRoute(spec, _options(arguments)).fit_idf(texts), arguments.output or FREQUENCIES.home)
+    path = save(FREQUENCIES, AlignmentRoute(spec, options_of(arguments)).fit_idf(texts), arguments.output or FREQUENCIES.home)
     print(f"counted over {len(texts)} texts")
     print(f"use --set idf=background:{path if arguments.output else path.stem.rpartition('-')[2]}")
     return 0
@@ -52,7 +52,7 @@ def run_fit_baseline(arguments: argparse.Namespace) -> int:
     if "|" not in arguments.metric:
         entry(arguments.metric)  # SacreBLEU's metrics, which other commands take, have no baseline
     texts = [text for path in arguments.files for text in read_texts(path)]
-    (scorer,) = make_scorers([arguments.metric], arguments, _options(arguments))
+    (scorer,) = make_scorers([arguments.metric], arguments, options_of(arguments))
     path = save(BASELINE, scorer.fit_baseline(texts, arguments.pairs, arguments.seed), arguments.output or BASELINE.home)
     print(path.read_text(encoding="utf-8"), end="")
     print(f"use --set baseline={path if arguments.output else path.stem.rpartition('-')[2]}")
@@ -66,7 +66,3 @@ def run_train(arguments: argparse.Namespace) -> int:
     result = train_stsb(arguments.data, arguments.output)
     print(f"Pearson on dev {result.pearson:.4f}\nuse --set adapter={arguments.output}\nsignature {result.signature}")
     return 0
-
-
-def _options(arguments: argparse.Namespace) -> RunOptions:
-    return RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from tabulate import tabulate
 
+from twmd_registry.cli.options import options_of
 from twmd_registry.models.files import EMBEDDED_PACKAGE, HUB_ID
 from twmd_registry.plugins.evaluate import startup
 from twmd_registry.registry.catalogue import CATALOGUE, entry
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
-from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import Preset, presets, presets_of
 from twmd_registry.registry.signature import canonical
@@ -102,7 +102,7 @@ def run_selfcheck(arguments: argparse.Namespace) -> int:
     """Score the packaged pairs and compare; 1 when a score is off."""
     from twmd_registry.selfcheck import TOLERANCE, check
 
-    results = check(RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens))
+    results = check(options_of(arguments))
     rows = [[result.metric, f"{result.worst:.1e}", result.problem or "ok"] for result in results]
     print(tabulate(rows, headers=["metric", "largest difference", "result"], disable_numparse=True))
     failed = sum(result.problem is not None for result in results)

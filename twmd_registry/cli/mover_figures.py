@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twmd_registry.cli.laid import show, write_pictures
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.reproduce.layout import short_name
@@ -48,7 +49,7 @@ def _prepare(arguments: argparse.Namespace) -> RunOptions:
         raise SpecError(f"layer={arguments.layer} has no meaning for {arguments.table}: the paper reads the last five layers; leave it out.")
     if arguments.output:
         figures.require_matplotlib()
-    return RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    return options_of(arguments)
 
 
 def _distributions(found: Distribution, suffix: str) -> bytes:

@@ -9,6 +9,7 @@ from twmd_registry.cli.figures import FIGURES
 from twmd_registry.cli.files import check_folder
 from twmd_registry.cli.laid import show
 from twmd_registry.cli.mover_figures import run_figure_2, run_figure_3
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.metaeval.reproduce.layout import Laid
@@ -18,7 +19,6 @@ from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES
 from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.reproduce.run import reproduce
 from twmd_registry.metaeval.reproduce.tuned import TUNED_TABLE, reproduce_tuned
-from twmd_registry.registry.options import RunOptions
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -38,7 +38,7 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
 
 def _table_by(compute: Callable[..., Laid]) -> Command:
     def run(arguments: argparse.Namespace) -> int:
-        options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+        options = options_of(arguments)
         with progress_bar() as progress:
             found = compute(arguments.table, arguments.data_dir, model=arguments.model, layer=arguments.layer, options=options, progress=progress)
         return show(found, arguments.output)

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from twmd_registry.cli.compared import compared, write_tables
 from twmd_registry.cli.files import check_folder, write_file
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.metaeval.robustness import RobustnessResult, RobustnessStudy, run_robustness
 from twmd_registry.metaeval.table import FORMATS
 from twmd_registry.rated.sets import content_of, read_all_rated, title_of
-from twmd_registry.registry.options import RunOptions
 
 
 def run_robustness_command(arguments: argparse.Namespace) -> int:
     """Measure which metrics notice edits that change the meaning; print the tables, and write them with every edit if asked to."""
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     check_folder(arguments.output)
     metrics = compared(arguments, options)
     data = read_all_rated(arguments.data)

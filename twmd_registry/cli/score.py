@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError, menu, warn
@@ -33,7 +34,7 @@ PATIENCE_S = 2.0
 def run(arguments: argparse.Namespace) -> int:
     """Score every system by every metric and print."""
     lexical = [name for name in dict.fromkeys(arguments.metrics) if name in LEXICAL_NAMES]
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     scorers = make_scorers([name for name in arguments.metrics if name not in LEXICAL_NAMES], arguments, options, parts_of(arguments))
     if arguments.record:
         if not scorers:

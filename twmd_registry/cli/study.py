@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from twmd_registry.cli.files import write_file
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar, scorer_with_keys
 from twmd_registry.errors import FileError, InputError, ModelError, warn
 from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
@@ -42,7 +43,7 @@ def run_study(arguments: argparse.Namespace) -> int:
     data, missing = find_data(arguments.data_dir, hub=arguments.hub)
     for one in missing:
         warn(f"left out: {one}.")
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     members = {NAMES[name]: getattr(arguments, name) for name in NAMES}
     scorers = {name: scorer_with_keys(member, options) for name, member in members.items()}
     scorers["Ensemble"] = scorer_of(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)

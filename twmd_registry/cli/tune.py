@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from twmd_registry.cli.files import check_folder, write_file
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.metaeval.sweeps import layers_of
@@ -18,7 +19,6 @@ from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering
-from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import check_name
 from twmd_registry.report.figures import SUFFIXES, require_matplotlib
 from twmd_registry.report.surface import Point, surface
@@ -32,7 +32,7 @@ def run_tune(arguments: argparse.Namespace) -> int:
     if arguments.output:
         require_matplotlib()
         preset_name(arguments)  # what cannot be fails here
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     tried = read_tried(arguments.tried)
     if "centering" not in tried and known_name(arguments.model) not in {"embedded", EMBEDDED_MODEL}:
         tried["centering"] = tuple(centering for centering in GRID["centering"] if centering is not Centering.BACKGROUND)

@@ -6,6 +6,7 @@ import argparse
 import textwrap
 from pathlib import Path
 
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import parts_of
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.errors import SpecError
@@ -23,7 +24,7 @@ SHOWN_TEXT = 60
 
 def run_verify(arguments: argparse.Namespace) -> int:
     """Verify a record or a printed number; 0 when it holds."""
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
+    options = options_of(arguments)
     parts = parts_of(arguments)
     if "|" in arguments.what:
         return _verify_number(arguments, options, parts)

@@ -230,7 +230,7 @@ class Index:
     @_mending
     def models(self) -> list[ModelUse]:
         """What is kept, by model; the largest first."""
-        if not self._file.exists():
+        if not self.folder.is_dir():
             return []
         with self._open() as connection:
             texts = dict(connection.execute("SELECT shard, COUNT(*) FROM entries GROUP BY shard"))
@@ -243,6 +243,8 @@ class Index:
     @_mending
     def clear(self, models: Collection[str]) -> None:
         """Remove everything that is kept of some models, named as `models` does; and whatever lies about."""
+        if not self.folder.is_dir():
+            return
         with self._writing() as connection:
             rows = connection.execute("SELECT id, model FROM shards").fetchall()
             _forget(connection, [number for number, model in rows if model in models])

@@ -16,6 +16,7 @@ COMMANDS = (
     inform.add_list,
     inform.add_explain,
     inform.add_preset,
+    inform.add_cache,
     inform.add_selfcheck,
     fit.add_fit_mean,
     fit.add_fit_idf,

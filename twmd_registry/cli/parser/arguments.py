@@ -36,6 +36,15 @@ def command(commands: Commands, name: str, run: Run, about: str, example: str) -
 
 def where(sub: argparse.ArgumentParser) -> None:
     """Run options: they never change a score."""
+    device(sub)
+    sub.add_argument(
+        "--disk-cache", default=0, metavar="SIZE", help="keep encoded texts for other runs, in at most so much room ('10GB'; see 'twmd cache ls')"
+    )
+
+
+def device(sub: argparse.ArgumentParser) -> None:
+    """Run options of a command that does not score texts."""
+    sub.set_defaults(disk_cache=0)
     sub.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)")
     sub.add_argument("--batch-tokens", type=whole, metavar="N", help="most padded tokens in the encoder at once")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import DATA, Commands, command, later, seed, settings, where, whole
+from twmd_registry.cli.parser.arguments import DATA, Commands, command, device, later, seed, settings, where, whole
 from twmd_registry.registry.names import MetricName
 
 
@@ -23,7 +23,7 @@ def add_fit_mean(commands: Commands) -> None:
     for key in ("revision", "adapter", "truncation", "dtype"):
         sub.add_argument(f"--{key}", help="as the key of the specification")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where background:HASH is looked for")
-    where(sub)
+    device(sub)
 
 
 def add_fit_idf(commands: Commands) -> None:
@@ -40,7 +40,7 @@ def add_fit_idf(commands: Commands) -> None:
     for key in ("revision", "truncation"):
         sub.add_argument(f"--{key}", help="as the key of the specification")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where background:HASH is looked for")
-    where(sub)
+    device(sub)
 
 
 def add_fit_baseline(commands: Commands) -> None:
@@ -121,7 +121,7 @@ def add_finetune(commands: Commands) -> None:
     sub.add_argument("--resume", action="store_true", help="go on with the interrupted run in DIR")
     sub.add_argument("--name", help="of the preset (default: the name of DIR)")
     settings(sub)
-    where(sub)
+    device(sub)
 
 
 def add_average(commands: Commands) -> None:

@@ -25,6 +25,14 @@ def add_preset(commands: Commands) -> None:
     sub.add_argument("what", metavar="FILE.toml|NAME", help="add: a TOML file with one preset; remove: a preset's name")
 
 
+def add_cache(commands: Commands) -> None:
+    """Add ``twmd cache``."""
+    about = "List or remove the encoded texts that '--disk-cache SIZE' keeps."
+    sub = command(commands, "cache", later("cache", "run_cache"), about, "twmd cache clear --model embedded")
+    sub.add_argument("action", choices=("ls", "clear"))
+    sub.add_argument("--model", metavar="NAME", help="of this model only")
+
+
 def add_selfcheck(commands: Commands) -> None:
     """Add ``twmd selfcheck``."""
     sub = command(

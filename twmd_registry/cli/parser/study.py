@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import DATA, Commands, command, count, later, seed, settings, tolerance, where
+from twmd_registry.cli.parser.arguments import DATA, Commands, command, count, device, later, seed, settings, tolerance, where
 from twmd_registry.registry.names import EMBEDDED_MODEL
 
 MEASURES = {
@@ -47,7 +47,7 @@ def add_diagnose(commands: Commands) -> None:
     sub.add_argument("--data", type=Path, required=True, metavar="FILE", help="texts, one per line, or JSON lines")
     sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of the draw of word pairs (default: 12345)")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the numbers (CSV) and the figure (PNG, SVG)")
-    where(sub)
+    device(sub)
 
 
 def _compared(sub: argparse.ArgumentParser, more: str = "") -> None:
