@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sqlite3
 from datetime import UTC, datetime
 
 from tabulate import tabulate
 
 from twmd_registry.encode.disk import cache_folder
-from twmd_registry.encode.index import Index, ModelUse
+from twmd_registry.encode.index import UNUSABLE, Index, ModelUse
 from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.registry.aliases import VALUES
 
@@ -26,7 +25,7 @@ def run_cache(arguments: argparse.Namespace) -> int:
         uses = _chosen(index.models(), arguments.model)
         if arguments.action == "clear":
             index.clear({use.model for use in uses})
-    except (OSError, sqlite3.Error) as error:
+    except UNUSABLE as error:
         raise FileError(f"the disk cache in {index.folder} cannot be used: {error}.") from error
     texts, size = sum(use.texts for use in uses), sum(use.bytes for use in uses) / 1e6
     if arguments.action == "clear":

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from twmd_registry.encode.cache import KeptText, TextKey
-from twmd_registry.encode.index import Found, Index
+from twmd_registry.encode.index import UNUSABLE, Found, Index
 from twmd_registry.encode.shards import text_bytes
 from twmd_registry.errors import warn
 from twmd_registry.registry.home import home
@@ -82,7 +81,7 @@ class DiskCache:
             return otherwise
         try:
             return work()
-        except (OSError, sqlite3.Error) as error:
+        except UNUSABLE as error:
             self._usable = False
             warn(f"disk cache: {self._index.folder} cannot be used ({error}); scoring goes on without it.")
             return otherwise

@@ -31,6 +31,8 @@ SHARD_FILES = "shard-*"
 SUFFIX = ".safetensors"
 WAIT_SECONDS = 60.0
 """How long a process waits for another one's write; that of one shard takes a fraction of a second."""
+UNUSABLE = (OSError, sqlite3.Error, UnicodeDecodeError)
+"""What goes wrong in a folder that cannot be used: no rights, no room, locked for too long, or damaged again and again."""
 BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 """What SQLite says of a file that is damaged, that is none of its own, or that lacks our tables."""
 
@@ -75,7 +77,7 @@ def _mending(method: Callable[Concatenate[Index, P], T]) -> Callable[Concatenate
     def run(index: Index, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(index, *args, **kwargs)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where SQLite would quote what is damaged
             if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in BROKEN:
                 raise
             index.discard()
@@ -134,10 +136,10 @@ class Index:
         """Remove a broken index, with a warning; unless another process has done it already."""
         try:
             with closing(sqlite3.connect(self._file, timeout=WAIT_SECONDS)) as connection:
-                connection.execute("SELECT 1 FROM entries, shards LIMIT 1")
-                if connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+                tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+                if tables == set(SCHEMA) and connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
                     return
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
             pass
         warn(f"the index of the disk cache was damaged and is built again from what is in {self.folder}.")
         for path in self.folder.glob(f"{self._file.name}*"):  # with its journal

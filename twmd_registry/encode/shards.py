@@ -101,10 +101,12 @@ def read_entries(path: Path) -> Shard | None:
     """What a shard says it holds; None where it is gone or damaged."""
     try:
         with safe_open(path, framework="np") as file:
-            rows = json.loads(file.get_tensor(ENTRIES).tobytes())
-            return Shard(file.metadata()[MODEL], [Entry(*row) for row in rows])
+            entries = [Entry(*row) for row in json.loads(file.get_tensor(ENTRIES).tobytes())]
+            model = file.metadata()[MODEL]
     except (FileNotFoundError, SafetensorError, ValueError, TypeError, KeyError):
         return None
+    sound = all([*map(type, entry)] == [str, int, int, int, str, str] and max(entry[1:4]) < 1 << 62 for entry in entries)
+    return Shard(model, entries) if sound else None
 
 
 def read_texts(path: Path, entries: Sequence[Entry]) -> dict[str, KeptText] | None:
