@@ -50,6 +50,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench.growth
 	$(BIN)/python -m tests.bench.significance
 	$(BIN)/python -m tests.bench.references
+	$(BIN)/python -m tests.bench.cache
 	$(BIN)/python -m tests.bench.finetune
 
 clean:

@@ -13,6 +13,7 @@ import pytest
 
 import twmd_registry
 from tests import tiny
+from tests.conftest import Texts
 from twmd_registry.encode import disk
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.models.adapter import packaged_adapters
@@ -191,6 +192,21 @@ def test_several_pieces_and_metrics_share_it(folder: str, monkeypatch: pytest.Mo
         np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
         for one in scorers:
             one.close()
+
+
+@pytest.mark.parametrize("piece", [10**6, 700])
+def test_several_pieces_and_shards_change_no_bit(texts: Texts, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twmd_registry.pipeline.PIECE_TOKENS", piece)
+    monkeypatch.setattr("twmd_registry.blocks.BLOCK_CELLS", 2000)
+    monkeypatch.setattr(disk, "SHARD_BYTES", 100_000)
+    runs = []
+    for room in (0, ROOM, ROOM):
+        one = twmd_registry.scorer("twmd", disk_cache=room)
+        before = one.route.model.sentences_encoded
+        runs.append(one.score(*texts))
+        number = one.route.model.sentences_encoded - before
+    assert runs[0] == runs[1] == runs[2]
+    assert number == 0
 
 
 def test_no_folder_is_made_unless_asked_for(folder: str, home: Path) -> None:

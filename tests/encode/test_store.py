@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from tests import tiny
 from tests.conftest import Texts
 from twmd_registry import blocks, pipeline
 from twmd_registry.border import check_segments
+from twmd_registry.encode.cache import KeptText, TextKey
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import Reading, TextStore
+from twmd_registry.encode.store import Lasting, Reading, TextStore
 from twmd_registry.models.files import find_model
 from twmd_registry.pairs import Pairs, estimate_tokens, make_pairs, plan_pieces, uses_of_texts
 
@@ -64,6 +66,33 @@ def test_every_text_is_encoded_once_and_kept_while_it_is_needed(encoder: Encoder
     assert len(pieces) == len(pairs.counts)
     assert encoder.sentences_encoded - before == 2 * len(pairs.texts)
     assert len(store._ids) == 0
+
+
+class Backwards:
+    """A shelf that gives what it keeps in another order than it was asked for."""
+
+    def __init__(self) -> None:
+        self.kept: dict[TextKey, KeptText] = {}
+
+    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, KeptText]:
+        return {key: self.kept[key] for key in reversed(keys) if key in self.kept}
+
+    def keep(self, texts: Mapping[TextKey, KeptText]) -> None:
+        self.kept |= texts
+
+
+def test_kept_texts_are_held_in_the_order_of_encoded_ones(encoder: Encoder) -> None:
+    pairs, shelf = some_pairs(), Backwards()
+    lasting = [Lasting(shelf, np.ones(len(pairs.texts), dtype=bool))]
+    ids = np.arange(len(pairs.texts))
+    with torch.inference_mode():
+        first, second = (
+            TextStore(encoder, pairs.texts, [1, 2], Reading(None), {}, lasting=lasting).fetch(ids, batch_tokens=None, progress=None) for _ in range(2)
+        )
+    assert len(shelf.kept) == len(pairs.texts)
+    assert all(torch.equal(first[0].layers[k], second[0].layers[k]) for k in (1, 2))
+    assert all(torch.equal(one, other) for one, other in zip(first[0][1:], second[0][1:], strict=True))
+    np.testing.assert_array_equal(first[1], second[1])
 
 
 def test_what_does_not_fit_is_forgotten_and_encoded_again(encoder: Encoder) -> None:

@@ -149,7 +149,8 @@ class TextStore:
             here = {sought[key]: kept for key, kept in shelf.find(list(sought)).items()}
             self._keep(here, place)
             found |= here
-        return found
+        # In the order of their numbers, as what is encoded is: blocks of pairs, and so the last bits of scores, are then the same.
+        return dict(sorted(found.items()))
 
     def _keep(self, told: dict[int, KeptText], shelves: int | None = None) -> None:
         """Keep texts by their numbers on the first `shelves` shelves (None for all), each those that are its own."""
