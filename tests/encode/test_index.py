@@ -156,6 +156,50 @@ def test_the_bound_holds_while_a_shard_is_written(folder: Path, one_shard: int, 
     assert 2 * one_shard < max(sizes) <= 3 * one_shard
 
 
+def test_many_small_shards_become_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "MANY", 5)
+    monkeypatch.setattr(index_module, "SMALL_BYTES", 12_000)
+    index, kept, numbers = Index(folder), dict[str, KeptText](), []
+    for i in range(60):
+        text = {str(i): some_text(i, 10, layers=1 + i % 2)}
+        assert index.add(text, "mn"[i % 3 == 0], PLENTY, 0)
+        kept |= text
+        numbers.append(sum(use.shards for use in index.models()))
+        assert len(list(folder.glob("shard-*"))) <= numbers[-1] + 5  # the merged ones go with the next write
+    assert max(numbers) < 4 * 5 + 60 / 10  # four kinds
+    found = index.find(kept)
+    assert found.damaged == 0
+    assert set(found.texts) == set(kept)
+    assert all(same(found.texts[key], kept[key]) for key in kept)
+    assert sum(use.texts for use in index.models()) == 60
+    (folder / "index.sqlite").unlink()
+    assert set(Index(folder).find(kept).texts) == set(kept)
+
+
+def test_small_shards_become_one_only_where_there_is_room_for_both(folder: Path, one_shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "MANY", 3)
+    bound, sizes = 6 * one_shard, []
+    for name in "abcdefghijkl":
+        assert Index(folder).add(texts_of(name), "m", bound, LATER)
+        sizes.append((size_of(folder), sum(use.shards for use in Index(folder).models())))
+    assert max(size for size, _ in sizes) <= bound
+    assert sizes[3][1] == 1
+    assert len(Index(folder).find("abcdefghijkl").texts) >= 2
+
+
+def test_a_damaged_small_shard_is_left_out_when_they_become_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "MANY", 3)
+    for name in "abc":
+        Index(folder).add(texts_of(name), "m", PLENTY, 0)
+    path = next(path for path in folder.glob("shard-*") if [entry.key for entry in (read_entries(path) or pytest.fail("damaged")).entries] == ["b"])
+    path.write_bytes(path.read_bytes()[:-1])
+    Index(folder).add(texts_of("d"), "m", PLENTY, 0)
+    found = Index(folder).find("abcd")
+    assert set(found.texts) == {"a", "c", "d"}
+    assert found.damaged == 0
+    assert Index(folder).models()[0].shards == 1
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_what_a_writer_that_died_has_left_is_swept(folder: Path, error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index(folder)

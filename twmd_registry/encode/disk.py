@@ -40,7 +40,7 @@ class DiskCache:
     of the name as they were asked for together: vectors of layers 4 and 5 are not found by who asks for layer 4.
 
     All shards, the one that is being written included, take at most as many bytes as the call may use; the index comes on top (about
-    300 bytes a text, a hundredth of a MiniLM sentence). A cache that another call let grow larger shrinks when this one writes.
+    400 bytes a text, a hundredth of a MiniLM sentence). A cache that another call let grow larger shrinks when this one writes.
 
     Whatever fails, scoring goes on: a damaged shard is given up and its texts are encoded again, a damaged index is built again, and a
     folder that cannot be used is left alone for the rest of the call; each with one warning.

@@ -18,7 +18,7 @@ from twmd_registry.errors import warn
 from twmd_registry.registry.home import write_whole
 
 SCHEMA = (
-    "CREATE TABLE shards (id INTEGER PRIMARY KEY, name TEXT UNIQUE, model TEXT, bytes INTEGER, used REAL)",
+    "CREATE TABLE shards (id INTEGER PRIMARY KEY, name TEXT UNIQUE, model TEXT, layers INTEGER, bytes INTEGER, used REAL)",
     "CREATE TABLE entries (key TEXT PRIMARY KEY, start INT, tokens INT, flags INT, missing TEXT, checksum TEXT, shard INT) WITHOUT ROWID",
     "CREATE INDEX entries_of_shard ON entries (shard)",
 )
@@ -29,6 +29,8 @@ READY = 1
 SHARD_FILES = "shard-*"
 """Shards, and what is written before it is one."""
 SUFFIX = ".safetensors"
+SMALL_BYTES, MANY = 1_000_000, 64
+"""So many shards below so many bytes become one: calls of single texts write one each."""
 WAIT_SECONDS = 60.0
 """How long a process waits for another one's write; that of one shard takes a fraction of a second."""
 UNUSABLE = (OSError, sqlite3.Error, UnicodeDecodeError)
@@ -216,11 +218,28 @@ class Index:
                 return True
             if _total(connection) + wanted > most_bytes:  # another process took the room
                 return False
-            content, entries = pack(new, model)
+            layers = len(next(iter(new.values())).vectors)
+            content, entries = pack(new | self._take_small(connection, Shard(model, layers, []), most_bytes - wanted), model)
             name = f"shard-{uuid.uuid4().hex}{SUFFIX}"
             write_whole(self.folder / name, content)
-            _insert(connection, name, Shard(model, entries), len(content), time.time())
+            _insert(connection, name, Shard(model, layers, entries), len(content), time.time())
         return True
+
+    def _take_small(self, connection: sqlite3.Connection, like: Shard, most_bytes: int) -> dict[str, KeptText]:
+        """The texts of the small shards of one kind, which are given up; none where these are few.
+
+        The small files stay until the next sweep, which comes before anything else is written: there must be room for both.
+        """
+        query = "SELECT id, name, bytes FROM shards WHERE model = ? AND layers = ? AND bytes < ?"
+        small = connection.execute(query, [like.model, like.layers, SMALL_BYTES]).fetchall()
+        if len(small) < MANY or _total(connection) + sum(size for _, _, size in small) > most_bytes:
+            return {}
+        texts: dict[str, KeptText] = {}
+        for number, name, _ in small:
+            rows = connection.execute(f"SELECT {', '.join(Entry._fields)} FROM entries WHERE shard = ?", [number])  # noqa: S608 (our own names)
+            texts |= read_texts(self.folder / name, [Entry(*row) for row in rows]) or {}
+        _forget(connection, [number for number, _, _ in small])
+        return texts
 
     def _sweep(self, connection: sqlite3.Connection) -> None:
         """Remove the files that no row names; with the write lock held."""
@@ -267,7 +286,8 @@ def _is_ready(connection: sqlite3.Connection) -> bool:
 
 
 def _insert(connection: sqlite3.Connection, name: str, shard: Shard, size: int, used: float) -> None:
-    row = connection.execute("INSERT INTO shards (name, model, bytes, used) VALUES (?, ?, ?, ?)", [name, shard.model, size, used])
+    values = [name, shard.model, shard.layers, size, used]
+    row = connection.execute("INSERT INTO shards (name, model, layers, bytes, used) VALUES (?, ?, ?, ?, ?)", values)
     connection.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", [(*entry, row.lastrowid) for entry in shard.entries])
 
 

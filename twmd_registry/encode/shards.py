@@ -54,10 +54,12 @@ class Shard(NamedTuple):
 
     Attributes:
         model: Whose vectors these are.
+        layers: How many hidden states of every text.
         entries: What it holds.
     """
 
     model: str
+    layers: int
     entries: list[Entry]
 
 
@@ -102,11 +104,11 @@ def read_entries(path: Path) -> Shard | None:
     try:
         with safe_open(path, framework="np") as file:
             entries = [Entry(*row) for row in json.loads(file.get_tensor(ENTRIES).tobytes())]
-            model = file.metadata()[MODEL]
+            model, layers = file.metadata()[MODEL], file.get_slice(ARRAYS[0]).get_shape()[0]
     except (FileNotFoundError, SafetensorError, ValueError, TypeError, KeyError):
         return None
     sound = all([*map(type, entry)] == [str, int, int, int, str, str] and max(entry[1:4]) < 1 << 62 for entry in entries)
-    return Shard(model, entries) if sound else None
+    return Shard(model, layers, entries) if sound else None
 
 
 def read_texts(path: Path, entries: Sequence[Entry]) -> dict[str, KeptText] | None:
