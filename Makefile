@@ -1,6 +1,7 @@
 # make demo    install into .venv and score the packaged example by every metric
 # make test    format, lint, types and tests: what .ci/run calls
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
+# make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
 # make bench   speed and memory beside bert_score, torchmetrics, sentence-transformers and the bare encoder, and how they grow
 VENV := .venv
 PYTHON ?= python3
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore ensemble
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test presets bench clean
+.PHONY: demo test presets cards bench clean
 
 # Each stamp says that an environment holds what pyproject.toml and constraints.txt ask for.
 $(VENV)/.demo: pyproject.toml constraints.txt
@@ -44,6 +45,9 @@ presets: $(VENV)/.dev
 	$(TUNE) twmd trwmd wordset_cka sbert --try $(ALONE) -o build/presets/most
 	$(TUNE) bertscore_centered --try centering=background -o build/presets/bertscore
 	$(TUNE) moverscore --try $(ALONE) ngram=1,2,3,4 transform=linear,inverse -o build/presets/moverscore
+
+cards: $(VENV)/.demo
+	$(BIN)/python -m twmd_registry.hub hub_cards
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote
@@ -101,9 +101,18 @@ def _escape_latex(text: str) -> str:
     return "".join(escaped)
 
 
-def _bibtex(record: Record, _digits: int, _dataset: Dataset) -> str:
-    used = {metric for _, _, metric, _ in _each(record)}
+def bibtex(metrics: Iterable[MetricName]) -> str:
+    """Write the BibTeX entries of some metrics' papers and of this software, each once, in the catalogue's order.
+
+    Args:
+        metrics: The metrics.
+    """
+    used = set(metrics)
     return "\n\n".join([*dict.fromkeys(CATALOGUE[metric].citation for metric in CATALOGUE if metric in used), SOFTWARE])
+
+
+def _bibtex(record: Record, _digits: int, _dataset: Dataset) -> str:
+    return bibtex(metric for _, _, metric, _ in _each(record))
 
 
 def _paper(record: Record, digits: int, dataset: Dataset) -> str:

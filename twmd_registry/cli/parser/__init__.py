@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from twmd_registry.cli.parser import fit, inform, published, scoring, study
+from twmd_registry.cli.parser import fit, hub, inform, published, scoring, study
 from twmd_registry.version import __version__
 
 COMMANDS = (
@@ -30,6 +30,7 @@ COMMANDS = (
     study.add_robustness,
     study.add_diagnose,
     study.add_reproduce,
+    hub.add_hub,
     inform.add_install,
 )
 """In the order of ``--help``."""

@@ -1,0 +1,5 @@
+"""The page of the Space."""
+
+from twmd_registry.demo.page import build_page
+
+build_page("twmd").launch()

@@ -1,0 +1,184 @@
+"""The metrics' cards: generated, true, and executed."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+import twmd_registry
+from tests.conftest import shared
+from twmd_registry.cli import main
+from twmd_registry.hub.card import SDK_VERSION, write_card
+from twmd_registry.hub.prose import PaperRow, examples, metrics_with_card, prose_of
+from twmd_registry.hub.space import card_files, write_cards
+from twmd_registry.hub.values import CORRELATIONS, DATA, measured, theirs
+from twmd_registry.plugins.evaluate.hook import METRICS
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.presets import presets
+
+ROOT = Path(__file__).resolve().parents[2]
+CARDS = ROOT / "hub_cards"
+METRICS_WITH_CARD = metrics_with_card()
+SECTIONS = [
+    "Metric description",
+    "How to use",
+    "Inputs",
+    "Output values",
+    "Signature, and how to verify a score",
+    "Values from papers, and ours",
+    "Examples",
+    "Limitations and bias",
+    "Further reading",
+    "Citation",
+]
+
+
+def test_every_metric_of_evaluate_but_the_ensemble_has_a_card() -> None:
+    assert set(METRICS_WITH_CARD) == set(METRICS) - {MetricName.ENSEMBLE}
+    assert {path.name for path in CARDS.iterdir()} == {"README.md", *METRICS_WITH_CARD}
+
+
+@pytest.mark.parametrize("metric", METRICS_WITH_CARD)
+def test_the_cards_are_what_make_cards_writes(metric: MetricName) -> None:
+    written = {path.name: path.read_text(encoding="utf-8") for path in (CARDS / metric).iterdir()}
+    assert written == dict(card_files(metric))
+
+
+def test_make_cards_replaces_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "twmd").mkdir()
+    (tmp_path / "twmd" / "README.md").write_text("old", encoding="utf-8")
+    write_cards(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(METRICS_WITH_CARD)
+    assert (tmp_path / "twmd" / "README.md").read_text(encoding="utf-8") == write_card("twmd")
+
+
+@pytest.mark.parametrize("metric", METRICS_WITH_CARD)
+def test_every_python_example_gives_what_it_shows(metric: MetricName) -> None:
+    card = (CARDS / metric / "README.md").read_text(encoding="utf-8")
+    source = "\n".join(re.findall(r"^```python\n(.*?)^```", card, flags=re.DOTALL | re.MULTILINE))
+    shown = doctest.DocTestParser().get_doctest(source, {}, metric, f"{metric}/README.md", 0)
+    assert len(shown.examples) == source.count(">>> ") > 12
+    results = doctest.DocTestRunner(verbose=False).run(shown)
+    assert (results.failed, results.attempted) == (0, len(shown.examples))
+
+
+@pytest.mark.parametrize("metric", METRICS_WITH_CARD)
+def test_the_command_verifies_the_cards_own_number(metric: MetricName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hyp.txt").write_text(f"{examples().partial}\n", encoding="utf-8")
+    Path("ref.txt").write_text(f"{examples().reference}\n", encoding="utf-8")
+    card = (CARDS / metric / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```bash\n(.*?)^```", card, flags=re.DOTALL | re.MULTILINE)
+    program, *arguments = shlex.split(block)
+    assert program == "twmd"
+    assert main(arguments) == 0
+    Path("hyp.txt").write_text(f"{examples().worst}\n", encoding="utf-8")
+    assert main(arguments) == 1
+
+
+@pytest.mark.parametrize("metric", METRICS_WITH_CARD)
+def test_front_matter_and_sections_are_those_of_a_metrics_space(metric: MetricName) -> None:
+    _, front, body = write_card(metric).split("---\n", 2)
+    head = yaml.safe_load(front)
+    prose, facts = prose_of(metric), CATALOGUE[metric]
+    colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
+    assert head.pop("colorFrom") in colours
+    assert head.pop("colorTo") in colours
+    assert head == {
+        "title": facts.title,
+        "emoji": prose.emoji,
+        "sdk": "gradio",
+        "sdk_version": SDK_VERSION,
+        "app_file": "app.py",
+        "pinned": False,
+        "tags": ["evaluate", "metric"],
+        "description": prose.headline,
+    }
+    assert re.findall(r"^## (.+)$", body, flags=re.MULTILINE) == SECTIONS
+    assert all(f"\n| `{key}` |" in body for key in facts.keys)
+    assert all(f"\n- `{name}` (" in body for owner, name in presets() if owner is metric)
+    assert facts.citation in body
+    bounded = facts.lowest is not None and facts.highest is not None
+    assert (f"Range: {facts.lowest:g} to {facts.highest:g}." if bounded else "Range: no fixed bounds.") in body
+
+
+@pytest.mark.parametrize("metric", METRICS_WITH_CARD)
+def test_the_examples_are_best_between_worst_and_misled(metric: MetricName) -> None:
+    scores = prose_of(metric).scores
+    assert scores.worst < scores.partial < scores.misled < scores.best
+
+
+def test_tables_keep_their_columns() -> None:
+    for metric in METRICS_WITH_CARD:
+        for table in re.findall(r"(?:^\|.*\n)+", write_card(metric), flags=re.MULTILINE):
+            assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
+
+
+def test_a_users_own_preset_is_in_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = write_card("twmd")
+    (tmp_path / "presets").mkdir()
+    own = '[mine]\nprovenance = "Mine."\n[mine.metrics.twmd]\nmodel = "embedded"\ntemperature = 0.3\n'
+    (tmp_path / "presets" / "mine.toml").write_text(own, encoding="utf-8")
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
+    presets.cache_clear()
+    try:
+        assert (MetricName.TWMD, "mine") in presets()
+        assert write_card("twmd") == before
+    finally:
+        monkeypatch.undo()
+        presets.cache_clear()
+
+
+def test_the_readmes_tables_hold_the_measured_numbers_and_no_others() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    printed = set()
+    for title, correlation in (("Pearson r x 100", "pearson"), ("Kendall tau-b x 100", "kendall")):
+        head, _, *rows = readme[readme.index(f"| {title} |") :].partition("\n\n")[0].splitlines()
+        groups = [cell.strip() for cell in head.split("|")[2:-1]]
+        for row in rows:
+            name, *cells = (cell.strip(" *") for cell in row.split("|")[1:-1])
+            if name.startswith("`"):
+                own = (cell.split(" ±") for cell in cells)
+                printed |= {("wmt17", name.strip("`"), correlation, group, *cell) for group, cell in zip(groups, own, strict=True) if len(cell) == 2}
+    assert printed == {tuple(one) for one in measured() if one.data == "wmt17"}
+    assert len(printed) == 2 * len(MetricName) * 8
+
+
+def test_what_was_measured_is_named_in_words() -> None:
+    assert {one.data for one in measured()} == set(DATA)
+    assert {one.correlation for one in measured()} == set(CORRELATIONS)
+
+
+def test_papers_numbers_are_the_papers() -> None:
+    large = theirs(PaperRow("twmd-table8", "TWMD-b"))[1]
+    assert large.whose == "Chen et al. (2020), TWMD, Table 8: TWMD-b on roberta-large"
+    assert large.cells == {"kendall": "57.5", "pearson": "77.3"}
+    (herbold,) = theirs(PaperRow("Table 1", "STSScore"))
+    assert herbold.cells == {"pearson": "90", "spearman": "89"}
+    assert all(theirs(row) for metric in METRICS_WITH_CARD for row in prose_of(metric).papers)
+
+
+@pytest.mark.parametrize("metric", METRICS_WITH_CARD)
+def test_unrelated_texts_score_what_the_card_says(metric: MetricName) -> None:
+    rows = [json.loads(line) for line in shared("data/wmt/wmt17.jsonl").read_text(encoding="utf-8").splitlines()]
+    pairs = [(rows[i]["candidate"], rows[(i + 1960) % len(rows)]["reference"]) for i in range(0, len(rows), 10)]
+    assert len(pairs) == 392
+    scores = twmd_registry.scorer(metric).score(*map(list, zip(*pairs, strict=True))).scores
+    assert sum(scores) / len(scores) == pytest.approx(prose_of(metric).scores.unrelated, abs=0.0005 + 1e-5)
+
+
+def test_stsscores_agreement_on_sts_b_is_what_its_card_says(tmp_path: Path) -> None:
+    data = shared("data/stsb/test.csv")
+    names = ("pearson", "spearman")
+    assert main(["correlate", f"stsb:{data}", "-m", "stsscore", "--correlation", *names, "-o", str(tmp_path / "out")]) == 0
+    (result,) = json.loads((tmp_path / "out" / "study.json").read_text(encoding="utf-8"))["metrics"]
+    reached = {name: result["agreement"][name] for name in names}
+    stated = {one.correlation: (one.value, one.half_width) for one in measured() if one.data == "stsb-test"}
+    assert stated == {name: (f"{100 * one['value']:.1f}", f"{50 * (one['high'] - one['low']):.1f}") for name, one in reached.items()}

@@ -1,0 +1,94 @@
+"""``twmd hub build``: a Space's folder."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from twmd_registry.cli import main
+from twmd_registry.errors import FileError, SpecError
+from twmd_registry.hub.prose import metrics_with_card
+from twmd_registry.hub.space import build_space, card_files
+from twmd_registry.registry.names import MetricName
+
+ROOT = Path(__file__).resolve().parents[2]
+P, R = ["the cat sat on the mat", "it rains"], ["a cat was sitting on the mat", "it is raining"]
+LOAD_ALL = """
+import json, sys
+import evaluate
+for name in sys.argv[3:]:
+    metric = evaluate.load(f"spaces/{name}")
+    predictions, references = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+    print(json.dumps([metric.name, type(metric).__module__, metric.compute(predictions=predictions, references=references)]))
+by_file = evaluate.load("spaces/twmd/twmd.py", temperature=0.5)
+assert by_file.scorer.spec.temperature == 0.5
+"""
+
+
+def test_evaluate_loads_every_space_from_its_folder_offline(tmp_path: Path) -> None:
+    for metric in metrics_with_card():
+        build_space(metric, tmp_path / "spaces" / metric)
+    environment = os.environ | {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_EVALUATE_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", LOAD_ALL, json.dumps(P), json.dumps(R), *metrics_with_card()]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [name for name, _, _ in loaded] == list(metrics_with_card())
+    for name, module, result in loaded:
+        assert module.startswith(f"evaluate_modules.metrics.{name}.")  # the copy of the folder's, not the installed one
+        assert result["scores"] == pytest.approx(list(twmd_registry.scorer(name).score(P, R).scores), abs=1e-5)
+
+
+def test_build_needs_no_model_no_network_and_no_token(tmp_path: Path) -> None:
+    code = (
+        "import socket, sys\n"
+        "def refuse(*_): raise AssertionError('network')\n"
+        "socket.socket.connect = refuse\n"
+        "from twmd_registry.cli import main\n"
+        "assert main(['hub', 'build', 'twmd', '-o', 'new/space']) == 0\n"
+        "assert not {'torch', 'transformers', 'evaluate', 'huggingface_hub'} & set(sys.modules)\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"} | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"built {Path('new/space')}; load it with evaluate.load({str(Path('new/space/twmd.py'))!r})\n"
+    assert {file.name for file in (tmp_path / "new/space").iterdir()} == {"twmd.py", "README.md", "app.py", "requirements.txt"}
+    assert (tmp_path / "new/space/twmd.py").read_bytes() == (ROOT / "metrics/twmd/twmd.py").read_bytes()
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").write_text("mine", encoding="utf-8")
+    assert main(["hub", "build", "twmd", "-o", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"twmd: {tmp_path} is not empty: name a new folder for the Space.\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["mine"]
+    with pytest.raises(FileError, match=r"cannot write a Space to .*mine: File exists\."):
+        build_space("twmd", tmp_path / "mine")
+    with pytest.raises(FileError, match=r"cannot write a Space to .*: Not a directory\."):
+        build_space("twmd", tmp_path / "mine" / "space")
+    assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"
+    (tmp_path / "empty").mkdir()
+    assert build_space("twmd", tmp_path / "empty") == tmp_path / "empty" / "twmd.py"
+
+
+def test_a_metric_without_a_card_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["hub", "build", "twdm", "-o", str(tmp_path / "new")]) == 2
+    assert "there is no card for 'twdm'; did you mean 'twmd'?" in capsys.readouterr().err
+    with pytest.raises(SpecError, match="there is no card for 'shared'"):
+        card_files("shared")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("metric", metrics_with_card())
+def test_the_page_and_requirements_name_metric_and_package(metric: MetricName) -> None:
+    files = dict(card_files(metric))
+    _, imported, launch = ast.parse(files["app.py"]).body
+    assert ast.unparse(imported) == "from twmd_registry.demo.page import build_page"
+    assert ast.unparse(launch) == f"build_page('{metric}').launch()"
+    assert files["requirements.txt"] == f"twmd-registry[embedded,demo]=={twmd_registry.__version__}\n"

@@ -1,0 +1,101 @@
+"""Agreement with people: our embedded presets' numbers and the papers', as a card sets them side by side."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import NamedTuple
+
+from twmd_registry.hub.prose import PaperRow
+from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS, published_rows
+from twmd_registry.registry.names import MetricName
+
+DATA = {"wmt17": "WMT17, mean of 7 language pairs into English", "stsb-test": "STS-B, test set"}
+"""The data sets of ``data/agreement.tsv``, in words."""
+CORRELATIONS = {"pearson": "Pearson r", "spearman": "Spearman rho", "kendall": "Kendall tau-b"}
+"""The correlations there, in words."""
+OVERALL = "mean"
+"""The group that stands for all."""
+_MEASURED = resources.files("twmd_registry").joinpath("data/agreement.tsv")
+
+
+class Measured(NamedTuple):
+    """A correlation that was measured with an embedded preset as shipped.
+
+    Attributes:
+        data: A key of `DATA`.
+        metric: The metric.
+        correlation: A key of `CORRELATIONS`.
+        group: A language pair, or `OVERALL`.
+        value: 100 times the correlation, as printed.
+        half_width: Half the width of its bootstrap 95% interval, likewise.
+    """
+
+    data: str
+    metric: MetricName
+    correlation: str
+    group: str
+    value: str
+    half_width: str
+
+
+class Agreement(NamedTuple):
+    """A line of a card's table of values.
+
+    Attributes:
+        data: The data set, in words.
+        whose: Whose number it is.
+        cells: 100 times the correlation as text, by key of `CORRELATIONS`.
+    """
+
+    data: str
+    whose: str
+    cells: dict[str, str]
+
+
+def measured() -> tuple[Measured, ...]:
+    """Read every number of ``data/agreement.tsv``."""
+    _, _, *lines = _MEASURED.read_text(encoding="utf-8").splitlines()
+    rows = (line.split("\t") for line in lines)
+    return tuple(Measured(data, MetricName(metric), *cells) for data, metric, *cells in rows)
+
+
+def ours(metric: MetricName) -> tuple[Agreement, ...]:
+    """What the embedded preset of a metric reaches, per data set, with its interval.
+
+    Args:
+        metric: The metric.
+    """
+    own = [one for one in measured() if one.metric is metric and one.group == OVERALL]
+    return tuple(
+        Agreement(about, "**embedded preset**", {one.correlation: f"**{one.value} ±{one.half_width}**" for one in own if one.data == data})
+        for data, about in DATA.items()
+        if any(one.data == data for one in own)
+    )
+
+
+def theirs(shown: PaperRow) -> tuple[Agreement, ...]:
+    """What a paper prints, one line per model.
+
+    Args:
+        shown: The paper's table and row.
+
+    Raises:
+        SpecError: There is no such table.
+    """
+    if shown.table in HERBOLD:
+        cells = dict(zip(HERBOLD_COLUMNS, HERBOLD[shown.table][shown.row], strict=True))
+        pair = {"pearson": f"{100 * float(cells['STS-B r']):.0f}", "spearman": f"{100 * float(cells['STS-B rho']):.0f}"}
+        return (Agreement(DATA["stsb-test"], f"Herbold (2024), {shown.table}: {shown.row}", pair),)
+    table = published_rows(shown.table)
+    paper, _, about = table.about.partition(":")
+    names = [name.lower() for name in re.findall(r"Pearson|Spearman|Kendall", about)]
+    return tuple(
+        Agreement(
+            DATA["wmt17"],
+            f"{paper}: {row.metric} on {row.model}",
+            {name: f"{value:.1f}" for name, value in zip(names, row.values[table.columns.index("Avg.")], strict=True)},
+        )
+        for row in table.rows
+        if row.metric == shown.row
+    )
