@@ -13,7 +13,7 @@ from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
 from twmd_registry.registry.signature import Signature, canonical
-from twmd_registry.report.cite import bibtex
+from twmd_registry.report.bibtex import bibtex
 
 SDK_VERSION = "6.31.0"
 """The Gradio that a Space runs."""

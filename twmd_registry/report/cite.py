@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote
@@ -13,15 +13,9 @@ from twmd_registry.record.content import Record, RecordedScores
 from twmd_registry.registry.catalogue import CATALOGUE, Entry
 from twmd_registry.registry.names import MetricName, Output
 from twmd_registry.registry.signature import parse_signature
+from twmd_registry.report.bibtex import bibtex
 from twmd_registry.report.table import visible
 from twmd_registry.version import __version__
-
-SOFTWARE = f"""\
-@software{{twmd_registry,
-  title   = {{twmd-registry: embedding metrics for generated text, with signatures that anybody can re-run}},
-  author  = {{{{the twmd-registry authors}}}},
-  version = {{{__version__}}}
-}}"""
 
 
 class Dataset(NamedTuple):
@@ -99,16 +93,6 @@ def _escape_latex(text: str) -> str:
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}\allowbreak{}"}
     escaped = (special.get(c, f"\\{c}" if c in "_%#&${}" else c) for c in text)
     return "".join(escaped)
-
-
-def bibtex(metrics: Iterable[MetricName]) -> str:
-    """Write the BibTeX entries of some metrics' papers and of this software, each once, in the catalogue's order.
-
-    Args:
-        metrics: The metrics.
-    """
-    used = set(metrics)
-    return "\n\n".join([*dict.fromkeys(CATALOGUE[metric].citation for metric in CATALOGUE if metric in used), SOFTWARE])
 
 
 def _bibtex(record: Record, _digits: int, _dataset: Dataset) -> str:
