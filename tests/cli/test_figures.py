@@ -43,7 +43,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask(table: str, model: str, data: Path, output: Path | None, **more: Any) -> Namespace:
     return Namespace(
-        **({"table": table, "data_dir": data, "model": model, "layer": None, "output": output, "device": "auto", "batch_tokens": None} | more)
+        **(
+            {
+                "table": table,
+                "data_dir": data,
+                "model": model,
+                "layer": None,
+                "output": output,
+                "device": "auto",
+                "batch_tokens": None,
+                "disk_cache": 0,
+            }
+            | more
+        )
     )
 
 

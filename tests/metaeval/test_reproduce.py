@@ -219,7 +219,7 @@ def test_the_command_prints_and_writes_every_form(
     second: tuple[Path, Reproduction], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, found = second
-    arguments = {"table": "twmd-table2", "data_dir": folder, "model": model, "layer": 2, "device": "auto", "batch_tokens": None}
+    arguments = {"table": "twmd-table2", "data_dir": folder, "model": model, "layer": 2, "device": "auto", "batch_tokens": None, "disk_cache": 0}
     assert run_reproduce(Namespace(**arguments, output=tmp_path / "out")) == 0
     printed = capsys.readouterr().out
     assert printed == f"{found.text()}\n\n{found.sentence}\n"

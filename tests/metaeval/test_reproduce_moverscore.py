@@ -385,7 +385,7 @@ def test_sentence_scores_are_sacrebleus_with_one_or_several_references() -> None
 def test_the_command_prints_and_writes_every_form(name: str, data: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name in FIGURES:
         pytest.importorskip("matplotlib")
-    arguments = Namespace(table=name, data_dir=data, model=model, layer=None, device="auto", batch_tokens=None, output=tmp_path / "out")
+    arguments = Namespace(table=name, data_dir=data, model=model, layer=None, device="auto", batch_tokens=None, disk_cache=0, output=tmp_path / "out")
     assert run_reproduce(arguments) == 0
     printed = capsys.readouterr().out
     written = {path.name.removeprefix(name): path for path in (tmp_path / "out").iterdir()}
