@@ -23,7 +23,7 @@ class Pairs(NamedTuple):
         texts: Every different text once.
         hyp: Index into `texts`; shape (pairs,).
         ref: Index into `texts`; shape (pairs,).
-        segment: The segment of every pair, ascending; shape (pairs,).
+        segment: The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,).
         counts: References of every segment; shape (segments,).
     """
 
@@ -140,10 +140,10 @@ def plan_pieces(pairs: Pairs, tokens: np.ndarray, most_tokens: int, step: int = 
     Returns:
         Slices over pairs.
     """
-    starts = np.r_[pairs.starts, len(pairs.hyp)]
+    steps = pairs.segment // step
+    starts = np.flatnonzero(np.diff(steps, prepend=-1))
     pieces, begin, held, seen = [], 0, 0, set[int]()
-    for first in range(0, len(pairs.counts), step):
-        here = slice(starts[first], starts[min(first + step, len(pairs.counts))])
+    for here in map(slice, starts.tolist(), [*starts[1:].tolist(), len(pairs.hyp)]):
         texts = set(pairs.hyp[here].tolist()) | set(pairs.ref[here].tolist())
         new = sum(int(tokens[text]) for text in texts - seen)
         if held and held + new > most_tokens:

@@ -192,6 +192,13 @@ class Run:
         scored = [found[j] for j in self._place]
         return scored, flags._replace(empty=store.empty, truncated=store.truncated, unknown=store.unknown, missing=store.missing)
 
+    def sum_up(self) -> None:
+        """Give `total` this share of what depends on the whole corpus, in the order in which scoring asks for it, and score nothing.
+
+        The sums of token vectors do not depend on the weights of tokens: it does not matter that those are of this share alone.
+        """
+        _ = self._sums
+
     def explain(self, pair: int) -> PairPlan:
         """How a pair is aligned by the only job; with its whole centering batch (or corpus), as when it was scored."""
         ((view, (job,)),) = self._views.items()

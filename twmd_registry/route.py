@@ -157,3 +157,6 @@ class Route:
     def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
         """Score all pairs by every member of a group that shares a key."""
         raise NotImplementedError
+
+    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: Total) -> None:
+        """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does."""

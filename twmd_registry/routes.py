@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -150,6 +150,11 @@ class AlignmentRoute(Route):
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return self.run(group, pairs, progress, total).score()
 
+    def sum_up(self, group: Sequence[AlignmentRoute], pairs: Pairs, total: Total) -> None:
+        """Give `total` the sums of token vectors and the document frequencies of these pairs."""
+        with self.model.lock, torch.inference_mode(), exact_arithmetic():
+            self.run(group, pairs, None, total).sum_up()
+
     def explain(self, pairs: Pairs, pair: int) -> PairPlan:
         """How a pair among these is aligned."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
@@ -209,6 +214,14 @@ class RegressionRoute(Route):
 def route_of(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Route:
     """The route of a specification's metric."""
     return (RegressionRoute if spec.metric is MetricName.STSSCORE else AlignmentRoute)(spec, options, parts)
+
+
+def share_groups(routes: Sequence[Route]) -> list[list[int]]:
+    """Which of some routes are scored together, by their numbers: those that share a model, in the order of the first of each."""
+    groups: dict[Hashable, list[int]] = {}
+    for i, route in enumerate(routes):
+        groups.setdefault(route.share_key, []).append(i)
+    return list(groups.values())
 
 
 def score_group(group: Sequence[Route], pairs: Pairs, progress: Progress | None) -> Scored:

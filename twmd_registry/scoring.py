@@ -23,7 +23,7 @@ from twmd_registry.registry.parts import Parts, SharedParts, check_parts
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
 from twmd_registry.route import Route, Scored
-from twmd_registry.routes import route_of, score_group
+from twmd_registry.routes import route_of, score_group, share_groups
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
 Progress = Callable[[int], None]
@@ -311,12 +311,9 @@ def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progres
     """Score by several scorers, none of them an ensemble."""
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
     warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
-    routes: dict[Any, list[int]] = {}
-    for i, one in enumerate(scorers):
-        routes.setdefault(one.route.share_key, []).append(i)
     results: dict[int, ScoreSet] = {}
     empty, truncated, unknown = np.zeros(len(pairs.texts), dtype=bool), 0, 0
-    for members in routes.values():
+    for members in share_groups([one.route for one in scorers]):
         found, flags = score_group([scorers[i].route for i in members], pairs, progress)
         empty |= flags.empty
         truncated = max(truncated, int(flags.truncated.sum()))
