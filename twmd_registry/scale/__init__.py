@@ -1,1 +1,1 @@
-"""Scoring data sets larger than one machine: the room for Ray Data. Nothing lives here yet."""
+"""Scoring data sets larger than one machine, on Ray Data: files in, Parquet parts and one record out."""

@@ -1,0 +1,210 @@
+"""A data set of files, scored part by part: planned, summed up where scores depend on all rows, scored, recorded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from twmd_registry.errors import FileError, InputError, SpecError, warn
+from twmd_registry.pairs import centering_step
+from twmd_registry.registry.names import Centering
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.scale.parts import Summary, names_of, rejects_name
+from twmd_registry.scale.places import Folder
+from twmd_registry.scale.plan import PART_ROWS, Asked, Plan, align_part_rows, check_same, list_files, make_plan
+from twmd_registry.scale.record import RECORD, ScoredDataset, make_record
+from twmd_registry.scale.rows import Columns
+from twmd_registry.scale.totals import Totals, depend_on_corpus
+from twmd_registry.scale.workers import Answer, Pass, RayPool, Task, Workers, on_ray
+from twmd_registry.scoring import Scorer, check_scorers
+
+PLAN, TOTALS, REJECTS = "plan.json", "totals.safetensors", "rejects.jsonl"
+_SHOWN = 5
+"""Warnings of the parts that are given."""
+
+Each = Callable[[Task, Sequence[int]], Iterator[Answer]]
+"""Does some parts, in whatever order they are finished."""
+
+
+class Manner(NamedTuple):
+    """How files are scored; of these, only `columns` decides what.
+
+    Attributes:
+        columns: Where texts stand.
+        part_rows: Rows of a part, about.
+        resume: Whether to go on with an output folder.
+        strict: Whether a row that cannot be scored ends the run.
+        progress: Called with the number of rows done.
+    """
+
+    columns: Columns = Columns()
+    part_rows: int = PART_ROWS
+    resume: bool = False
+    strict: bool = False
+    progress: Callable[[int], None] | None = None
+
+
+def score_files(
+    scorers: Sequence[Scorer],
+    inputs: Sequence[str],
+    output: str,
+    manner: Manner | None = None,
+    workers: Workers | None = None,
+) -> ScoredDataset:
+    """Score files by workers of Ray Data.
+
+    Writes ``part-00000.parquet`` and so on (the row's number among all, its file, its number there, and the scores), ``record.json`` when all
+    are finished, and ``rejects.jsonl`` where rows could not be scored. The scores are those that a single machine gives for all rows in
+    order, however many workers there are.
+
+    Args:
+        scorers: At least one.
+        inputs: Paths, patterns, folders, or URLs of them, of JSON lines, CSV, TSV or Parquet.
+        output: A folder that every worker sees.
+        manner: How.
+        workers: Who works.
+
+    Returns:
+        The record, as it was written.
+
+    Raises:
+        FileError: A file cannot be read or written; the output folder is not empty, or in use.
+        InputError: A row cannot be scored, and ``strict`` is set.
+        SpecError: There is no scorer, or ``resume`` is set and the folder was begun with something else.
+        ModelError: As for `Scorer.score`.
+        MissingExtraError: Ray, or what reads a URL, is not installed.
+        TwmdError: Workers died again and again.
+
+    Warns:
+        TwmdWarning: Rows were rejected; what the parts had to say.
+    """
+    with on_ray():
+        pool = RayPool(workers or Workers(), scorers[0].options.device if scorers else "auto")
+        return score_parts(scorers, inputs, output, manner or Manner(), each=pool, number=pool.number)
+
+
+def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: Manner, *, each: Each, number: int = 1) -> ScoredDataset:
+    """Score files by whatever does the parts.
+
+    Args:
+        scorers: As for `score_files`.
+        inputs: Likewise.
+        output: Likewise.
+        manner: Likewise.
+        each: Does parts.
+        number: How many work at once, for the record.
+
+    Raises:
+        TwmdError: As for `score_files`.
+    """
+    check_scorers(scorers)
+    started = time.perf_counter()
+    specs = [member.requested for one in scorers for member in one.members]
+    part_rows = align_part_rows(manner.part_rows, centering_step(specs))
+    signatures = tuple(one.signature for one in scorers)
+    for one in scorers:
+        one.close()  # models are the workers'
+    asked = Asked(signatures, manner.columns, part_rows, tuple(list_files(inputs)))
+    folder = Folder(output)
+    with folder.lock():
+        plan = _begin(folder, asked, resume=manner.resume)
+        if folder.has(RECORD):
+            return ScoredDataset.from_json(folder.read(RECORD))
+        totals = _sum_up(plan, tuple(scorers), folder, manner, each) if depend_on_corpus(specs) else None
+        task = Task(Pass.SCORE, plan, tuple(scorers), folder.url, manner.strict, totals)
+        summaries = _score(task, manner, each)
+        _gather_rejects(folder, plan, summaries)
+        record = make_record(plan, names_of(scorers), summaries, workers=number, seconds=time.perf_counter() - started)
+        _warn(record, specs)
+        folder.write(RECORD, record.to_json().encode())
+        _tidy(folder, {TOTALS, *(rejects_name(part) for part in plan.parts)})
+        return record
+
+
+def _begin(folder: Folder, asked: Asked, *, resume: bool) -> Plan:
+    """Make a plan and write it down, or go on by the one that is there."""
+    there = folder.names()
+    if there and not resume:
+        raise FileError(f"{folder.url} is not empty: give an empty folder, or go on with it by --resume.")
+    if PLAN in there:
+        plan = Plan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
+        check_same(plan, asked)
+        _tidy(folder, set())
+        return plan
+    if there - {name for name in there if _is_partial(name)}:
+        raise FileError(f"--resume: {folder.url} holds no {PLAN}, but other files: give an empty folder.")
+    plan = make_plan(asked)
+    folder.write(PLAN, plan.to_json().encode())
+    return plan
+
+
+def _is_partial(name: str) -> bool:
+    """Whether a process that was killed left it behind, half-written."""
+    return name.endswith(".part")
+
+
+def _tidy(folder: Folder, names: set[str]) -> None:
+    """Remove files that are not needed any more, and what processes that were killed left behind."""
+    for name in folder.names():
+        if name in names or _is_partial(name):
+            folder.remove(name)
+
+
+def _sum_up(plan: Plan, scorers: tuple[Scorer, ...], folder: Folder, manner: Manner, each: Each) -> Totals:
+    """The first pass: what depends on all rows, added up in the order of parts and written down after every one."""
+    totals = Totals.from_bytes(folder.read(TOTALS)) if folder.has(TOTALS) else Totals([])
+    missing = range(totals.parts, len(plan.parts))
+    early: dict[int, Totals] = {}
+    for answer in each(Task(Pass.SUM, plan, scorers, folder.url, manner.strict), missing) if missing else ():
+        early[answer.part] = Totals.from_bytes(answer.result())
+        while totals.parts in early:
+            totals = totals.plus(early.pop(totals.parts))
+            folder.write(TOTALS, totals.to_bytes())
+    return totals
+
+
+def _score(task: Task, manner: Manner, each: Each) -> list[Summary]:
+    found: dict[int, Summary] = {}
+    for answer in each(task, range(len(task.plan.parts))):
+        summary = found[answer.part] = Summary.from_json(answer.result())
+        if manner.strict and summary.rejected:
+            raise InputError(f"{summary.rejected} rows of part {summary.part} were rejected by the run that this one goes on with: see its rejects.")
+        if manner.progress:
+            manner.progress(summary.rows + summary.rejected)
+    return [found[part.number] for part in task.plan.parts]
+
+
+def _gather_rejects(folder: Folder, plan: Plan, summaries: Sequence[Summary]) -> None:
+    """One file of all rejected rows, in their order."""
+    names = [rejects_name(part) for part, summary in zip(plan.parts, summaries, strict=True) if summary.rejected]
+    if names:
+        folder.write(REJECTS, b"".join(folder.read(name) for name in names))
+
+
+def _warn(record: ScoredDataset, specs: Sequence[MetricSpec]) -> None:
+    if record.rejected:
+        batches = any(spec.centering_kind is Centering.BATCH for spec in specs)
+        where = "; their centering batches are that much smaller" if batches else ""
+        warn(f"rows that could not be scored: {record.rejected} of {record.rows + record.rejected}, see {REJECTS}{where}.")
+    for message, parts in list(record.warnings.items())[:_SHOWN]:
+        warn(f"{message} (in {parts} of {record.parts} parts)" if record.parts > 1 else message)
+    if len(record.warnings) > _SHOWN:
+        warn(f"and {len(record.warnings) - _SHOWN} warnings more, in {RECORD}.")
+
+
+def dependent_spec(specs: Sequence[MetricSpec]) -> MetricSpec | None:
+    """The first specification by which a row's score depends on other rows; None where none does."""
+    return next((spec for spec in specs if spec.centering_kind is Centering.BATCH or depend_on_corpus([spec])), None)
+
+
+def check_independent(specs: Sequence[MetricSpec], where: str) -> None:
+    """Refuse a specification by which a row's score depends on other rows.
+
+    Raises:
+        SpecError: There is one.
+    """
+    spec = dependent_spec(specs)
+    if spec is not None:
+        what = f"centering={spec.centering}" if spec.centering_kind in {Centering.BATCH, Centering.CORPUS} else f"idf={spec.idf}"
+        raise SpecError(f"by {what} a row's score depends on other rows, and {where}: use background or none, or score files (score_files).")
