@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from twmd_registry.cli.options import options_of
+from twmd_registry.cli.parser.scoring import RAY_OPTIONS
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError, menu, warn
@@ -33,6 +34,12 @@ PATIENCE_S = 2.0
 
 def run(arguments: argparse.Namespace) -> int:
     """Score every system by every metric and print."""
+    for name in RAY_OPTIONS:
+        if getattr(arguments, name) is not None:
+            raise SpecError(f"--{name.replace('_', '-')} is for --engine ray, which scores files of rows.")
+    for path in arguments.input or []:
+        if isinstance(path, str):
+            raise SpecError(f"{path}: a URL is read by --engine ray only.")
     lexical = [name for name in dict.fromkeys(arguments.metrics) if name in LEXICAL_NAMES]
     options = options_of(arguments)
     scorers = make_scorers([name for name in arguments.metrics if name not in LEXICAL_NAMES], arguments, options, parts_of(arguments))
@@ -141,14 +148,14 @@ def compare(tasks: list[Task], scorers: list[Scorer], scores: list[list[ScoreSet
 
 
 @contextlib.contextmanager
-def progress_bar() -> Iterator[Callable[[int], None] | None]:
+def progress_bar(unit: str = " texts") -> Iterator[Callable[[int], None] | None]:
     """A bar on stderr when that is a terminal and the work turns out to be long; else nothing."""
     if not sys.stderr.isatty():
         yield None
         return
     from tqdm import tqdm
 
-    with tqdm(unit=" texts", delay=PATIENCE_S, leave=False) as bar:
+    with tqdm(unit=unit, delay=PATIENCE_S, leave=False) as bar:
 
         def advance(done: int) -> None:
             bar.update(done)

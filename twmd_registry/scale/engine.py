@@ -16,7 +16,7 @@ from twmd_registry.scale.plan import PART_ROWS, Asked, Plan, align_part_rows, ch
 from twmd_registry.scale.record import RECORD, ScoredDataset, make_record
 from twmd_registry.scale.rows import Columns
 from twmd_registry.scale.totals import Totals, depend_on_corpus
-from twmd_registry.scale.workers import Answer, Pass, RayPool, Task, Workers, on_ray
+from twmd_registry.scale.workers import TRIES, Answer, Pass, RayPool, Task, Workers, on_ray
 from twmd_registry.scoring import Scorer, check_scorers
 
 PLAN, TOTALS, REJECTS = "plan.json", "totals.safetensors", "rejects.jsonl"
@@ -140,8 +140,8 @@ def _begin(folder: Folder, asked: Asked, *, resume: bool) -> Plan:
 
 
 def _is_partial(name: str) -> bool:
-    """Whether a process that was killed left it behind, half-written."""
-    return name.endswith(".part")
+    """Whether a process that was killed left it behind: half a file, or a note."""
+    return name.endswith((".part", TRIES))
 
 
 def _tidy(folder: Folder, names: set[str]) -> None:

@@ -21,8 +21,10 @@ from twmd_registry.scoring import Scorer
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
 _MOST_BLOCKS = 4096
 """Pieces of work that Ray Data keeps account of."""
-_RESTARTS = 3
-"""How often a worker that died is started again."""
+MOST_TRIES = 3
+"""How many workers may die over one part."""
+TRIES = ".tries"
+"""What a note ends in that says how many workers have begun a part; it is gone when the part is done."""
 
 
 class Pass(StrEnum):
@@ -104,13 +106,27 @@ class PartWorker:
 
     def __init__(self, task: Task) -> None:
         """Remember the task; a model is loaded with the first part, so that its errors are answers."""
-        self._task = task
-        self._scorer = PartScorer(task.plan, task.scorers, Folder(task.folder), strict=task.strict, totals=task.totals)
+        self._task, self._folder = task, Folder(task.folder)
+        self._scorer = PartScorer(task.plan, task.scorers, self._folder, strict=task.strict, totals=task.totals)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Do the parts of a batch."""
-        answers = [do_part(self._scorer, self._task, int(number)) for number in batch["part"]]
+        answers = [self._try(int(number)) for number in batch["part"]]
         return {name: [getattr(one, name) for one in answers] for name in Answer._fields}
+
+    def _try(self, number: int) -> Answer:
+        """Do one part, unless it has cost several workers their lives (by its memory, say): Ray Data starts new ones for ever."""
+        note = f"{self._task.plan.parts[number].name}{TRIES}"
+        try:
+            tries = int(self._folder.read(note)) if self._folder.has(note) else 0
+            if tries >= MOST_TRIES:
+                raise TwmdError(f"{tries} workers died over part {number} (killed, or out of memory). Finished parts are kept: go on by --resume.")
+            self._folder.write(note, str(tries + 1).encode())
+        except TwmdError as error:
+            return Answer(number, str(error).encode(), type(error).__name__)
+        answer = do_part(self._scorer, self._task, number)
+        self._folder.remove(note)
+        return answer
 
 
 def here(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
@@ -155,6 +171,26 @@ class RayPool:
             raise SpecError(f"a worker would need {self._gpus:g} GPUs, and Ray has {gpus:g} in all.")
         self.number = workers.number or max(1, int(gpus / self._gpus if self._gpus else there.get("CPU", 1.0)))
 
+    def map(self, dataset: Any, worker: type, arguments: tuple[Any, ...], *, most: int | None = None, **how: Any) -> Any:
+        """A data set mapped by workers, when it is consumed.
+
+        Args:
+            dataset: Of Ray Data.
+            worker: The class of the workers, one object of which each process makes.
+            arguments: What it is made with.
+            most: Most workers there is work for.
+            how: More arguments for `map_batches`.
+        """
+        ray = import_ray()
+        return dataset.map_batches(
+            worker,
+            fn_constructor_args=arguments,
+            compute=ray.data.ActorPoolStrategy(size=min(self.number, most or self.number)),
+            num_cpus=1,
+            num_gpus=self._gpus or None,
+            **how,
+        )
+
     def __call__(self, task: Task, parts: Sequence[int]) -> Iterator[Answer]:
         """Do parts, in whatever order they are finished.
 
@@ -163,23 +199,12 @@ class RayPool:
         """
         ray = import_ray()
         numbers = ray.data.from_items([{"part": number} for number in parts], override_num_blocks=min(len(parts), _MOST_BLOCKS))
-        answers = numbers.map_batches(
-            PartWorker,
-            fn_constructor_args=(task,),
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(self.number, len(parts))),
-            num_cpus=1,
-            num_gpus=self._gpus or None,
-            max_restarts=_RESTARTS,
-            max_task_retries=_RESTARTS,
-        )
+        answers = self.map(numbers, PartWorker, (task,), most=len(parts), batch_size=1)
         try:
             for row in answers.iter_rows():
                 yield Answer(int(row["part"]), row["content"], row["failure"])
         except (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
-            raise TwmdError(
-                f"a worker died ({type(error).__name__}), and so did those after it. Finished parts are kept: go on by --resume."
-            ) from error
+            raise TwmdError(f"Ray has lost its workers ({type(error).__name__}). Finished parts are kept: go on by --resume.") from error
 
 
 @contextlib.contextmanager

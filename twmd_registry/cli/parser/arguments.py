@@ -75,6 +75,11 @@ def seed(text: str) -> int:
     return count(text)
 
 
+def share(text: str) -> float:
+    """Read a number of GPUs, maybe a part of one."""
+    return tolerance(text)
+
+
 def tolerance(text: str) -> float:
     """Read a tolerance: a finite number from 0."""
     number = float(text)

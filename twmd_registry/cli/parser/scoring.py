@@ -6,8 +6,15 @@ import argparse
 import os
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import Commands, command, later, parts, resamples, seed, settings, where
+from twmd_registry.cli.parser.arguments import Commands, command, later, parts, resamples, seed, settings, share, where, whole
 from twmd_registry.registry.names import MetricName
+
+RAY_OPTIONS = ("output", "prediction_column", "reference_column", "part_rows", "num_workers", "num_gpus", "resume", "strict")
+"""What means nothing on one machine."""
+
+
+def _by_engine(arguments: argparse.Namespace) -> int:
+    return later({"local": "score", "ray": "scale"}[arguments.engine], "run")(arguments)
 
 
 def add_score(commands: Commands) -> None:
@@ -15,12 +22,19 @@ def add_score(commands: Commands) -> None:
     sub = command(
         commands,
         "score",
-        later("score", "run"),
+        _by_engine,
         "Score files: one segment per line, or JSON lines with prediction and reference(s).",
         "twmd score ref.txt -i system_a.txt system_b.txt -m twmd bertscore_centered\n  cat out.txt | twmd score ref1.txt ref2.txt -m twmd -b",
     )
     sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files, one per reference stream")
-    sub.add_argument("-i", "--input", nargs="+", type=Path, metavar="HYP", help="one file per system (default: standard input)")
+    sub.add_argument(
+        "-i",
+        "--input",
+        nargs="+",
+        type=path_or_url,
+        metavar="HYP",
+        help="one file per system (default: standard input); with --engine ray: files, patterns, folders or URLs of one data set",
+    )
     sub.add_argument(
         "-m",
         "--metrics",
@@ -41,8 +55,23 @@ def add_score(commands: Commands) -> None:
     )
     sub.add_argument("--record", type=Path, metavar="FILE", help="write scores, signatures, hashes and environment to a JSON file")
     _test_options(sub)
+    _ray_options(sub)
     parts(sub)
     where(sub)
+
+
+def _ray_options(sub: argparse.ArgumentParser) -> None:
+    """What a data set larger than one machine needs; absent where it was not given."""
+    sub.add_argument("--engine", choices=("local", "ray"), default="local", help="ray: JSON lines, CSV or Parquet files on Ray Data (default: local)")
+    group = sub.add_argument_group("with --engine ray")
+    group.add_argument("--output", metavar="DIR", help="an empty folder, or URL of one, for the scores and the record")
+    group.add_argument("--prediction-column", metavar="NAME", help="the column of the predictions (default: prediction)")
+    group.add_argument("--reference-column", nargs="+", metavar="NAME", help="the columns of the references (default: references or reference)")
+    group.add_argument("--part-rows", type=whole, metavar="N", help="rows that are scored and written together (default: 10000)")
+    group.add_argument("--num-workers", type=whole, metavar="N", help="how many work at once (default: as many as there are GPUs, or else CPUs)")
+    group.add_argument("--num-gpus", type=share, metavar="N", help="GPUs of each worker, 0.5 for two that share one (default: 1 where there are any)")
+    group.add_argument("--resume", action="store_true", default=None, help="go on with an output folder; finished parts are not scored again")
+    group.add_argument("--strict", action="store_true", default=None, help="stop at a row that cannot be scored (default: set it aside)")
 
 
 def _test_options(sub: argparse.ArgumentParser) -> None:
@@ -61,6 +90,11 @@ def _usual_seed() -> int:
     """SacreBLEU's: from its environment variable where that is a number."""
     found = os.environ.get("SACREBLEU_SEED", "")
     return int(found) if found.isascii() and found.isdecimal() else 12345
+
+
+def path_or_url(text: str) -> Path | str:
+    """A path, or a URL, which is none: it would lose a slash."""
+    return text if "://" in text else Path(text)
 
 
 def add_align(commands: Commands) -> None:
