@@ -241,7 +241,7 @@ def _cut(tables: Sequence[Table], borders: Sequence[list[tuple[int, int]]], part
     slices: dict[int, list[Slice]] = {}
     start = 0
     for t, (table, own) in enumerate(zip(tables, borders, strict=True)):
-        ends = [first for first, _ in own[1:]] + [table.rows]
+        ends = [*(first for first, _ in own[1:]), table.rows][: len(own)]  # nothing of a file without rows
         for (first, offset), end in zip(own, ends, strict=True):
             slices.setdefault((start + first) // part_rows, []).append(Slice(t, Span(first, end - first, offset)))
         start += table.rows

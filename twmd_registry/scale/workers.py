@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from twmd_registry import errors
-from twmd_registry.errors import MissingExtraError, SpecError, TwmdError
+from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError
 from twmd_registry.scale.parts import PartScorer
 from twmd_registry.scale.places import Folder
 from twmd_registry.scale.plan import Plan
@@ -119,11 +119,12 @@ class PartWorker:
         note = f"{self._task.plan.parts[number].name}{TRIES}"
         try:
             tries = int(self._folder.read(note)) if self._folder.has(note) else 0
-            if tries >= MOST_TRIES:
-                raise TwmdError(f"{tries} workers died over part {number} (killed, or out of memory). Finished parts are kept: go on by --resume.")
             self._folder.write(note, str(tries + 1).encode())
-        except TwmdError as error:
+        except FileError as error:
             return Answer(number, str(error).encode(), type(error).__name__)
+        if tries >= MOST_TRIES:
+            what = f"{tries} workers died over part {number} (killed, or out of memory). Finished parts are kept: go on by --resume."
+            return Answer(number, what.encode(), TwmdError.__name__)
         answer = do_part(self._scorer, self._task, number)
         self._folder.remove(note)
         return answer

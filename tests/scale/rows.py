@@ -1,0 +1,81 @@
+"""A small data set in the words of the tiny models, in every form that is read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests import tiny
+from twmd_registry.scoring import Scorer, score_all, scorer
+
+WORDS = [word for word in tiny.WORDS if word.isalpha()]
+
+Segment = tuple[str, list[str]]
+
+METRICS: dict[str, tuple[str, dict[str, Any]]] = {
+    "none": ("twmd", {"centering": "none"}),
+    "batch": ("twmd", {"centering": "batch", "centering_size": 3, "centering_side": "separate"}),
+    "corpus": ("bertscore_centered", {"centering": "corpus", "centering_side": "separate", "idf": "references"}),
+    "idf": ("moverscore", {"centering": "none", "idf": "corpus", "ngram": 2}),
+}
+"""What a score may depend on: nothing else, the neighbours, all rows in two ways."""
+
+
+def draw_segments(number: int, seed: int = 3) -> list[Segment]:
+    """Predictions, each with one to three references."""
+    draw = np.random.default_rng(seed)
+
+    def sentence() -> str:
+        return " ".join(draw.choice(WORDS, draw.integers(2, 9)))
+
+    return [(sentence(), [sentence() for _ in range(draw.integers(1, 4))]) for _ in range(number)]
+
+
+def scorers(model: Path, *names: str) -> list[Scorer]:
+    """Scorers of some metrics by a tiny model."""
+    return [scorer(METRICS[name][0], model=str(model), layer=2, **METRICS[name][1]) for name in names or METRICS]
+
+
+def write_jsonl(path: Path, segments: list[Segment]) -> Path:
+    path.write_text("".join(json.dumps({"prediction": one, "references": several}) + "\n" for one, several in segments), encoding="utf-8")
+    return path
+
+
+def write_csv(path: Path, segments: list[Segment]) -> Path:
+    """One reference per row: CSV has no lists."""
+    written = io.StringIO(newline="")
+    csv.writer(written).writerows([("id", "prediction", "reference"), *((i, one, several[0]) for i, (one, several) in enumerate(segments))])
+    path.write_text(written.getvalue(), encoding="utf-8", newline="")
+    return path
+
+
+def write_parquet(path: Path, segments: list[Segment], group: int = 4) -> Path:
+    predictions, references = zip(*segments, strict=True)
+    pq.write_table(pa.table({"id": range(len(segments)), "prediction": predictions, "references": references}), path, row_group_size=group)
+    return path
+
+
+def read_parts(folder: Path) -> pa.Table:
+    """All parts of an output folder, in order."""
+    return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("part-*.parquet"))])
+
+
+def assert_like_one_machine(folder: Path, own: list[Scorer], segments: list[Segment]) -> None:
+    """The parts hold every row once, in order, with the scores that the engine of one machine gives for all rows."""
+    table = read_parts(folder)
+    assert table["row"].to_pylist() == list(range(len(segments)))
+    record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    for found, kept in zip(score_all(own, *zip(*segments, strict=True)), record["metrics"], strict=True):
+        np.testing.assert_allclose(table[kept["column"]].to_numpy(), found.scores, rtol=0, atol=1e-5)
+        for side, mean in kept["sides"].items():
+            np.testing.assert_allclose(table[f"{kept['column']}_{side}"].to_numpy(), getattr(found, side), rtol=0, atol=1e-5)
+            assert abs(mean - np.mean(getattr(found, side))) < 1e-5
+        assert abs(kept["score"] - found.score) < 1e-5
+        assert kept["signature"] == str(found.signature)

@@ -1,0 +1,346 @@
+"""A data set in parts gives what one machine gives; faults cost what they must and no more. Here without Ray: `here` does the parts."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.scale.rows import (
+    METRICS,
+    Segment,
+    assert_like_one_machine,
+    draw_segments,
+    read_parts,
+    scorers,
+    write_csv,
+    write_jsonl,
+    write_parquet,
+)
+from twmd_registry.border import check_segments
+from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, TwmdWarning
+from twmd_registry.pairs import make_pairs
+from twmd_registry.scale import Columns, Manner, ScoredDataset, places
+from twmd_registry.scale.engine import score_parts
+from twmd_registry.scale.workers import Answer, Task, here
+from twmd_registry.scoring import Scorer, score_all, scorer
+
+SEGMENTS = draw_segments(23)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_encoder("bert", tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Three files, so that parts and centering batches go over their ends."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write_jsonl(folder / "a.jsonl", SEGMENTS[:5])
+    write_parquet(folder / "b.parquet", SEGMENTS[5:14])
+    write_jsonl(folder / "c.jsonl", SEGMENTS[14:])
+    return folder
+
+
+def score(own: Sequence[Scorer], data: Path, out: Path, each: Any = here, **how: Any) -> ScoredDataset:
+    return score_parts(own, [str(data)], str(out), Manner(**{"part_rows": 5, **how}), each=each)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name.startswith(("part", "rejects"))}
+
+
+@pytest.mark.parametrize("part_rows", [1, 5, 100])
+def test_parts_score_as_one_machine_does(model: Path, data: Path, tmp_path: Path, part_rows: int) -> None:
+    own = scorers(model)
+    record = score(own, data, tmp_path / "out", part_rows=part_rows)
+    assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
+    assert record == ScoredDataset.from_json((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))
+    assert (record.rows, record.rejected, record.part_rows % 3) == (23, 0, 0)
+    table = read_parts(tmp_path / "out")
+    assert table["file"].to_pylist() == ["a.jsonl"] * 5 + ["b.parquet"] * 9 + ["c.jsonl"] * 9
+    assert table["row_in_file"].to_pylist() == [*range(5), *range(9), *range(9)]
+    left = {path.name for path in (tmp_path / "out").iterdir()} - {f"part-{i:05d}.parquet" for i in range(record.parts)}
+    assert left == {".lock", "plan.json", "record.json"}
+
+
+def test_other_columns_and_forms(model: Path, tmp_path: Path) -> None:
+    firsts: list[Segment] = [(prediction, references[:1]) for prediction, references in SEGMENTS]
+    own = scorers(model, "none", "batch")
+    score(own, write_csv(tmp_path / "rows.csv", firsts), tmp_path / "csv")
+    assert_like_one_machine(tmp_path / "csv", own, firsts)
+    rows = [{"ours": one, "first": several[0], "others": several[1:] or [several[0]]} for one, several in SEGMENTS]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    score(own, tmp_path / "rows.jsonl", tmp_path / "several", columns=Columns("ours", ("first", "others")))
+    assert_like_one_machine(tmp_path / "several", own, [(one, several if several[1:] else several * 2) for one, several in SEGMENTS])
+
+
+def test_a_metric_twice_an_ensemble_and_a_regression_model(model: Path, data: Path, tmp_path: Path) -> None:
+    members = f"twmd;model={model};layer=2;centering=corpus,2*sbert;model={model};layer=1;centering=none"
+    regressor = tiny.save_regressor(tmp_path / "regressor")
+    own = [*scorers(model, "none", "batch"), scorer("ensemble", members=members), scorer("stsscore", model=str(regressor), scale=5)]
+    record = score(own, data, tmp_path / "out")
+    assert [one.column for one in record.metrics] == ["twmd", "twmd_2", "ensemble", "stsscore"]
+    assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
+
+
+BAD_ROWS = [
+    ("no json", "not JSON"),
+    ('{"prediction": "the cat"}', "no column 'references'"),
+    ('{"prediction": 5, "references": ["a"]}', "must be a text; got int 5"),
+    ('{"prediction": "a", "references": []}', "is an empty list"),
+    ('{"prediction": "a \\ud800", "references": ["a"]}', "lone surrogate"),
+    ('{"prediction": "a", "references": ["a", null]}', "must be a text; got NoneType"),
+]
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A file of 23 rows; rows 4, 7, 10, 13, 16 and 19 cannot be scored."""
+    path = write_jsonl(tmp_path / "rows.jsonl", SEGMENTS)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for i, (line, _) in enumerate(BAD_ROWS):
+        lines[4 + 3 * i] = line
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_rows_that_cannot_be_scored_are_set_aside(model: Path, broken: Path, tmp_path: Path) -> None:
+    own = scorers(model, "none", "corpus", "idf")
+    with pytest.warns(TwmdWarning, match=r"rows that could not be scored: 6 of 23, see rejects\.jsonl\."):
+        record = score(own, broken, tmp_path / "out")
+    rejects = [json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]
+    numbers = [4 + 3 * i for i in range(6)]
+    assert [(one["row"], one["file"], one["row_in_file"]) for one in rejects] == [(row, "rows.jsonl", row) for row in numbers]
+    for one, (raw, reason) in zip(rejects, BAD_ROWS, strict=True):
+        assert one["raw"] == raw
+        assert reason in one["reason"]
+    good = [i for i in range(23) if i not in numbers]
+    table = read_parts(tmp_path / "out")
+    assert table["row"].to_pylist() == good
+    expected = score_all(own, *zip(*(SEGMENTS[i] for i in good), strict=True))
+    for found, kept in zip(expected, record.metrics, strict=True):
+        np.testing.assert_allclose(table[kept.column].to_numpy(), found.scores, rtol=0, atol=1e-5)
+        assert abs(kept.score - found.score) < 1e-5
+    assert (record.rows, record.rejected) == (17, 6)
+    assert not list((tmp_path / "out").glob("part-*.jsonl"))
+
+
+@pytest.mark.parametrize("part_rows", [3, 12, 100])
+def test_a_row_that_is_missing_leaves_its_place_in_its_batch(model: Path, broken: Path, tmp_path: Path, part_rows: int) -> None:
+    """Scored batch by batch by themselves; two metrics with batches of different sizes."""
+    own = [*scorers(model, "batch"), scorer("twmd", model=str(model), layer=1, centering="batch", centering_size=4, centering_side="joint")]
+    with pytest.warns(TwmdWarning, match="their centering batches are that much smaller"):
+        score(own, broken, tmp_path / "out", part_rows=part_rows)
+    bad = {4 + 3 * i for i in range(6)}
+    table = read_parts(tmp_path / "out")
+    for one, size, column in zip(own, (3, 4), ("twmd", "twmd_2"), strict=True):
+        expected: list[float] = []
+        for first in range(0, 23, size):
+            batch = [SEGMENTS[i] for i in range(first, min(first + size, 23)) if i not in bad]
+            expected += one.score(*zip(*batch, strict=True)).scores
+        np.testing.assert_allclose(table[column].to_numpy(), expected, rtol=0, atol=1e-5)
+
+
+def test_strict_stops_at_the_row(model: Path, broken: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^row 4 \(rows\.jsonl, row 4 there\): not JSON: .*\.$"):
+        score(scorers(model, "none"), broken, tmp_path / "out", strict=True)
+    assert sorted(content(tmp_path / "out")) == []
+    with pytest.warns(TwmdWarning, match="could not be scored: 6"):
+        score(scorers(model, "none"), broken, tmp_path / "out", resume=True)
+
+
+def test_a_part_without_a_good_row(model: Path, data: Path, tmp_path: Path) -> None:
+    lines = (data / "a.jsonl").read_text(encoding="utf-8").splitlines()
+    (data / "a.jsonl").write_text("\n".join([*lines[:3], "bad", "bad"]) + "\n", encoding="utf-8")
+    own = scorers(model)
+    with pytest.warns(TwmdWarning, match="could not be scored: 2"):
+        record = score(own, data, tmp_path / "out", part_rows=3)
+    table = read_parts(tmp_path / "out")
+    assert (record.rows, table.num_rows, record.rejected) == (21, 21, 2)
+    (data / "a.jsonl").write_text("".join(f"bad {i}\n" for i in range(3)) + "\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.warns(TwmdWarning, match="could not be scored: 3"):
+        record = score(own, data, tmp_path / "again", part_rows=3)
+    assert read_parts(tmp_path / "again").num_rows == 23
+    expected = score_all(own, *zip(*SEGMENTS, strict=True))
+    for found, kept in zip(expected, record.metrics, strict=True):
+        np.testing.assert_allclose(read_parts(tmp_path / "again")[kept.column].to_numpy(), found.scores, rtol=0, atol=1e-5)
+
+
+class Stop(Exception):
+    """The process is gone."""
+
+
+class Interrupted:
+    """Does so many parts of every task, and is gone."""
+
+    def __init__(self, parts: int) -> None:
+        self.left, self.done = parts, list[tuple[str, int]]()
+
+    def __call__(self, task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+        for number in parts:
+            if not self.left:
+                raise Stop
+            self.left -= 1
+            self.done.append((str(task.what), number))
+            yield from here(task, [number])
+
+
+@pytest.mark.parametrize("parts", range(1, 8))
+def test_a_run_that_was_killed_goes_on_and_does_nothing_twice(
+    model: Path, data: Path, tmp_path: Path, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, out = scorers(model), tmp_path / "out"
+    score(own, data, tmp_path / "whole", part_rows=6)
+    first = Interrupted(parts)
+    with pytest.raises(Stop):
+        score(own, data, out, first, part_rows=6)
+    kept = content(out)
+    (out / "part-00003.parquet.99.part").write_bytes(b"half")
+    scored: list[int] = []
+    monkeypatch.setattr(
+        "twmd_registry.scale.parts.PartScorer._score",
+        lambda self, checked, part, real=__import__("twmd_registry.scale.parts").scale.parts.PartScorer._score: (
+            scored.append(part.number) or real(self, checked, part)
+        ),
+    )
+    second = Interrupted(100)
+    score(own, data, out, second, part_rows=6, resume=True)
+    assert_like_one_machine(out, own, SEGMENTS)
+    assert {name: (out / name).read_bytes() for name in kept} == kept
+    summed = [number for what, number in [*first.done, *second.done] if what == "sum"]
+    assert summed == [0, 1, 2, 3]
+    assert scored == [number for number in range(4) if f"part-{number:05d}.parquet" not in kept]
+    records = [json.loads((folder / "record.json").read_text(encoding="utf-8")) for folder in (tmp_path / "whole", out)]
+    same = ("inputs", "rows", "texts", "metrics", "warnings")
+    assert [records[0][name] for name in same] == [records[1][name] for name in same]
+    assert not list(out.glob("*.part"))
+    assert score(own, data, out, Interrupted(0), part_rows=6, resume=True).rows == 23
+
+
+def test_a_part_that_is_damaged_is_scored_again(model: Path, data: Path, tmp_path: Path) -> None:
+    own, out = scorers(model, "none"), tmp_path / "out"
+    with pytest.raises(Stop):
+        score(own, data, out, Interrupted(3))
+    (out / "part-00001.parquet").write_bytes((out / "part-00001.parquet").read_bytes()[:-200])
+    score(own, data, out, resume=True)
+    assert_like_one_machine(out, own, SEGMENTS)
+
+
+def test_an_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path: Path) -> None:
+    own, out = scorers(model, "none"), tmp_path / "out"
+    score(own, data, out)
+    with pytest.raises(FileError, match=r"out is not empty: give an empty folder, or go on with it by --resume"):
+        score(own, data, out)
+    for changed, what in [({"part_rows": 7}, "the rows of a part"), ({"columns": Columns("prediction", ("references",))}, "the columns")]:
+        with pytest.raises(SpecError, match=f"--resume: {what} are not those"):
+            score(own, data, out, resume=True, **changed)
+    with pytest.raises(SpecError, match="--resume: the metrics are not those"):
+        score(scorers(model, "batch"), data, out, resume=True, part_rows=5)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "diary.txt").touch()
+    with pytest.raises(FileError, match=r"--resume: .*other holds no plan\.json, but other files"):
+        score(own, data, tmp_path / "other", resume=True)
+    with pytest.raises(FileError, match=r"a\.jsonl.*"):
+        score(own, data, data / "a.jsonl")
+
+
+def test_a_second_run_into_one_folder_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
+    own, refused = scorers(model, "none"), list[str]()
+
+    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+        with pytest.raises(FileError) as error:
+            score(own, data, tmp_path / "out", resume=True)
+        refused.append(str(error.value))
+        yield from here(task, parts)
+
+    score(own, data, tmp_path / "out", each)
+    assert refused == [f"{tmp_path / 'out'} is in use by another run: wait for it, or give another output folder."]
+    assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
+
+
+def test_a_full_disk_ends_the_run_and_keeps_what_is_finished(model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, out = scorers(model, "none"), tmp_path / "out"
+    real = places.write_whole
+
+    def write_whole(path: Path, written: bytes) -> None:
+        if path.name == "part-00002.parquet":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, written)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(places, "write_whole", write_whole)
+        with pytest.raises(
+            FileError, match=r"^cannot write .*/part-00002\.parquet: No space left on device\. Finished parts are kept: make room, and"
+        ):
+            score(own, data, out)
+    kept = content(out)
+    assert sorted(kept) == ["part-00000.parquet", "part-00001.parquet"]
+    score(own, data, out, resume=True)
+    assert {name: (out / name).read_bytes() for name in kept} == kept
+    assert_like_one_machine(out, own, SEGMENTS)
+
+
+@pytest.mark.parametrize("fault", ["gone", "changed", "unreadable"])
+def test_an_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path, tmp_path: Path, fault: str) -> None:
+    own, out = scorers(model, "none"), tmp_path / "out"
+    file = data / "b.parquet"
+    whole = file.read_bytes()
+
+    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+        for number in parts:
+            if number == 1 and fault == "gone":
+                file.rename(tmp_path / "b.parquet")
+            elif number == 1:
+                file.write_bytes(whole[:50] if fault == "changed" else b"PAR1" + b"x" * (len(whole) - 4))
+            yield from here(task, [number])
+
+    with pytest.raises(FileError, match=r"b\.parquet"):
+        score(own, data, out, each)
+    assert sorted(content(out)) == ["part-00000.parquet"]
+    with pytest.raises(TwmdError, match=r"a\.jsonl|b\.parquet"):
+        score(own, data, out, resume=True)
+    if fault == "gone":
+        (tmp_path / "b.parquet").rename(file)
+        score(own, data, out, resume=True)
+        assert_like_one_machine(out, own, SEGMENTS)
+
+
+def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "model")
+
+    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+        tiny.save_encoder("bert", folder, seed=1)
+        yield from here(Task(task.what, task.plan, tuple(scorers(folder, "none")), task.folder), parts)
+
+    with pytest.raises(ModelError, match=r"^this worker would score by twmd\|.*, not by twmd\|.*: install the same model and package on all\.$"):
+        score(scorers(folder, "none"), data, tmp_path / "out", each)
+
+
+def test_what_the_parts_had_to_say_is_said_once(model: Path, tmp_path: Path) -> None:
+    segments: list[Segment] = [*SEGMENTS[:4], ("", ["the cat"]), *SEGMENTS[4:8], ("", ["the cat"]), ("the zebra " * 40, ["a cat"])]
+    with pytest.warns(TwmdWarning) as warned:
+        record = score(scorers(model, "none"), write_jsonl(tmp_path / "rows.jsonl", segments), tmp_path / "out")
+    messages = [str(one.message) for one in warned]
+    assert any(message.startswith("texts without a token: 1; ") and message.endswith("(in 2 of 3 parts)") for message in messages)
+    assert (record.metrics[0].counts["empty"], record.metrics[0].counts["truncated"]) == (2, 1)
+    assert len(messages) == len(record.warnings) == 2
+
+
+def test_segments_may_have_gaps_where_pieces_are_cut() -> None:
+    from twmd_registry.pairs import plan_pieces
+
+    pairs = make_pairs(check_segments(*zip(*SEGMENTS[:6], strict=True)))
+    numbers = np.array([0, 2, 3, 7, 8, 9])
+    gaps = pairs._replace(segment=np.repeat(numbers, pairs.counts))
+    pieces = plan_pieces(gaps, np.full(len(pairs.texts), 10), 1, step=3)
+    assert [sorted(set(gaps.segment[piece].tolist())) for piece in pieces] == [[0, 2], [3], [7, 8], [9]]
+    assert METRICS
