@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,13 +28,15 @@ PIECE_TOKENS = 131_072
 """Tokens of different texts that are in memory at once (200 MB per layer at 384 dimensions)."""
 
 
-Total = Callable[[Tensor], Tensor]
-"""Adds up a tensor over the shares of a corpus that several processes score: what depends on all texts must see all of them."""
+Total = Callable[[Callable[[], Tensor]], Tensor]
+"""Adds up a tensor over the shares of a corpus that several processes score: what depends on all texts must see all of them.
+
+It is given a function that finds the share of this process, which costs a look at all its texts, and which a total that is known needs not."""
 
 
-def alone(mine: Tensor) -> Tensor:
+def alone(mine: Callable[[], Tensor]) -> Tensor:
     """The total of a process that scores everything."""
-    return mine
+    return mine()
 
 
 class Job(NamedTuple):
@@ -239,16 +241,31 @@ class Run:
 
     @cached_property
     def _sums(self) -> dict[View, list[GroupSums]]:
-        """The sums of every centering over the whole corpus: a pass of their own before anything is scored."""
+        """The sums of every centering over the whole corpus."""
+        found: dict[View, list[GroupSums]] = {}
+        for view in self._views:
+            if view.centering is Centering.CORPUS:
+                found[view] = [
+                    GroupSums(*(self._total(partial(self._own_sum, view, k, i)).to(self._encoder.device) for i in range(len(GroupSums._fields))))
+                    for k in range(len(view.layers))
+                ]
+        return found
+
+    def _own_sum(self, view: View, layer: int, which: int) -> Tensor:
+        return self._own_sums[view][layer][which]
+
+    @cached_property
+    def _own_sums(self) -> dict[View, list[GroupSums]]:
+        """The sums over these pairs: a pass of their own before anything is scored."""
         views = [view for view in self._views if view.centering is Centering.CORPUS]
         nothing = {view: GroupSums.nothing(view.groups_per_batch, self._encoder.width, self._encoder.device) for view in views}
         sums = {view: [nothing[view] for _ in view.layers] for view in views}
-        for fetched in self._fetch(self._pieces) if views else ():
+        for fetched in self._fetch(self._pieces):
             for view in views:
                 items, selected = self._select(view, fetched)
                 here = [sum_items(tokens, items) for tokens in selected.layers]
                 sums[view] = [one.plus(other) for one, other in zip(sums[view], here, strict=True)]
-        return {view: [GroupSums(*map(self._total, one)) for one in layers] for view, layers in sums.items()}
+        return sums
 
     def _fit(self, view: View, fitted: Fitted) -> Fitted:
         """What a view needs, with the weights that these very texts give to tokens."""
@@ -267,10 +284,14 @@ class Run:
 
     def _frequencies(self, texts: np.ndarray) -> DocumentFrequencies:
         """Over texts by their numbers, each as often as it occurs."""
-        different, times = np.unique(texts, return_counts=True)
-        own = count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._reading)
-        documents, *counts = (self._total(torch.from_numpy(np.atleast_1d(number))).numpy() for number in own)
-        return DocumentFrequencies(int(documents[0]), *counts)
+
+        @cache
+        def own() -> DocumentFrequencies:
+            different, times = np.unique(texts, return_counts=True)
+            return count_documents(self._encoder, [self._pairs.texts[i] for i in different], times, self._reading)
+
+        documents = self._total(lambda: torch.tensor([own().documents]))
+        return DocumentFrequencies(int(documents), self._total(lambda: torch.from_numpy(own().counts)).numpy())
 
 
 def _lasting(encoder: Encoder, pairs: Pairs, keep: int, disk: int) -> list[Lasting]:

@@ -120,10 +120,9 @@ class Ranks:
             if other.signatures != first.signatures:
                 raise SpecError(f"rank {rank} scores by {', '.join(other.signatures)}, and rank 0 by {', '.join(first.signatures)}.")
 
-    def total(self, mine: Tensor) -> Tensor:
+    def total(self, mine: Callable[[], Tensor]) -> Tensor:
         """The sum of a tensor over all ranks."""
-        parts = self.exchange(mine.cpu().numpy())
-        return torch.from_numpy(np.sum(parts, axis=0)).to(mine.device)
+        return torch.from_numpy(np.sum(self.exchange(mine().cpu().numpy()), axis=0))
 
     def score_group(self, group: Sequence[Route], pairs: Pairs, progress: Progress | None) -> Scored:
         """Score this rank's share of some pairs, and get the scores of all."""

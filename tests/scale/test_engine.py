@@ -13,7 +13,6 @@ import pytest
 
 from tests import tiny
 from tests.scale.rows import (
-    METRICS,
     Segment,
     assert_like_one_machine,
     draw_segments,
@@ -25,18 +24,28 @@ from tests.scale.rows import (
 )
 from twmd_registry.border import check_segments
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, TwmdWarning
-from twmd_registry.pairs import make_pairs
-from twmd_registry.scale import Columns, Manner, ScoredDataset, places
+from twmd_registry.pairs import make_pairs, plan_pieces
+from twmd_registry.pipeline import Run
+from twmd_registry.registry import home
+from twmd_registry.scale import Columns, Manner, ScoredDataset
 from twmd_registry.scale.engine import score_parts
-from twmd_registry.scale.workers import Answer, Task, here
+from twmd_registry.scale.parts import PartScorer
+from twmd_registry.scale.plan import Part
+from twmd_registry.scale.rows import Checked
+from twmd_registry.scale.workers import Answer, Pass, Task, here
+from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, score_all, scorer
 
 SEGMENTS = draw_segments(23)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.save_encoder("bert", tmp_path_factory.mktemp("bert"))
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A tiny model; held, so that no run pays for loading it again."""
+    folder = tiny.save_encoder("bert", tmp_path_factory.mktemp("bert"))
+    with scorer("twmd", model=str(folder), layer=2) as held:
+        assert held.spec
+        yield folder
 
 
 @pytest.fixture
@@ -175,7 +184,7 @@ def test_a_part_without_a_good_row(model: Path, data: Path, tmp_path: Path) -> N
         np.testing.assert_allclose(read_parts(tmp_path / "again")[kept.column].to_numpy(), found.scores, rtol=0, atol=1e-5)
 
 
-class Stop(Exception):
+class StopError(Exception):
     """The process is gone."""
 
 
@@ -188,30 +197,31 @@ class Interrupted:
     def __call__(self, task: Task, parts: Sequence[int]) -> Iterator[Answer]:
         for number in parts:
             if not self.left:
-                raise Stop
+                raise StopError
             self.left -= 1
             self.done.append((str(task.what), number))
             yield from here(task, [number])
 
 
-@pytest.mark.parametrize("parts", range(1, 8))
+@pytest.mark.parametrize("parts", [2, 4, 6])
 def test_a_run_that_was_killed_goes_on_and_does_nothing_twice(
     model: Path, data: Path, tmp_path: Path, parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, out = scorers(model), tmp_path / "out"
     score(own, data, tmp_path / "whole", part_rows=6)
     first = Interrupted(parts)
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         score(own, data, out, first, part_rows=6)
     kept = content(out)
     (out / "part-00003.parquet.99.part").write_bytes(b"half")
     scored: list[int] = []
-    monkeypatch.setattr(
-        "twmd_registry.scale.parts.PartScorer._score",
-        lambda self, checked, part, real=__import__("twmd_registry.scale.parts").scale.parts.PartScorer._score: (
-            scored.append(part.number) or real(self, checked, part)
-        ),
-    )
+    real = PartScorer._score
+
+    def spy(self: PartScorer, checked: Checked, part: Part) -> list[ScoreSet]:
+        scored.append(part.number)
+        return real(self, checked, part)
+
+    monkeypatch.setattr(PartScorer, "_score", spy)
     second = Interrupted(100)
     score(own, data, out, second, part_rows=6, resume=True)
     assert_like_one_machine(out, own, SEGMENTS)
@@ -226,9 +236,25 @@ def test_a_run_that_was_killed_goes_on_and_does_nothing_twice(
     assert score(own, data, out, Interrupted(0), part_rows=6, resume=True).rows == 23
 
 
+def test_what_is_summed_up_is_not_summed_up_again_to_score(model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("looked at the texts of a total that is known")
+
+    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+        if task.what is Pass.SCORE:
+            monkeypatch.setattr(Run, "_own_sum", refuse)
+            monkeypatch.setattr("twmd_registry.pipeline.count_documents", refuse)
+        yield from here(task, parts)
+
+    own = scorers(model, "corpus", "idf")
+    score(own, data, tmp_path / "out", each)
+    monkeypatch.undo()
+    assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
+
+
 def test_a_part_that_is_damaged_is_scored_again(model: Path, data: Path, tmp_path: Path) -> None:
     own, out = scorers(model, "none"), tmp_path / "out"
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         score(own, data, out, Interrupted(3))
     (out / "part-00001.parquet").write_bytes((out / "part-00001.parquet").read_bytes()[:-200])
     score(own, data, out, resume=True)
@@ -240,7 +266,11 @@ def test_an_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path:
     score(own, data, out)
     with pytest.raises(FileError, match=r"out is not empty: give an empty folder, or go on with it by --resume"):
         score(own, data, out)
-    for changed, what in [({"part_rows": 7}, "the rows of a part"), ({"columns": Columns("prediction", ("references",))}, "the columns")]:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"part_rows": 7}, "the rows of a part"),
+        ({"columns": Columns("prediction", ("references",))}, "the columns"),
+    ]
+    for changed, what in cases:
         with pytest.raises(SpecError, match=f"--resume: {what} are not those"):
             score(own, data, out, resume=True, **changed)
     with pytest.raises(SpecError, match="--resume: the metrics are not those"):
@@ -269,7 +299,7 @@ def test_a_second_run_into_one_folder_is_refused(model: Path, data: Path, tmp_pa
 
 def test_a_full_disk_ends_the_run_and_keeps_what_is_finished(model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, out = scorers(model, "none"), tmp_path / "out"
-    real = places.write_whole
+    real = home.write_whole
 
     def write_whole(path: Path, written: bytes) -> None:
         if path.name == "part-00002.parquet":
@@ -277,7 +307,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_is_finished(model: Path, data: 
         real(path, written)
 
     with monkeypatch.context() as patched:
-        patched.setattr(places, "write_whole", write_whole)
+        patched.setattr("twmd_registry.scale.places.write_whole", write_whole)
         with pytest.raises(
             FileError, match=r"^cannot write .*/part-00002\.parquet: No space left on device\. Finished parts are kept: make room, and"
         ):
@@ -336,11 +366,8 @@ def test_what_the_parts_had_to_say_is_said_once(model: Path, tmp_path: Path) -> 
 
 
 def test_segments_may_have_gaps_where_pieces_are_cut() -> None:
-    from twmd_registry.pairs import plan_pieces
-
     pairs = make_pairs(check_segments(*zip(*SEGMENTS[:6], strict=True)))
     numbers = np.array([0, 2, 3, 7, 8, 9])
     gaps = pairs._replace(segment=np.repeat(numbers, pairs.counts))
     pieces = plan_pieces(gaps, np.full(len(pairs.texts), 10), 1, step=3)
     assert [sorted(set(gaps.segment[piece].tolist())) for piece in pieces] == [[0, 2], [3], [7, 8], [9]]
-    assert METRICS

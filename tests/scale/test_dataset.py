@@ -1,0 +1,97 @@
+"""Scores as columns of a data set of `datasets`, and what the command line refuses, without Ray."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.scale.rows import METRICS, draw_segments, scorers
+from twmd_registry.cli import main
+from twmd_registry.errors import InputError, MissingExtraError, SpecError
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.scale import score_dataset, score_files
+from twmd_registry.scoring import score_all
+
+SEGMENTS = draw_segments(11)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_encoder("bert", tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture
+def rows() -> datasets.Dataset:
+    return datasets.Dataset.from_dict({"id": range(11), "prediction": [one for one, _ in SEGMENTS], "reference": [many for _, many in SEGMENTS]})
+
+
+def test_one_process_gives_what_the_engine_does_for_all_rows(model: Path, rows: datasets.Dataset) -> None:
+    own = scorers(model)
+    scored = score_dataset(rows, own)
+    assert scored.column_names[:4] == ["id", "prediction", "reference", "twmd"]
+    for found, name in zip(score_all(own, *zip(*SEGMENTS, strict=True)), ("twmd", "twmd_2", "bertscore_centered", "moverscore"), strict=True):
+        np.testing.assert_allclose(scored[name], found.scores, rtol=0, atol=1e-5)
+    assert rows.column_names == ["id", "prediction", "reference"]
+
+
+def test_several_processes_give_the_same(model: Path, rows: datasets.Dataset) -> None:
+    spec = make_spec("twmd", model=str(model), layer=2, centering="none")
+    scored = score_dataset(rows, spec, num_proc=2)
+    (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))
+    assert scored["id"][:] == list(range(11))
+    np.testing.assert_allclose(scored["twmd"], found.scores, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(scored["twmd_precision"], np.array(found.precision), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name != "none"])
+def test_several_processes_refuse_what_depends_on_other_rows(model: Path, rows: datasets.Dataset, name: str) -> None:
+    with pytest.raises(SpecError, match=r"a row's score depends on other rows, and several processes share the rows \(num_proc\)"):
+        score_dataset(rows, scorers(model, name), num_proc=2)
+
+
+def test_what_is_no_data_set_says_so(model: Path, rows: datasets.Dataset) -> None:
+    own = scorers(model, "none")
+    for dataset, message in [
+        ([{"prediction": "a", "reference": "b"}], r"expected a ray\.data\.Dataset or a datasets\.Dataset; got list"),
+        (rows.rename_column("prediction", "ours"), "no column 'prediction'; the data set has id, ours, reference"),
+        (rows.rename_column("id", "twmd_f1"), "has a column 'twmd_f1' already: rename it"),
+        (
+            rows.add_column("extra", [None] * 11).rename_column("prediction", "x").rename_column("extra", "prediction"),
+            r"predictions\[0\] must be a text",
+        ),
+    ]:
+        with pytest.raises(InputError, match=message):
+            score_dataset(dataset, own)
+    with pytest.raises(SpecError, match="there is no metric to score by"):
+        score_dataset(rows, [])
+
+
+def test_ray_is_asked_for_by_name(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"^scoring on Ray needs more packages: pip install 'twmd-registry\[ray\]'$"):
+        score_files(scorers(model, "none"), [str(tmp_path)], str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--engine", "ray", "ref.txt", "-i", "a.jsonl", "--output", "o"], "a reference file means nothing to --engine ray: references are a column"),
+        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--record", "r.json"], "--record means nothing to --engine ray"),
+        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--paired-bs"], "--paired-bs means nothing to --engine ray"),
+        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--format", "latex"], "--format latex means nothing to --engine ray"),
+        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "-m", "bleu"], "bleu is SacreBLEU's"),
+        (["--engine", "ray", "-i", "a.jsonl"], "--engine ray needs --input PATH_OR_PATTERN... and --output DIR"),
+        (["-i", "a.jsonl", "--output", "o"], "--output is for --engine ray"),
+        (["-i", "a.jsonl", "--part-rows", "10"], "--part-rows is for --engine ray"),
+        (["-i", "a.jsonl", "--strict"], "--strict is for --engine ray"),
+        (["-i", "s3://bucket/a.jsonl"], "s3://bucket/a.jsonl: a URL is read by --engine ray only"),
+    ],
+)
+def test_the_command_line_refuses_what_means_nothing(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", *arguments]) == 2
+    assert f"twmd: {message}" in capsys.readouterr().err
