@@ -39,7 +39,8 @@ def test_one_process_gives_what_the_engine_does_for_all_rows(model: Path, rows: 
     assert rows.column_names == ["id", "prediction", "reference"]
 
 
-def test_several_processes_give_the_same(model: Path, rows: datasets.Dataset) -> None:
+def test_several_processes_give_the_same(model: Path, rows: datasets.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twmd_registry.scale.dataset._BATCH", 3)
     spec = make_spec("twmd", model=str(model), layer=2, centering="none")
     scored = score_dataset(rows, spec, num_proc=2)
     (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))
@@ -84,7 +85,7 @@ def test_ray_is_asked_for_by_name(model: Path, tmp_path: Path, monkeypatch: pyte
         (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--record", "r.json"], "--record means nothing to --engine ray"),
         (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--paired-bs"], "--paired-bs means nothing to --engine ray"),
         (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--format", "latex"], "--format latex means nothing to --engine ray"),
-        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "-m", "bleu"], "bleu is SacreBLEU's"),
+        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "-m", "bleu"], "--engine ray scores by this package's metrics: bleu is SacreBLEU's"),
         (["--engine", "ray", "-i", "a.jsonl"], "--engine ray needs --input PATH_OR_PATTERN... and --output DIR"),
         (["-i", "a.jsonl", "--output", "o"], "--output is for --engine ray"),
         (["-i", "a.jsonl", "--part-rows", "10"], "--part-rows is for --engine ray"),

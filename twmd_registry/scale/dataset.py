@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from twmd_registry.errors import InputError, ModelError
+from twmd_registry.errors import InputError, ModelError, TwmdError
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.engine import check_independent
 from twmd_registry.scale.parts import columns_of
@@ -16,6 +19,8 @@ Metrics = MetricSpec | Scorer | Sequence[Scorer]
 """What a data set is scored by."""
 _BATCH = 1000
 """Rows that are scored at once."""
+_OWN: list[tuple[Any, _BatchScorer]] = []
+"""In a process of ``num_proc``: the data set and its scorer. Empty elsewhere."""
 
 
 def score_dataset(
@@ -38,7 +43,7 @@ def score_dataset(
         metrics: A specification, a scorer, or several scorers.
         prediction: The column of the predictions.
         reference: The column of the references: texts, or lists of texts.
-        num_proc: Processes that score a `datasets.Dataset`, on CPUs; none beside this one if not given.
+        num_proc: Processes that score a `datasets.Dataset`, each with a model of its own; this one alone if not given.
         workers: Who scores a `ray.data.Dataset`.
 
     Returns:
@@ -48,6 +53,7 @@ def score_dataset(
         InputError: It is neither kind, has no such column, or has a column of that name; of a Ray data set, rows are checked when it is consumed.
         SpecError: There is no metric, or one that depends on other rows where it cannot.
         ModelError: As for `Scorer.score`.
+        TwmdError: A process died.
         MissingExtraError: Ray is not installed.
     """
     scorers = _scorers(metrics)
@@ -124,10 +130,39 @@ def _score_ray(dataset: Any, scorers: list[Scorer], texts: tuple[str, str], work
 def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str], num_proc: int | None) -> Any:
     _check_columns(dataset.column_names, scorers, texts)
     if num_proc is None:
-        found = score_all(scorers, *(list(dataset[name]) for name in texts))
-        for name, values in columns_of(scorers, found).items():
-            dataset = dataset.add_column(name, values)
-        return dataset
-    check_independent(_specs(scorers), "several processes share the rows (num_proc)")
-    batch = _BatchScorer(scorers, [one.signature for one in scorers], texts)
-    return dataset.map(batch.score, batched=True, batch_size=_BATCH, num_proc=num_proc)
+        columns = columns_of(scorers, score_all(scorers, *(list(dataset[name]) for name in texts)))
+    else:
+        check_independent(_specs(scorers), "several processes share the rows (num_proc)")
+        batch = _BatchScorer(scorers, [one.signature for one in scorers], texts)
+        columns = _score_apart(dataset.select_columns(list(texts)), batch, num_proc)
+    for name, values in columns.items():
+        dataset = dataset.add_column(name, values)
+    return dataset
+
+
+def _score_apart(dataset: Any, batch: _BatchScorer, processes: int) -> dict[str, list[float]]:
+    """Score by processes that begin afresh: a copy of this one (which is what ``Dataset.map`` makes) stops for ever in torch, or in CUDA.
+
+    Raises:
+        TwmdError: A process died.
+    """
+    ranges = [range(first, min(first + _BATCH, len(dataset))) for first in range(0, len(dataset), _BATCH)]
+    spawn = multiprocessing.get_context("spawn")
+    try:
+        with ProcessPoolExecutor(processes, mp_context=spawn, initializer=_begin, initargs=(dataset, batch)) as pool:
+            found = list(pool.map(_score_range, ranges))
+    except BrokenProcessPool as error:
+        how = 'a script that starts processes keeps its own work under if __name__ == "__main__"'
+        raise TwmdError(f"a process of num_proc={processes} died: killed, out of memory, or never started ({how}).") from error
+    return {name: [value for columns in found for value in columns[name]] for name in found[0]}
+
+
+def _begin(dataset: Any, batch: _BatchScorer) -> None:
+    """Keep what a process of ``num_proc`` works on."""
+    _OWN.append((dataset, batch))
+
+
+def _score_range(rows: range) -> dict[str, list[float]]:
+    """Score some rows, in a process that was started for that."""
+    ((dataset, batch),) = _OWN
+    return batch.score(dataset[rows.start : rows.stop])
