@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import make_scorers, parts_of, progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
-from twmd_registry.registry.options import RunOptions
 from twmd_registry.scale.engine import Manner, score_files
 from twmd_registry.scale.plan import PART_ROWS
 from twmd_registry.scale.record import ScoredDataset
@@ -30,8 +30,7 @@ LOCAL_OPTIONS = {
 def run(arguments: argparse.Namespace) -> int:
     """Score a data set, and print its scores."""
     _check(arguments)
-    options = RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens)
-    scorers = make_scorers(arguments.metrics, arguments, options, parts_of(arguments))
+    scorers = make_scorers(arguments.metrics, arguments, options_of(arguments), parts_of(arguments))
     columns = Columns(arguments.prediction_column or Columns().prediction, tuple(arguments.reference_column or ()))
     with progress_bar(" rows") as progress:
         manner = Manner(columns, arguments.part_rows or PART_ROWS, bool(arguments.resume), bool(arguments.strict), progress)
