@@ -1,0 +1,49 @@
+"""The packaged tuned metric: small, signed, and better than the untuned one on ratings that it never saw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import twmd_registry
+from tests.conftest import shared
+from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.models.adapter import packaged_adapters
+from twmd_registry.rated.wmt import read_wmt
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+FOLDER = packaged_adapters() / "wmt-twmd"
+MOST_BYTES = 6_000_000
+PAIR = "tr-en"
+
+
+def printed(name: str) -> str:
+    """What the README's table of correlations says."""
+    table = README[README.index("| Pearson r x 100 |") :]
+    head, row = (next(line for line in table.splitlines() if line.startswith(start)).split("|") for start in ("| Pearson", f"| {name} |"))
+    return row[[cell.strip() for cell in head].index(PAIR)].split()[0]
+
+
+def test_it_is_small() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= MOST_BYTES
+
+
+def test_its_card_and_signature_are_those_of_the_preset() -> None:
+    signature = twmd_registry.scorer("twmd", "embedded-tuned").signature
+    assert (FOLDER / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
+    assert signature in (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def test_it_is_no_default() -> None:
+    assert twmd_registry.scorer("twmd").spec.adapter is None
+
+
+def test_it_agrees_better_with_people_on_a_year_it_was_not_trained_on() -> None:
+    rated = read_wmt(shared("data/wmt/wmt17.jsonl"))
+    rows = np.flatnonzero(np.array(rated.group) == PAIR)
+    texts = [rated.predictions[i] for i in rows], [rated.references[i] for i in rows]
+    untuned, tuned = twmd_registry.score_all([twmd_registry.scorer("twmd"), twmd_registry.scorer("twmd", "embedded-tuned")], *texts)
+    r = [correlate("pearson", np.array(one.scores), rated.ratings[rows]) for one in (untuned, tuned)]
+    assert [f"{100 * one:.1f}" for one in r] == [printed("`twmd`"), printed("TWMD, preset `embedded-tuned`")]
+    assert r[1] > r[0] + 0.05
