@@ -32,7 +32,7 @@ from twmd_registry.scale.engine import score_parts
 from twmd_registry.scale.parts import PartScorer
 from twmd_registry.scale.plan import Part
 from twmd_registry.scale.rows import Checked
-from twmd_registry.scale.workers import Answer, Pass, Task, here
+from twmd_registry.scale.workers import MOST_TRIES, Answer, PartWorker, Pass, Task, here
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, score_all, scorer
 
@@ -353,6 +353,25 @@ def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_pat
 
     with pytest.raises(ModelError, match=r"^this worker would score by twmd\|.*, not by twmd\|.*: install the same model and package on all\.$"):
         score(scorers(folder, "none"), data, tmp_path / "out", each)
+
+
+def test_a_part_that_kills_its_workers_ends_the_run_which_can_go_on(model: Path, data: Path, tmp_path: Path) -> None:
+    own, out = scorers(model, "batch"), tmp_path / "out"
+
+    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+        for number in parts:
+            if number == 1:  # what workers that were killed leave behind
+                (out / "part-00001.tries").write_text(str(MOST_TRIES))
+            yield from (Answer(*values) for values in zip(*PartWorker(task)({"part": [number]}).values(), strict=True))
+
+    with pytest.raises(TwmdError, match=r"^3 workers died over part 1 \(killed, or out of memory\)\. Finished parts are kept: go on by --resume\.$"):
+        score(own, data, out, each)
+    assert sorted(content(out)) == ["part-00000.parquet", "part-00001.tries"]
+    kept = (out / "part-00000.parquet").read_bytes()
+    score(own, data, out, resume=True)
+    assert (out / "part-00000.parquet").read_bytes() == kept
+    assert_like_one_machine(out, own, SEGMENTS)
+    assert not list(out.glob("*.tries"))
 
 
 def test_what_the_parts_had_to_say_is_said_once(model: Path, tmp_path: Path) -> None:
