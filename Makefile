@@ -69,6 +69,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m tests.bench.references
 	$(BIN)/python -m tests.bench.cache
 	$(BIN)/python -m tests.bench.finetune
+	$(BIN)/python -m tests.bench.scale
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
