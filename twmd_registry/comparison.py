@@ -38,12 +38,14 @@ class Column(NamedTuple):
         signature: What was computed.
         hundred: Whether it runs to 100 (SacreBLEU's own metrics) and not to 1.
         cells: One per system.
+        errors: Whether it counts errors, so that less is better (SacreBLEU's TER).
     """
 
     name: str
     signature: str
     hundred: bool
     cells: tuple[Cell, ...]
+    errors: bool = False
 
 
 class SignificanceTest(NamedTuple):

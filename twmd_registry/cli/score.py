@@ -14,7 +14,7 @@ from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, Request, Scored, compare_systems
-from twmd_registry.record.content import make_record
+from twmd_registry.record.content import Record, make_record
 from twmd_registry.record.file import check_writable, write_record
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
@@ -40,9 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.input or []:
         if isinstance(path, str):
             raise SpecError(f"{path}: a URL is read by --engine ray only.")
-    lexical = [name for name in dict.fromkeys(arguments.metrics) if name in LEXICAL_NAMES]
-    options = options_of(arguments)
-    scorers = make_scorers([name for name in arguments.metrics if name not in LEXICAL_NAMES], arguments, options, parts_of(arguments))
+    lexical, scorers = lexical_names(arguments), own_scorers(arguments)
     if arguments.record:
         if not scorers:
             raise SpecError("--record keeps the scores of this package's metrics: name one of them in -m.")
@@ -50,17 +48,37 @@ def run(arguments: argparse.Namespace) -> int:
         if lexical:
             warn(f"the record keeps the scores of this package's metrics only, not of {', '.join(lexical)}.")
     tasks = read_tasks(arguments)
-    _check_shared(tasks)
+    check_shared(tasks)
     started = time.perf_counter()
-    with progress_bar() as progress:
-        scores = [score_all(scorers, task.system.predictions, task.references, progress=progress) if scorers else [] for task in tasks]
+    scores = score_tasks(tasks, scorers)
     seconds = time.perf_counter() - started
     if arguments.record:  # before anything is printed: a reader that leaves must not cost the record
-        files = [file for task in tasks for file in task.files]
-        systems = [(task.name, sets) for task, sets in zip(tasks, scores, strict=True)]
-        write_record(make_record(systems, inputs=tuple(dict.fromkeys(files)), seconds=seconds, device=options.device), arguments.record)
-    print(render(compare(tasks, scorers, scores, lexical, arguments), arguments))
+        write_record(record_of(tasks, scores, seconds, arguments.device), arguments.record)
+    print(render(compare(tasks, scorers, scores, lexical, _request(arguments)), arguments))
     return 0
+
+
+def lexical_names(arguments: argparse.Namespace) -> list[str]:
+    """SacreBLEU's metrics among those asked for."""
+    return [name for name in dict.fromkeys(arguments.metrics) if name in LEXICAL_NAMES]
+
+
+def own_scorers(arguments: argparse.Namespace) -> list[Scorer]:
+    """The scorers of the others; errors as for `scorers_by_name`."""
+    return make_scorers([name for name in arguments.metrics if name not in LEXICAL_NAMES], arguments, options_of(arguments), parts_of(arguments))
+
+
+def score_tasks(tasks: list[Task], scorers: list[Scorer]) -> list[list[ScoreSet]]:
+    """Every system's scores by every scorer, with a progress bar; errors as for `score_all`."""
+    with progress_bar() as progress:
+        return [score_all(scorers, task.system.predictions, task.references, progress=progress) if scorers else [] for task in tasks]
+
+
+def record_of(tasks: list[Task], scores: list[list[ScoreSet]], seconds: float, device: str) -> Record:
+    """The record of what was scored."""
+    files = dict.fromkeys(file for task in tasks for file in task.files)
+    systems = [(task.name, sets) for task, sets in zip(tasks, scores, strict=True)]
+    return make_record(systems, inputs=tuple(files), seconds=seconds, device=device)
 
 
 def parts_of(arguments: argparse.Namespace) -> Parts:
@@ -133,18 +151,18 @@ def _request(arguments: argparse.Namespace) -> Request:
     return Request(test, arguments.confidence_n if arguments.confidence else 0, arguments.seed, arguments.short, arguments.sentence_level)
 
 
-def _check_shared(tasks: list[Task]) -> None:
+def check_shared(tasks: list[Task]) -> None:
     """Refuse systems that bring different references: their scores do not belong side by side."""
     for task in tasks:
         if task.references != tasks[0].references:
             raise InputError(f"{task.name} and {tasks[0].name} hold different references: score them one by one.")
 
 
-def compare(tasks: list[Task], scorers: list[Scorer], scores: list[list[ScoreSet]], lexical: list[str], arguments: argparse.Namespace) -> Comparison:
-    """Lay all scores out as a table, with tests and intervals."""
+def compare(tasks: list[Task], scorers: list[Scorer], scores: list[list[ScoreSet]], lexical: list[str], request: Request) -> Comparison:
+    """Lay all scores out as a table, with tests and intervals; errors as for `compare_systems`."""
     scored = [Scored(scorer, tuple(sets)) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)] if scorers else []
     systems = [(task.name, task.system.predictions) for task in tasks]
-    return compare_systems(systems, tasks[0].references, scored, lexical=lexical, request=_request(arguments))
+    return compare_systems(systems, tasks[0].references, scored, lexical=lexical, request=request)
 
 
 @contextlib.contextmanager

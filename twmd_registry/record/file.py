@@ -49,7 +49,7 @@ def write_record(record: Record, path: Path) -> None:
 
 
 def check_writable(path: Path, inputs: Sequence[Path] = ()) -> None:
-    """Find out before the work whether a record can be written after it, without leaving a trace.
+    """Find out before the work whether a file can be written after it, without leaving a trace.
 
     Args:
         path: Where.
@@ -59,7 +59,7 @@ def check_writable(path: Path, inputs: Sequence[Path] = ()) -> None:
         FileError: It cannot, it is an input, or something else than a file.
     """
     if path.exists() and not path.is_file():
-        raise FileError(f"cannot write {path}: it is no regular file; name a file for the record.")
+        raise FileError(f"cannot write {path}: it is no regular file; name another.")
     if not path.parent.is_dir():
         raise FileError(f"cannot write {path}: there is no folder {path.parent}.")
     if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):

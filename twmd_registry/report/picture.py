@@ -36,16 +36,30 @@ def draw(alignment: Alignment, path: Path) -> None:
         TwmdWarning: No installed font has all characters of a ``.png``; says which, and what to install.
     """
     write = writer_of(path)
-    rows, columns = len(alignment.hypothesis), len(alignment.reference)
-    if not rows or not columns:
-        raise InputError(f"there is nothing to draw: the {'reference' if rows else 'hypothesis'} has no tokens.")
-    if max(rows, columns) > MOST:
-        raise SpecError(f"{rows} and {columns} tokens: at most {MOST} tokens a side can be drawn; explain(i) gives the data.")
+    check_drawable(alignment)
     content = write(alignment)
     try:
         write_whole(path, content)
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def check_drawable(alignment: Alignment, most: int = MOST) -> None:
+    """Refuse an alignment that makes no picture.
+
+    Args:
+        alignment: What to draw.
+        most: Tokens of one side that there is room for.
+
+    Raises:
+        SpecError: Too many tokens.
+        InputError: A text without tokens.
+    """
+    rows, columns = len(alignment.hypothesis), len(alignment.reference)
+    if not rows or not columns:
+        raise InputError(f"there is nothing to draw: the {'reference' if rows else 'hypothesis'} has no tokens.")
+    if max(rows, columns) > most:
+        raise SpecError(f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; explain(i) gives the data.")
 
 
 def writer_of(path: Path) -> Callable[[Alignment], bytes]:

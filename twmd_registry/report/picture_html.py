@@ -21,29 +21,33 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --page: #16181c; --ink: #e8e8e8; --line: #3a3d44; --more: 140 195 255; --less: 255 150 130;
   --strong: #101010; --share: #6b7078; --sum: #8cc3ff; } }
 body { margin: 1.5rem; background: var(--page); color: var(--ink); font: 15px/1.4 system-ui, sans-serif; }
-h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin-top: 2rem; }
-.scroll { overflow: auto; max-height: 90vh; max-width: max-content; }
-table { border-collapse: separate; border-spacing: 0; font-size: 13px; }
-th { position: sticky; background: var(--page); font-weight: normal; white-space: pre; z-index: 1; }
-thead th { top: 0; vertical-align: bottom; padding: .2rem 0 .4rem; z-index: 2; }
-thead th span { writing-mode: vertical-rl; transform: rotate(180deg); }
-tbody th, tfoot th { left: 0; text-align: right; padding: 0 .6rem 0 .2rem; }
-thead th:first-child { left: 0; z-index: 3; text-align: right; padding-right: .6rem; }
-td { min-width: 1.5rem; height: 1.5rem; padding: 0 .15rem; text-align: center;
-  border-right: 1px solid var(--line); border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums;
-  background: rgb(var(--more) / var(--a, 0)); }
-td.n { background: rgb(var(--less) / var(--a, 0)); }
-td.s { color: var(--strong); }
-.share { --bar: var(--share); } .sum { --bar: var(--sum); }
-tbody td.share, tbody td.sum { min-width: 4.5rem; text-align: left; padding-left: .4rem; border-right: 0;
+.plan { overflow: auto; max-height: 90vh; max-width: max-content; }
+.plan table { border-collapse: separate; border-spacing: 0; font-size: 13px; }
+.plan th { position: sticky; background: var(--page); font-weight: normal; white-space: pre; z-index: 1; }
+.plan thead th { top: 0; vertical-align: bottom; padding: .2rem 0 .4rem; z-index: 2; }
+.plan thead th span { writing-mode: vertical-rl; transform: rotate(180deg); }
+.plan tbody th, .plan tfoot th { left: 0; text-align: right; padding: 0 .6rem 0 .2rem; }
+.plan thead th:first-child { left: 0; z-index: 3; text-align: right; padding-right: .6rem; }
+.plan td { min-width: 1.5rem; height: 1.5rem; padding: 0 .15rem; text-align: center;
+  border-right: 1px solid var(--line); border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; }
+.plan td, td.heat { background: rgb(var(--more) / var(--a, 0)); }
+.plan td.n, td.heat.n { background: rgb(var(--less) / var(--a, 0)); }
+.plan td.s, td.heat.s { color: var(--strong); }
+.plan .share { --bar: var(--share); } .plan .sum { --bar: var(--sum); }
+.plan tbody td.share, .plan tbody td.sum { min-width: 4.5rem; text-align: left; padding-left: .4rem; border-right: 0;
   background: linear-gradient(to bottom, transparent 72%, var(--bar) 72%) no-repeat left / var(--w) 100%; }
-tfoot td { height: 3.5rem; border-bottom: 0; background: linear-gradient(var(--bar), var(--bar)) no-repeat top / 80% var(--w); }
-tfoot td:empty.blank { background: none; border: 0; }
+.plan tfoot td { height: 3.5rem; border-bottom: 0; background: linear-gradient(var(--bar), var(--bar)) no-repeat top / 80% var(--w); }
+.plan tfoot td:empty.blank { background: none; border: 0; }
 .key { display: inline-block; width: 9rem; height: .9rem; vertical-align: middle; border: 1px solid var(--line);
   background: linear-gradient(to right, rgb(var(--more) / 0), rgb(var(--more) / 1)); }
 .key.n { background: linear-gradient(to right, rgb(var(--less) / 1), rgb(var(--less) / 0) 50%, rgb(var(--more) / 0) 50%, rgb(var(--more) / 1)); }
+"""
+"""Of every page with alignments in it: colours, and what `panels` writes."""
+ALONE = """
+h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin-top: 2rem; }
 small { display: block; margin-top: 1.5rem; overflow-wrap: anywhere; }
 """
+"""Of a page with one alignment and nothing else."""
 
 
 def page(alignment: Alignment) -> str:
@@ -56,14 +60,28 @@ def page(alignment: Alignment) -> str:
     lines = [
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{heading}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{heading}</h1>",
+        f"<title>{heading}</title>\n<style>{STYLE}{ALONE}</style>\n</head>\n<body>\n<h1>{heading}</h1>",
         "<p>Rows are the hypothesis's tokens, columns the reference's; point at a cell to read it.</p>",
+        *panels(alignment),
     ]
+    return "\n".join([*lines, f"<small>{escape(str(alignment.signature))}</small>\n</body>\n</html>\n"])
+
+
+def panels(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> Iterator[str]:
+    """Write a heading, a key and a table per side of an alignment, for a page that has `STYLE`.
+
+    Args:
+        alignment: What to show.
+        level: Of the headings.
+        least: Cells that carry less than this share of the greatest amount stay empty, which saves nine tenths of a page.
+    """
     for side in alignment.sides:
         most = float(np.abs(alignment.plans[side]).max()) or 1.0
-        lines += [f"<h2>{escape(HEADINGS[side])}</h2>", _key(alignment.plans[side], most), '<div class="scroll">\n<table>']
-        lines += [*_table(alignment, side, most), "</table>\n</div>"]
-    return "\n".join([*lines, f"<small>{escape(str(alignment.signature))}</small>\n</body>\n</html>\n"])
+        yield f"<h{level}>{escape(HEADINGS[side])}</h{level}>"
+        yield _key(alignment.plans[side], most)
+        yield '<div class="plan" tabindex="0">\n<table>'
+        yield from _table(alignment, side, most, least)
+        yield "</table>\n</div>"
 
 
 def _key(plan: np.ndarray, most: float) -> str:
@@ -72,7 +90,7 @@ def _key(plan: np.ndarray, most: float) -> str:
     return f'<p>Colour: what the plan carries between two tokens, {low} <span class="{kind}"></span> {most:.3g}</p>'
 
 
-def _table(alignment: Alignment, side: str, most: float) -> Iterator[str]:
+def _table(alignment: Alignment, side: str, most: float, least: float) -> Iterator[str]:
     """The rows of one side's table: tokens, cells, bars."""
     of_rows, of_columns = marginals(alignment, side)
     columns = len(alignment.reference)
@@ -83,7 +101,7 @@ def _table(alignment: Alignment, side: str, most: float) -> Iterator[str]:
     yield "<tbody>"
     top = _longest(of_rows)
     for i, token in enumerate(alignment.hypothesis):
-        cells = "".join(_cell(alignment, side, i, j, most) for j in range(columns))
+        cells = "".join(_cell(alignment, (side, i, j), most, least) for j in range(columns))
         bars = "".join(_bar(name, values[i], top, token, side="hypothesis", text=f"{values[i]:.4f}") for name, values in _drawn(of_rows))
         yield f'<tr><th scope="row" {_whole(token)} dir="auto">{escape(label(token))}</th>{cells}{bars}</tr>'
     yield "</tbody>\n<tfoot>"
@@ -109,10 +127,13 @@ def _whole(token: str) -> str:
     return f'title="{escape(shown(token))}"'
 
 
-def _cell(alignment: Alignment, side: str, i: int, j: int, most: float) -> str:
+def _cell(alignment: Alignment, where: tuple[str, int, int], most: float, least: float) -> str:
     """One cell, coloured by its amount and explained by its title."""
+    side, i, j = where
     amount, cosine = float(alignment.plans[side][i, j]), float(alignment.similarities[i, j])
     share = abs(amount) / most
+    if share < least:
+        return "<td></td>"
     names = " ".join(["n"] * (amount < 0) + ["s"] * (share > 0.5))
     tokens = f"{escape(shown(alignment.hypothesis[i]))} → {escape(shown(alignment.reference[j]))}"
     kind = f' class="{names}"' if names else ""

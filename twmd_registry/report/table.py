@@ -7,7 +7,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from twmd_registry.comparison import Cell, Column, Comparison
+from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest
 from twmd_registry.registry.names import Output
 from twmd_registry.scores import Counts
 
@@ -23,7 +23,7 @@ def number(column: Column, value: float, digits: int) -> str:
 def text_table(comparison: Comparison, digits: int) -> str:
     """One system: a row per metric with its sides. Several: a row per system, the baseline first, as SacreBLEU has it."""
     body = _one_system(comparison, digits) if len(comparison.systems) == 1 else _side_by_side(comparison, digits, "simple")
-    return "\n".join([body, *_explanation(comparison), "", "signatures:", *(f"  {line}" for line in _signatures(comparison))])
+    return "\n".join([body, *_explanation(comparison), "", "signatures:", *(f"  {line}" for line in signature_lines(comparison))])
 
 
 def latex_table(comparison: Comparison, digits: int) -> str:
@@ -31,7 +31,7 @@ def latex_table(comparison: Comparison, digits: int) -> str:
     table = _side_by_side(comparison, digits, "latex_booktabs")
     for character, command in (("μ", r"$\mu$"), ("±", r"$\pm$"), ("|", r"\textbar{}")):
         table = table.replace(character, command)
-    return "\n".join([table, *(f"% {line}" for line in _signatures(comparison))])
+    return "\n".join([table, *(f"% {line}" for line in signature_lines(comparison))])
 
 
 def _one_system(comparison: Comparison, digits: int) -> str:
@@ -62,18 +62,19 @@ def _score(column: Column, cell: Cell, digits: int) -> str:
 
 
 def _explanation(comparison: Comparison) -> list[str]:
-    test = comparison.test
-    if test is None:
-        return []
-    baseline = visible(comparison.systems[0])
+    return ["", *lines_of_test(comparison.test, comparison.systems[0])] if comparison.test else []
+
+
+def lines_of_test(test: SignificanceTest, baseline: str) -> list[str]:
+    """What a test's marks mean."""
     return [
-        "",
-        f"{TEST_NAMES[test.kind]}, {test.samples} samples, seed {test.seed}: every system against {baseline}. p is the probability of",
+        f"{TEST_NAMES[test.kind]}, {test.samples} samples, seed {test.seed}: every system against {visible(baseline)}. p is the probability of",
         "a difference at least this large if both came from the same process; * marks p < 0.05. It says that systems differ, not which is better.",
     ]
 
 
-def _signatures(comparison: Comparison) -> list[str]:
+def signature_lines(comparison: Comparison) -> list[str]:
+    """Every column's signature, after the column's name where that says more."""
     return [f"{column.name}: {column.signature}" if column.name != _head(column) else column.signature for column in comparison.columns]
 
 

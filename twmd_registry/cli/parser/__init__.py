@@ -9,6 +9,7 @@ from twmd_registry.version import __version__
 
 COMMANDS = (
     scoring.add_score,
+    scoring.add_report,
     scoring.add_align,
     published.add_verify,
     published.add_diff,

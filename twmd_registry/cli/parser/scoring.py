@@ -1,4 +1,4 @@
-"""``score`` and ``align``."""
+"""``score``, ``report`` and ``align``."""
 
 from __future__ import annotations
 
@@ -83,6 +83,10 @@ def _test_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--paired-ar-n", type=resamples, default=10_000, metavar="N", help="randomisation trials (default: 10000)")
     sub.add_argument("--confidence", action="store_true", help="95%% confidence intervals by bootstrap")
     sub.add_argument("--confidence-n", type=resamples, default=1000, metavar="N", help="bootstrap resamples of the intervals (default: 1000)")
+    _seed(sub)
+
+
+def _seed(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--seed", type=seed, default=_usual_seed(), metavar="SEED", help="of the resampling (default: $SACREBLEU_SEED, else 12345)")
 
 
@@ -95,6 +99,30 @@ def _usual_seed() -> int:
 def path_or_url(text: str) -> Path | str:
     """A path, or a URL, which is none: it would lose a slash."""
     return text if "://" in text else Path(text)
+
+
+REPORTED = (MetricName.TWMD, MetricName.BERTSCORE_CENTERED, MetricName.MOVERSCORE, "bleu", "chrf")
+
+
+def add_report(commands: Commands) -> None:
+    """Add ``twmd report``."""
+    sub = command(
+        commands,
+        "report",
+        later("report", "run"),
+        "Compare systems in one HTML file: scores with intervals and tests, distributions, correlations, alignments, every segment, the record.",
+        "twmd report ref.txt -i system_a.txt system_b.txt -o report.html",
+    )
+    sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files, one per reference stream")
+    sub.add_argument("-i", "--input", nargs="+", type=Path, required=True, metavar="HYP", help="one file per system, the baseline first")
+    sub.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the HTML file to write")
+    sub.add_argument(
+        "-m", "--metrics", nargs="+", default=list(map(str, REPORTED)), metavar="METRIC", help=f"as for score (default: {' '.join(REPORTED)})"
+    )
+    settings(sub)
+    _seed(sub)
+    parts(sub)
+    where(sub)
 
 
 def add_align(commands: Commands) -> None:

@@ -153,7 +153,7 @@ def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:
         signature, cells = metric.get_signature(), contest.cells[k]
     if isinstance(signature, EmbeddingSignature):
         return Column(name, signature.whole(short=request.short), hundred=False, cells=cells)
-    return Column(name, f"{name}|{signature.format(short=request.short)}", hundred=True, cells=cells)
+    return Column(name, f"{name}|{signature.format(short=request.short)}", hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]))
 
 
 def _scale(metric: Metric) -> float:

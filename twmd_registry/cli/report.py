@@ -1,0 +1,108 @@
+"""``twmd report``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from twmd_registry.align import PLANS
+from twmd_registry.cli.files import write_file
+from twmd_registry.cli.score import check_shared, compare, lexical_names, own_scorers, record_of, score_tasks
+from twmd_registry.cli.tasks import read_tasks
+from twmd_registry.comparison import Comparison, SignificanceTest
+from twmd_registry.errors import InputError, SpecError
+from twmd_registry.metaeval.correlation import Statistic, correlate
+from twmd_registry.plugins.sacrebleu.compare import Request
+from twmd_registry.record.file import check_writable
+from twmd_registry.report.page_html import Picture, Report, report_page
+from twmd_registry.report.picture import check_drawable
+from twmd_registry.report.remarkable import Remark, remarks, segment_scores
+from twmd_registry.scores import ScoreSet
+
+RESAMPLES = 1000
+"""SacreBLEU's number of bootstrap resamples, as `twmd score` has it."""
+REMARKS = 20
+MOST_TOKENS = 80
+"""Tokens of one side up to which an alignment is drawn."""
+CORRELATIONS = (Statistic.PEARSON, Statistic.SPEARMAN, Statistic.KENDALL)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Score every system by every metric and write a page about it."""
+    lexical, scorers = lexical_names(arguments), own_scorers(arguments)
+    if not scorers:
+        raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
+    check_writable(arguments.output, [*arguments.references, *arguments.input])
+    tasks = read_tasks(arguments)
+    check_shared(tasks)
+    started = time.perf_counter()
+    scores = score_tasks(tasks, scorers)
+    record = record_of(tasks, scores, time.perf_counter() - started, arguments.device)
+    comparison = compare(tasks, scorers, scores, lexical, _request(len(tasks), arguments.seed))
+    report = Report(
+        comparison=comparison,
+        predictions=[task.system.predictions for task in tasks],
+        references=tasks[0].references,
+        correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
+        remarks=[(remark, pictures(remark, scores)) for remark in remarks(comparison, REMARKS)],
+        record=record,
+    )
+    write_file(arguments.output, report_page(report).encode())
+    print(f"wrote {arguments.output}")
+    return 0
+
+
+def _request(systems: int, seed: int) -> Request:
+    """Intervals of one system; of several, the paired bootstrap, which brings its own."""
+    if systems == 1:
+        return Request(resamples=RESAMPLES, seed=seed, segments=True)
+    return Request(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True)
+
+
+def correlations(statistic: Statistic, comparison: Comparison) -> np.ndarray:
+    """Correlate every metric with every other, over the segments of all systems together.
+
+    Args:
+        statistic: Of two vectors.
+        comparison: The scores, of every segment.
+
+    Returns:
+        From -1 to 1, NaN where undefined; shape (metrics, metrics), symmetric.
+    """
+    scores = [segment_scores(column).ravel() for column in comparison.columns]
+    found = np.full((len(scores), len(scores)), np.nan)
+    for i, own in enumerate(scores):
+        for j in range(i + 1):
+            try:
+                found[i, j] = found[j, i] = correlate(statistic, own, scores[j])
+            except InputError:  # a constant metric, or too few segments: undefined, and the page says so
+                continue
+    return found
+
+
+def pictures(remark: Remark, scores: Sequence[Sequence[ScoreSet]]) -> list[Picture]:
+    """Align a segment again, by the first metric that aligns anything.
+
+    Args:
+        remark: The segment, and whose predictions of it.
+        scores: By system, the scores by every metric.
+
+    Raises:
+        ModelError: The model is gone, or has changed since.
+    """
+    which = next((k for k, one in enumerate(scores[0]) if one.metric in PLANS), None)
+    if which is None:
+        return [Picture(system, None, "none of the metrics has an alignment to show.") for system in remark.systems]
+    return [_picture(system, scores[system][which], remark.segment) for system in remark.systems]
+
+
+def _picture(system: int, scores: ScoreSet, segment: int) -> Picture:
+    alignment = scores.explain(segment)
+    try:
+        check_drawable(alignment, MOST_TOKENS)
+    except (InputError, SpecError) as error:
+        return Picture(system, None, str(error))
+    return Picture(system, alignment)

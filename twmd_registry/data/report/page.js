@@ -1,0 +1,162 @@
+
+"use strict";
+(() => {
+  const PAGE = 25;
+  const byId = (id) => document.getElementById(id);
+  const data = JSON.parse(byId("data").textContent);
+  const segments = data.references.length;
+  const state = { text: "", of: 0, key: "segment", falling: false, page: 0 };
+
+  // Whatever comes from a file is put in as text, here and nowhere else; no markup is ever made of it.
+  const make = (tag, text = "", attributes = {}) => {
+    const element = document.createElement(tag);
+    element.textContent = text;
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  };
+
+  const numberCell = (value, digits) => (value === null ? make("td", "undefined", { class: "undefined" }) : make("td", value.toFixed(digits)));
+
+  const known = (values) => (values.every((value) => value !== null) ? values : null);
+
+  const heads = () => [["segment", "segment"], [null, "text"], ...data.metrics.map((metric, k) => [k, metric.name]), ["apart", "metrics apart"]];
+
+  const referenceRows = (segment) =>
+    data.references[segment].map((text) => {
+      const row = make("tr", "", { class: "reference" });
+      row.append(make("th", "reference", { scope: "row" }), make("td", text, { class: "text", dir: "auto" }));
+      row.append(make("td", "", { colspan: data.metrics.length + 1 }));
+      return row;
+    });
+
+  const systemRows = (segment) =>
+    data.systems.map((name, i) => {
+      const row = make("tr");
+      row.append(make("th", name, { scope: "row" }), make("td", data.predictions[i][segment], { class: "text", dir: "auto" }));
+      data.metrics.forEach((metric, k) => row.append(numberCell(data.scores[k][i][segment], metric.digits)));
+      row.append(numberCell(data.apart[i][segment], 2));
+      return row;
+    });
+
+  const pictureLink = (segment) => {
+    const link = make("a", "alignment", { href: `#segment-${segment + 1}` });
+    link.addEventListener("click", () => openPicture(link.hash));
+    return link;
+  };
+
+  const body = (segment, linked) => {
+    const group = make("tbody", "", { "data-segment": segment + 1 });
+    const rows = [...referenceRows(segment), ...systemRows(segment)];
+    const first = rows[0].firstChild;
+    first.textContent = `segment ${segment + 1}: reference`;
+    if (linked && data.pictured.includes(segment)) first.append(make("br"), pictureLink(segment));
+    group.append(...rows);
+    return group;
+  };
+
+  const head = (sortable) => {
+    const row = make("tr");
+    for (const [key, name] of heads()) {
+      const cell = make("th", sortable && key !== null ? "" : name, { scope: "col" });
+      if (sortable && key !== null) {
+        const button = make("button", name, { type: "button" });
+        button.addEventListener("click", () => sortBy(key));
+        cell.dataset.key = key;
+        cell.append(button);
+      }
+      row.append(cell);
+    }
+    const top = make("thead");
+    top.append(row);
+    return top;
+  };
+
+  // What a segment is sorted by; null, where that is undefined, comes last in either order.
+  const sortValue = (segment) => {
+    if (state.key === "segment") return segment;
+    const values = state.key === "apart" ? data.apart : data.scores[state.key];
+    if (state.of < data.systems.length) return values[state.of][segment];
+    const all = known(values.map((own) => own[segment]));
+    return all && Math.max(...all) - Math.min(...all);
+  };
+
+  const searched = data.references.map((texts, segment) => [...texts, ...data.predictions.map((own) => own[segment])].join("\n").toLowerCase());
+
+  const chosen = () => {
+    const wanted = state.text.toLowerCase();
+    const kept = [...searched.keys()].filter((segment) => searched[segment].includes(wanted));
+    const values = new Map(kept.map((segment) => [segment, sortValue(segment)]));
+    const sign = state.falling ? -1 : 1;
+    return kept.sort((a, b) => {
+      const [x, y] = [values.get(a), values.get(b)];
+      if (x === null || y === null) return (x === null) - (y === null) || a - b;
+      return sign * (x - y) || a - b;
+    });
+  };
+
+  const show = () => {
+    const found = chosen();
+    const pages = Math.max(1, Math.ceil(found.length / PAGE));
+    state.page = Math.min(state.page, pages - 1);
+    const table = byId("table");
+    table.querySelectorAll("tbody").forEach((group) => group.remove());
+    table.append(...found.slice(state.page * PAGE, (state.page + 1) * PAGE).map((segment) => body(segment, true)));
+    for (const cell of table.tHead.rows[0].cells) {
+      if (cell.dataset.key === String(state.key)) cell.setAttribute("aria-sort", state.falling ? "descending" : "ascending");
+      else cell.removeAttribute("aria-sort");
+    }
+    byId("found").textContent = `${found.length} of ${segments} segments`;
+    byId("page").textContent = `page ${state.page + 1} of ${pages}`;
+    byId("previous").disabled = state.page === 0;
+    byId("next").disabled = state.page === pages - 1;
+  };
+
+  const sortBy = (key) => {
+    state.falling = state.key === key && !state.falling;
+    state.key = key;
+    state.page = 0;
+    show();
+  };
+
+  const turn = (step) => {
+    state.page += step;
+    show();
+    byId("segments").scrollIntoView();
+  };
+
+  const copy = async (button) => {
+    const text = byId(button.dataset.copy).textContent;
+    const says = button.nextElementSibling;
+    try {
+      await navigator.clipboard.writeText(text);
+      says.textContent = "copied";
+    } catch {
+      // Some browsers keep the clipboard from pages opened as files: show what is to be copied, selected.
+      const area = make("textarea", text, { readonly: "", "aria-label": "to be copied" });
+      says.replaceChildren("press Ctrl+C to copy", area);
+      area.select();
+    }
+  };
+
+  const openPicture = (hash) => {
+    const target = byId(hash.slice(1));
+    if (target instanceof HTMLDetailsElement) {
+      target.open = true;
+      target.scrollIntoView();
+    }
+  };
+
+  byId("table").append(head(true));
+  const choices = data.systems.length > 1 ? [...data.systems, "the difference between systems"] : data.systems;
+  byId("of").append(...choices.map((name, i) => make("option", name, { value: i })));
+  byId("filter").addEventListener("input", (event) => { state.text = event.target.value; state.page = 0; show(); });
+  byId("of").addEventListener("change", (event) => { state.of = Number(event.target.value); state.page = 0; show(); });
+  byId("controls").addEventListener("submit", (event) => event.preventDefault());
+  byId("previous").addEventListener("click", () => turn(-1));
+  byId("next").addEventListener("click", () => turn(1));
+  document.querySelectorAll("table[data-segment]").forEach((table) => table.append(head(false), body(Number(table.dataset.segment) - 1, false)));
+  document.querySelectorAll("[data-copy]").forEach((button) => button.addEventListener("click", () => copy(button)));
+  window.addEventListener("hashchange", () => openPicture(location.hash));
+  show();
+  openPicture(location.hash);
+})();
