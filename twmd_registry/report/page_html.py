@@ -27,7 +27,7 @@ from twmd_registry.report.remarkable import Remark, disagreements, segment_score
 from twmd_registry.report.table import signature_lines, visible
 from twmd_registry.scores import Counts
 
-FAINT = 0.01
+FAINT = 0.02
 """Cells of a picture that carry less than this share of the greatest amount are left empty."""
 PICTURES_BYTES = 2_000_000
 """All pictures together; those that would take more room are left out, and that is said."""

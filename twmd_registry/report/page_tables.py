@@ -114,7 +114,7 @@ def correlation_tables(correlations: Mapping[str, np.ndarray], comparison: Compa
         comparison: The scores.
     """
     segments, systems = len(comparison.columns[0].cells[0].segments), len(comparison.systems)
-    of = "" if systems == 1 else f", those of all {systems} systems together"
+    of = "" if systems == 1 else f", those of the {systems} systems together"
     about = f"Over {segments * systems} scores of segments{of}. Undefined where a metric gives one number to all, or there are fewer than 3."
     errors = [column.name for column in comparison.columns if column.errors]
     sign = f" {', '.join(errors)} counts errors, so that its correlations with the others are negative where they agree." if errors else ""

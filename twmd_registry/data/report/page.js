@@ -57,7 +57,7 @@
   const head = (sortable) => {
     const row = make("tr");
     for (const [key, name] of heads()) {
-      const cell = make("th", sortable && key !== null ? "" : name, { scope: "col" });
+      const cell = make("th", sortable && key !== null ? "" : name, { scope: "col", ...(key === null && { class: "text" }) });
       if (sortable && key !== null) {
         const button = make("button", name, { type: "button" });
         button.addEventListener("click", () => sortBy(key));

@@ -1,0 +1,75 @@
+"""Reports made on the spot, of texts and scores written for the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tests.report.test_picture import aligned
+from twmd_registry.cli.report import CORRELATIONS, correlations
+from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest
+from twmd_registry.record.content import Record, RecordedScores, RecordedSystem
+from twmd_registry.report.page_html import Picture, Report
+from twmd_registry.report.remarkable import remarks
+from twmd_registry.scores import Counts
+
+NASTY = (
+    "</script><script>window.ran = 1</script>",
+    '<img src=x onerror="window.ran = 2">',
+    "<!-- <script>",
+    "right \u202e to left \u2066 and back",
+    "a\x00b\x1b[31m",
+    "tab\there",
+    "&lt;b&gt; &amp; 'quotes' \"too\"",
+    "line\u2028separator",
+    "我们 🙂 שלום",
+    "${title} $$ $data",
+    "javascript:window.ran=3",
+    "",
+)
+"""Texts that would break a page which takes them for markup, script or template."""
+
+
+def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool = False) -> Column:
+    """A metric with an interval and a test made of its scores; shape (systems, segments)."""
+    counts = None if hundred else Counts(scores.shape[1], 1, 2, 3, 4)
+    cells = [
+        Cell(float(own.mean()), {}, tuple(own.tolist()), counts, float(own.mean()), float(own.std() / 10), None if i == 0 else 0.01 * i)
+        for i, own in enumerate(scores)
+    ]
+    return Column(name, f"{name}|version:0", hundred, tuple(cells), errors)
+
+
+def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> Comparison:
+    """Three metrics that agree more or less: two of ours and one that counts errors up to 100."""
+    random = np.random.default_rng(seed)
+    quality = random.uniform(size=(len(systems), segments))
+    columns = (
+        column("twmd", 0.4 + 0.5 * quality),
+        column("moverscore", 0.5 + 0.3 * quality + 0.1 * random.uniform(size=quality.shape)),
+        column("TER", 100 * (1 - quality) + 20 * random.uniform(size=quality.shape), hundred=True, errors=True),
+    )
+    return Comparison(tuple(systems), columns, SignificanceTest("bs", 1000, 7) if len(systems) > 1 else None)
+
+
+def report(systems: Sequence[str], references: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Report:
+    """A report of random scores; every picture is of the same size."""
+    table = comparison(systems, len(references))
+    tokens = tuple(f"word{i}" for i in range(30))
+    chosen = [
+        (remark, [Picture(system, aligned((f"<i>{remark.segment}", *tokens), tokens)) for system in remark.systems]) for remark in remarks(table, 20)
+    ]
+    results = [
+        RecordedScores(one.signature, {}, {}, one.cells[0].score, {}, one.cells[0].segments)
+        for one in table.columns
+        if one.cells[0].counts is not None
+    ]
+    record = Record("2026-01-02T03:04:05+00:00", (), tuple(RecordedSystem(name, "", tuple(results)) for name in systems), {"torch": "0"}, 1.5)
+    return Report(table, predictions, references, {str(one): correlations(one, table) for one in CORRELATIONS}, chosen, record)
+
+
+def nasty_report() -> Report:
+    """A report whose every text, and a system's name, tries to be more than text; twice as many as fit on a page."""
+    texts = [f"{text} {i}" if text else text for i, text in enumerate(NASTY * 5)]
+    return report(["good <b>.txt", "</script>poor\u202e\udcff.txt"], [[text, text[::-1]] for text in texts], [texts, texts[::-1]])

@@ -1,0 +1,254 @@
+"""The report's page without a browser: what is in it, that it is one file, and that it is data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.report.reports import NASTY, column, comparison, nasty_report, report
+from twmd_registry.cli import main
+from twmd_registry.cli.report import correlations
+from twmd_registry.comparison import Comparison
+from twmd_registry.metaeval.correlation import Statistic
+from twmd_registry.record.file import parse_record, record_text
+from twmd_registry.report import page_html
+from twmd_registry.report.histogram import BINS, counts_by_bin
+from twmd_registry.report.page_html import legible, report_page
+from twmd_registry.report.page_tables import correlation_tables, distributions, systems_table
+
+REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine", "she sold her old red bicycle"]
+GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine", "she sold the old bicycle"]
+POOR = ["cat mat", "it is sunny", "nine shops", "he bought a car"]
+
+
+class Page(HTMLParser):
+    """Collects a page's script elements, links and texts as a browser would split them."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.scripts: dict[str, str] = {}
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.policy = self.text = self._script = ""
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        known = {name: value or "" for name, value in attrs}
+        self.tags.append(tag)
+        self.addresses += [value for name, value in known.items() if name in ("src", "href", "action", "data", "srcset")]
+        assert not [name for name in known if name.startswith("on")]
+        if known.get("http-equiv") == "Content-Security-Policy":
+            self.policy = known["content"]
+        if tag == "script":
+            self._script = known.get("id", "script")
+            self.scripts[self._script] = ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._script = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._script:
+            self.scripts[self._script] += data
+        else:
+            self.text += data + "\n"
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.scripts["data"])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report by the command line, of four segments, with the JSON of ``twmd score`` beside it."""
+    folder = tmp_path_factory.mktemp("report")
+    for name, lines in (("ref", REFERENCES), ("good", GOOD), ("poor", POOR)):
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = [str(folder / "ref.txt"), "-i", str(folder / "good.txt"), str(folder / "poor.txt")]
+    assert main(["report", *files, "-m", "twmd", "moverscore", "bleu", "--seed", "5", "-o", str(folder / "report.html")]) == 0
+    return folder
+
+
+def test_the_numbers_are_those_of_score(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(written / "ref.txt"), "-i", str(written / "good.txt"), str(written / "poor.txt")]
+    assert main(["score", *files, "-m", "twmd", "moverscore", "bleu", "--seed", "5", "--paired-bs", "--format", "json", "-sl"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    page = Page((written / "report.html").read_text(encoding="utf-8"))
+    assert page.data["systems"] == ["good.txt", "poor.txt"]
+    assert [one["name"] for one in page.data["metrics"]] == ["twmd", "moverscore", "BLEU"]
+    for row in rows:
+        k, i = [one["name"] for one in page.data["metrics"]].index(row["metric"]), page.data["systems"].index(row["system"])
+        digits = 2 if row["metric"] == "BLEU" else 4
+        assert page.data["scores"][k][i] == [float(f"{score:.{digits}f}") for score in row["scores"]]
+        shown = f"{row['score']:.{digits}f}"
+        interval = f"{row['mean']:.{digits}f} ± {row['ci']:.{digits}f}"
+        mark = "*" if row.get("p_value", 1) < 0.05 else ""
+        p_value = f"\np = {row['p_value']:.4f}" if "p_value" in row else ""
+        assert f"\n{shown}{mark}\n{interval}{p_value}\n" in page.text
+        assert row["signature"] in page.text
+
+
+def test_the_record_in_it_is_whole_and_unedited(written: Path) -> None:
+    record = parse_record(Page((written / "report.html").read_text(encoding="utf-8")).scripts["record-text"])
+    assert not record.edited
+    assert [system.name for system in record.systems] == ["good.txt", "poor.txt"]
+    assert [result.keys["metric"] for result in record.systems[0].results] == ["twmd", "moverscore"]
+    assert [one.name for one in record.inputs] == ["ref.txt", "good.txt", "poor.txt"]
+
+
+def test_the_pictures_are_of_what_was_scored(written: Path) -> None:
+    source = (written / "report.html").read_text(encoding="utf-8")
+    assert sorted(Page(source).data["pictured"]) == [0, 1, 2, 3]
+    assert source.count("<details id=") == 4
+    assert "poor.txt, twmd, F1: 0." in source
+    assert re.search(r'title="sunny → raining: 0\.\d+, cosine 0\.\d{4}"', source)
+
+
+def test_nothing_comes_from_elsewhere_and_one_script_is_allowed_by_its_hash() -> None:
+    page = Page(report_page(nasty_report()))
+    digest = base64.b64encode(hashlib.sha256(page.scripts["script"].encode()).digest()).decode()
+    assert page.policy == (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert sorted(page.scripts) == ["data", "record-text", "script"]
+    assert all(address.startswith("#") for address in page.addresses)
+    assert not {"img", "link", "iframe", "object", "embed"} & set(page.tags)
+    assert not re.search(r"innerHTML|insertAdjacent|document\.write|eval\(|fetch\(|XMLHttp", page.scripts["script"])
+
+
+def test_every_text_arrives_as_it_was_and_can_end_no_script() -> None:
+    made = nasty_report()
+    source = report_page(made)
+    source.encode("utf-8")
+    page = Page(source)
+    assert page.data["references"] == [[legible(text) for text in texts] for texts in made.references]
+    assert page.data["predictions"] == [[legible(text) for text in texts] for texts in made.predictions]
+    assert page.data["systems"] == ["good <b>.txt", r"</script>poor\u202e\udcff.txt"]
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u2028\u202a-\u202e\u2066-\u2069\ud800-\udfff]", source)
+    for name in ("data", "record-text"):
+        assert "<" not in page.scripts[name]
+    assert parse_record(page.scripts["record-text"]) == made.record
+    assert [tag for tag in page.tags if tag == "script"] == ["script"] * 3
+    assert "b" not in page.tags
+    assert "i" not in page.tags
+
+
+def test_what_cannot_be_seen_is_written_out() -> None:
+    assert legible("a\x00b\u202ec\td\n") == r"a\x00b\u202ec\td\n"
+    assert legible("\ud800") == r"\ud800"
+    plain = "naïve 我们 👩\u200d🌾 no\u00a0break"
+    assert legible(plain) == plain
+    assert [text for text in NASTY if legible(text) != text] == [NASTY[3], NASTY[4], NASTY[5]]
+
+
+def test_three_thousand_segments_of_two_systems_stay_below_five_megabytes() -> None:
+    words = "the quick brown fox and a somewhat slower dog went over to the old harbour bridge in the rain on monday".split()
+    random = np.random.default_rng(0)
+    texts = [[" ".join(random.permutation(words)[:20]) for _ in range(3000)] for _ in range(3)]
+    source = report_page(report(["a.txt", "b.txt"], [[text] for text in texts[0]], texts[1:]))
+    assert len(Page(source).data["predictions"][1]) == 3000
+    assert len(source.encode()) < 5_000_000
+
+
+def test_pictures_beyond_the_room_are_left_out_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = nasty_report()
+    monkeypatch.setattr(page_html, "PICTURES_BYTES", 10_000_000)
+    whole = report_page(made)
+    monkeypatch.setattr(page_html, "PICTURES_BYTES", 200_000)
+    less = report_page(made)
+    assert "No picture: there is no room left for it" not in whole
+    assert less.count("No picture: there is no room left for it") > 5
+    assert 0 < less.count('<div class="plan"') < whole.count('<div class="plan"')
+    drawn = sum(len(part.encode()) for part in re.findall(r'<div class="plan".*?</div>', less, flags=re.DOTALL))
+    assert drawn <= 200_000
+
+
+def test_undefined_numbers_are_said_and_never_zero() -> None:
+    scores = np.array([[0.25, np.nan, 0.5, 0.75]])
+    table = Comparison(("alone",), (column("odd", scores), column("flat", np.full((1, 4), 0.5))))
+    assert ">undefined\nundefined ± undefined<" in systems_table(table)
+    drawn = distributions(table)
+    assert "1 scores are undefined and left out." in drawn
+    assert ">0.2500<" in drawn
+    assert ">0.7500<" in drawn
+    values = correlations(Statistic.PEARSON, table)
+    assert np.isnan(values).all()
+    assert correlation_tables({"pearson": values}, table).count('<td class="undefined">undefined</td>') == 4
+    assert "no segment has a score" in distributions(Comparison(("alone",), (column("none", np.full((1, 3), np.nan)),)))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "theirs"), [(Statistic.PEARSON, stats.pearsonr), (Statistic.SPEARMAN, stats.spearmanr), (Statistic.KENDALL, stats.kendalltau)]
+)
+def test_correlations_are_scipys_over_all_systems_together(statistic: Statistic, theirs: Any) -> None:
+    table = comparison(["a", "b"], 40)
+    pooled = [[score for cell in one.cells for score in cell.segments] for one in table.columns]
+    expected = [[float(theirs(x, y).statistic) for x in pooled] for y in pooled]
+    found = correlations(statistic, table)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert found[0, 2] < -0.5
+    shown = correlation_tables({str(statistic): found}, table)
+    assert f">{expected[0][1]:.3f}<" in shown
+    assert "TER counts errors" in shown
+
+
+def test_a_histogram_counts_every_score_once() -> None:
+    random = np.random.default_rng(1)
+    values = [random.normal(size=200), random.normal(size=50)]
+    counts, edges = counts_by_bin(values)
+    for own, row in zip(values, counts, strict=True):
+        last = edges[-1]
+        loop = [sum(1 for v in own if low <= v < high or (v == high == last)) for low, high in pairwise(edges)]
+        assert row.tolist() == loop
+    assert counts.shape == (2, BINS)
+    assert counts_by_bin([np.array([0.5, 0.5])])[0].sum() == 2
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    status = main(["report", *arguments])
+    return status, capsys.readouterr().err
+
+
+def test_what_cannot_be_is_one_line_and_writes_nothing(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (written / "good.txt").read_bytes()
+    ref, good, poor = (str(written / f"{name}.txt") for name in ("ref", "good", "poor"))
+    for status, words, arguments in (
+        (1, "it is one of the files to score", [ref, "-i", good, poor, "-o", good]),
+        (1, "there is no folder", [ref, "-i", good, "-o", str(written / "none" / "report.html")]),
+        (2, "name one of them in -m", [ref, "-i", good, "-m", "bleu", "-o", str(written / "new.html")]),
+        (2, "there is no metric 'twdm'", [ref, "-i", good, "-m", "twdm", "-o", str(written / "new.html")]),
+        (2, "no references for", ["-i", good, "-o", str(written / "new.html")]),
+    ):
+        found, err = refused(capsys, *arguments)
+        assert words in err
+        assert err.startswith("twmd: ")
+        assert err.count("\n") == 1
+        assert found == status
+    assert (written / "good.txt").read_bytes() == before
+    assert sorted(path.name for path in written.iterdir()) == ["good.txt", "poor.txt", "ref.txt", "report.html"]
+
+
+def test_one_system_has_intervals_and_no_test(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written.parent / "alone.html"
+    assert main(["report", str(written / "ref.txt"), "-i", str(written / "good.txt"), "-m", "stsscore", "sbert", "ter", "-o", str(path)]) == 0
+    assert capsys.readouterr().out == f"wrote {path}\n"
+    source = path.read_text(encoding="utf-8")
+    assert " ± " in Page(source).text
+    assert "p = " not in Page(source).text
+    assert "good.txt, sbert: " in source
+
+
+def test_a_round_trip_of_the_record_is_exact() -> None:
+    made = nasty_report()
+    assert json.loads(Page(report_page(made)).scripts["record-text"]) == json.loads(record_text(made.record))
