@@ -53,10 +53,10 @@ def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> Comparis
     return Comparison(tuple(systems), columns, SignificanceTest("bs", 1000, 7) if len(systems) > 1 else None)
 
 
-def report(systems: Sequence[str], references: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Report:
-    """A report of random scores; every picture is of the same size."""
+def report(systems: Sequence[str], references: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], size: int = 30) -> Report:
+    """A report of random scores; every picture is of so many tokens a side."""
     table = comparison(systems, len(references))
-    tokens = tuple(f"word{i}" for i in range(30))
+    tokens = tuple(f"word{i}" for i in range(size))
     chosen = [
         (remark, [Picture(system, aligned((f"<i>{remark.segment}", *tokens), tokens)) for system in remark.systems]) for remark in remarks(table, 20)
     ]
@@ -72,4 +72,4 @@ def report(systems: Sequence[str], references: Sequence[Sequence[str]], predicti
 def nasty_report() -> Report:
     """A report whose every text, and a system's name, tries to be more than text; twice as many as fit on a page."""
     texts = [f"{text} {i}" if text else text for i, text in enumerate(NASTY * 5)]
-    return report(["good <b>.txt", "</script>poor\u202e\udcff.txt"], [[text, text[::-1]] for text in texts], [texts, texts[::-1]])
+    return report(["good <b>.txt", "</script>poor\u202e\udcff.txt"], [[text, text[::-1]] for text in texts], [texts, texts[::-1]], size=6)

@@ -162,10 +162,10 @@ def test_three_thousand_segments_of_two_systems_stay_below_five_megabytes() -> N
 
 
 def test_pictures_beyond_the_room_are_left_out_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = nasty_report()
-    monkeypatch.setattr(page_html, "PICTURES_BYTES", 10_000_000)
+    made = report(["a.txt", "b.txt"], [["one"]] * 40, [["two"] * 40] * 2)
     whole = report_page(made)
     monkeypatch.setattr(page_html, "PICTURES_BYTES", 200_000)
+    monkeypatch.setattr(page_html, "PAGE_BYTES", 0)
     less = report_page(made)
     assert "No picture: there is no room left for it" not in whole
     assert less.count("No picture: there is no room left for it") > 5

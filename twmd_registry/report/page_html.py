@@ -29,8 +29,8 @@ from twmd_registry.scores import Counts
 
 FAINT = 0.02
 """Cells of a picture that carry less than this share of the greatest amount are left empty."""
-PICTURES_BYTES = 2_000_000
-"""All pictures together; those that would take more room are left out, and that is said."""
+PAGE_BYTES, PICTURES_BYTES = 4_800_000, 1_000_000
+"""Pictures fill a page up to the first, and take the second where texts leave less; those without room are left out, and that is said."""
 BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNSAFE = re.compile("[<>&\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -85,6 +85,9 @@ def report_page(report: Report) -> str:
     comparison, script = report.comparison, _file("page.js")
     names = " and ".join(map(visible, comparison.systems)) if len(comparison.systems) < 4 else f"{len(comparison.systems)} systems"
     number = len(report.references)
+    data = in_script(json.dumps(_data(report), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    record = in_script(record_text(report.record))
+    room = max(PICTURES_BYTES, PAGE_BYTES - len(data.encode()) - len(record.encode()))
     return Template(_file("page.html")).substitute(
         title=escape(f"Scores of {names}"),
         summary=escape(f"{number} segment{'s' * (number != 1)}, {len(comparison.columns)} metrics; made {report.record.created}"),
@@ -94,10 +97,10 @@ def report_page(report: Report) -> str:
         systems=systems_table(comparison),
         distributions=distributions(comparison),
         correlations=correlation_tables(report.correlations, comparison),
-        remarkable=_remarkable(report),
+        remarkable=_remarkable(report, room),
         record=_record(report),
-        data=in_script(json.dumps(_data(report), ensure_ascii=False, allow_nan=False, separators=(",", ":"))),
-        record_text=in_script(record_text(report.record)),
+        data=data,
+        record_text=record,
     )
 
 
@@ -142,12 +145,13 @@ def _rounded(values: np.ndarray, digits: int) -> list[list[float | None]]:
     return [[float(f"{value:.{digits}f}") if np.isfinite(value) else None for value in row] for row in values.tolist()]
 
 
-def _remarkable(report: Report) -> str:
+def _remarkable(report: Report, room: int) -> str:
+    """Segments to look at, with pictures as long as there is room for them, in bytes."""
     if not report.remarks:
         return "<p>There is none: systems and metrics agree on every segment.</p>"
     about = "Where the first metric tells systems apart most, then where metrics rank a segment most differently among all scores they gave. "
     blank = f"Open one to see its texts and how its score came about; cells below {FAINT:.0%} of the greatest amount are left blank."
-    room, parts = PICTURES_BYTES, [f"<p>{escape(about + blank)}</p>"]
+    parts = [f"<p>{escape(about + blank)}</p>"]
     for remark, pictures in report.remarks:
         drawn = list[str]()
         for picture in pictures:
