@@ -179,12 +179,13 @@ def test_undefined_numbers_are_said_and_never_zero() -> None:
     table = Comparison(("alone",), (column("odd", scores), column("flat", np.full((1, 4), 0.5))))
     assert ">undefined\nundefined ± undefined<" in systems_table(table)
     drawn = distributions(table)
-    assert "1 scores are undefined and left out." in drawn
+    assert "Scores that are undefined and left out: 1." in drawn
     assert ">0.2500<" in drawn
     assert ">0.7500<" in drawn
     values = correlations(Statistic.PEARSON, table)
     assert np.isnan(values).all()
     assert correlation_tables({"pearson": values}, table).count('<td class="undefined">undefined</td>') == 4
+    assert "Over 4 scores of segments. Undefined where" in correlation_tables({"pearson": values}, table)
     assert "no segment has a score" in distributions(Comparison(("alone",), (column("none", np.full((1, 3), np.nan)),)))
 
 

@@ -148,7 +148,7 @@ def _rounded(values: np.ndarray, digits: int) -> list[list[float | None]]:
 def _remarkable(report: Report, room: int) -> str:
     """Segments to look at, with pictures as long as there is room for them, in bytes."""
     if not report.remarks:
-        return "<p>There is none: systems and metrics agree on every segment.</p>"
+        return "<p>There is none: no segment tells systems or metrics apart.</p>"
     about = "Where the first metric tells systems apart most, then where metrics rank a segment most differently among all scores they gave. "
     blank = f"Open one to see its texts and how its score came about; cells below {FAINT:.0%} of the greatest amount are left blank."
     parts = [f"<p>{escape(about + blank)}</p>"]

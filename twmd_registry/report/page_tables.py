@@ -94,7 +94,7 @@ def _distribution(column: Column, systems: Sequence[str]) -> str:
     missing = sum(len(cell.segments) for cell in column.cells) - sum(map(len, known))
     label = f"histogram of {column.name} over segments"
     drawing = histogram(known, label, digits_of(column)) if any(map(len, known)) else f"<p>{UNDEFINED}: no segment has a score.</p>"
-    note = f'<p class="note">{missing} scores are {UNDEFINED} and left out.</p>' if missing else ""
+    note = f'<p class="note">Scores that are {UNDEFINED} and left out: {missing}.</p>' if missing else ""
     rows = [[visible(name), *_quartiles(column, own)] for name, own in zip(systems, known, strict=True)]
     table = html_table(["system", "lowest", "25%", "median", "75%", "highest"], rows, f"quartiles of {column.name}")
     return f"<figure><figcaption>{escape(column.name)}</figcaption>{drawing}{note}{table}</figure>"
@@ -113,9 +113,10 @@ def correlation_tables(correlations: Mapping[str, np.ndarray], comparison: Compa
         correlations: By the statistic's name, of every metric with every other, from -1 to 1, NaN where undefined; shape (metrics, metrics) each.
         comparison: The scores.
     """
-    segments, systems = len(comparison.columns[0].cells[0].segments), len(comparison.systems)
+    systems = len(comparison.systems)
+    scores = systems * len(comparison.columns[0].cells[0].segments)
     of = "" if systems == 1 else f", those of the {systems} systems together"
-    about = f"Over {segments * systems} scores of segments{of}. Undefined where a metric gives one number to all, or there are fewer than 3."
+    about = f"Over {scores} score{'s' * (scores != 1)} of segments{of}. Undefined where a metric gives one number to all, or there are fewer than 3."
     errors = [column.name for column in comparison.columns if column.errors]
     sign = f" {', '.join(errors)} counts errors, so that its correlations with the others are negative where they agree." if errors else ""
     tables = "\n".join(f"<div>{_matrix(name, values, [column.name for column in comparison.columns])}</div>" for name, values in correlations.items())
@@ -123,11 +124,11 @@ def correlation_tables(correlations: Mapping[str, np.ndarray], comparison: Compa
 
 
 def _matrix(statistic: str, values: np.ndarray, names: Sequence[str]) -> str:
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    heads = "".join(f'<th scope="col">{escape(name).replace("_", "_<wbr>")}</th>' for name in names)
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th>{"".join(map(_coloured, own))}</tr>' for name, own in zip(names, values.tolist(), strict=True)
     )
-    return _boxed(f'<thead><tr><th scope="col">metric</th>{heads}</tr></thead><tbody>{rows}</tbody>', statistic)
+    return _boxed(f'<thead><tr><th scope="col">metric</th>{heads}</tr></thead><tbody>{rows}</tbody>', statistic.capitalize())
 
 
 def _coloured(value: float) -> str:
