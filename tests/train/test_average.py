@@ -148,7 +148,7 @@ def test_what_has_no_mean_is_refused(tiny: str, members: list[Path], tmp_path: P
     whole = train(tiny, tmp_path / "whole", Recipe(weights=Weights.FULL, epochs=1))
     with pytest.raises(SpecError, match="whole holds a whole model: adapters are averaged"):
         average([members[0], whole], output)
-    with pytest.raises(FileError, match="preset.toml: No such file"):
+    with pytest.raises(FileError, match="holds no preset.toml: expected a folder that 'twmd finetune' wrote"):
         average([members[0], tmp_path], output)
     with pytest.raises(SpecError, match=r"rank=6 is more than the adapters have together \(5\)"):
         average(members, output, rank=6)
@@ -160,4 +160,4 @@ def test_what_has_no_mean_is_refused(tiny: str, members: list[Path], tmp_path: P
 def test_the_command_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_words(tmp_path / "train.jsonl", 20, 1)
     assert main(["average", str(tmp_path), str(tmp_path), "-o", str(tmp_path / "out")]) == 1
-    assert "preset.toml: No such file or directory" in capsys.readouterr().err
+    assert "holds no preset.toml: expected a folder that 'twmd finetune' wrote." in capsys.readouterr().err

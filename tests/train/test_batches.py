@@ -58,3 +58,12 @@ def test_groups_too_small_for_a_correlation_are_named() -> None:
     with pytest.raises(InputError, match=message):
         batches_of(rows(NamedData("words", few)), Recipe(loss=Loss.PEARSON))
     assert len(batches_of(rows(NamedData("words", few)), Recipe())) == 1
+
+
+def test_groups_whose_ratings_do_not_vary_are_named() -> None:
+    whole = named_words(20, 1).rated
+    ratings = np.where(np.array(whole.group) == "de-en", 0.5, whole.ratings)
+    with pytest.raises(
+        InputError, match="loss=pearson needs ratings that vary within a group: leave out words, group de-en, or train with loss=mse."
+    ):
+        batches_of(rows(NamedData("words", whole._replace(ratings=ratings))), Recipe(loss=Loss.PEARSON))

@@ -93,6 +93,8 @@ def average(
         MissingExtraError: `peft` or `accelerate` is not installed.
     """
     require_training()
+    if len(folders) < FEWEST:
+        raise SpecError(f"{len(folders)} adapter was given: an average is of two or more.")
     members = [_read(folder, options) for folder in folders]
     _check_alike(members, folders)
     if output.is_dir() and any(output.iterdir()):
@@ -112,6 +114,8 @@ def average(
 
 def _read(folder: Path, options: RunOptions) -> _Member:
     """What ``twmd finetune`` wrote into a folder."""
+    if not (folder / PRESET).is_file():
+        raise FileError(f"{folder} holds no {PRESET}: expected a folder that 'twmd finetune' wrote.")
     _, presets = read_preset_file(folder / PRESET)
     if len(presets) != 1:
         raise SpecError(f"{folder / PRESET} sets {len(presets)} metrics: expected what 'twmd finetune' wrote, one.")
@@ -124,8 +128,6 @@ def _read(folder: Path, options: RunOptions) -> _Member:
 
 def _check_alike(members: Sequence[_Member], folders: Sequence[Path]) -> None:
     """Refuse what has no mean."""
-    if len(members) < FEWEST:
-        raise SpecError(f"{len(members)} adapter was given: an average is of two or more.")
     hashes = [one.adapter.name.rpartition("@")[2] for one in members]
     first = members[0].settings
     for i, (member, folder) in enumerate(zip(members, folders, strict=True)):
@@ -160,7 +162,7 @@ def _combine(wrapped: Any, number: int, rank: int | None, dtype: Dtype) -> None:
         wrapped.delete_adapter(one)
     for weight_name, weight in wrapped.named_parameters():
         if ".default." in weight_name:
-            weight.data = weight.data.to(getattr(torch, dtype))
+            weight.data = weight.data.to(getattr(torch, dtype)).contiguous()
 
 
 def _document(members: Sequence[_Member], found: Averaged, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:

@@ -233,8 +233,8 @@ class AverageFacts(NamedTuple):
     @property
     def provenance(self) -> str:
         """Where the mean comes from, in a few sentences."""
-        names = ", ".join(name for name, _ in self.members)
-        return f"The mean of the weights of {len(self.members)} adapters ({names}). The first: {self.members[0][1]}"
+        told = " ".join(f"{name}: {provenance}" for name, provenance in self.members)
+        return f"The mean of the weights of {len(self.members)} adapters. {told}"
 
 
 def write_average_card(facts: AverageFacts, folder: Path) -> None:

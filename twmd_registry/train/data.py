@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -95,14 +94,18 @@ def examples(data: Sequence[NamedData], scales: Sequence[Scale]) -> list[Example
 
 
 def check_groups(rows: Sequence[Example]) -> None:
-    """Refuse groups that are too small for a correlation.
+    """Refuse groups in which there is no correlation: too few segments, or ratings that are all the same.
 
     Raises:
         InputError: There are; names them.
     """
-    sizes = Counter(row.group for row in rows)
-    if small := [f"{name}, group {group} ({size})" for (name, group), size in sizes.items() if size < LEAST_CORRELATED]:
+    groups = dict[tuple[str, str], list[float]]()
+    for row in rows:
+        groups.setdefault(row.group, []).append(row.target)
+    if small := [f"{name}, group {group} ({len(own)})" for (name, group), own in groups.items() if len(own) < LEAST_CORRELATED]:
         raise InputError(f"loss=pearson needs {LEAST_CORRELATED} segments of a group: leave out {'; '.join(small)}, or train with loss=mse.")
+    if constant := [f"{name}, group {group}" for (name, group), own in groups.items() if min(own) == max(own)]:
+        raise InputError(f"loss=pearson needs ratings that vary within a group: leave out {'; '.join(constant)}, or train with loss=mse.")
 
 
 def segments_of(data: NamedData) -> Segments:

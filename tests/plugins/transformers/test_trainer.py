@@ -83,7 +83,7 @@ class TestOneRun:
     def test_the_best_checkpoint_is_that_of_the_best_score(self, run: Any) -> None:
         logged = self.logged(run)
         best = max(logged, key=lambda step: logged[step]["eval_twmd"])
-        assert len({found["eval_twmd"] for found in logged.values()}) == 3
+        assert len({found["eval_twmd"] for found in logged.values()}) > 1
         assert Path(run.state.best_model_checkpoint).name == f"checkpoint-{best}"
         assert run.state.best_metric == logged[best]["eval_twmd"]
 
@@ -147,8 +147,8 @@ def test_a_resumed_run_says_that_it_has_not_seen_the_best_checkpoint(encoder: Pa
 
 
 def test_a_checkpoint_that_was_not_evaluated_has_no_record(encoder: Path, tmp_path: Path) -> None:
-    trainer(tmp_path, make(encoder), **(EVERY_STEP | {"eval_steps": 2}), max_steps=3).train()
-    assert {path.parent.name for path in tmp_path.glob("*/eval_record.json")} == {"checkpoint-2", "checkpoint-3"}
+    trainer(tmp_path, make(encoder), **(EVERY_STEP | {"eval_steps": 2}), max_steps=4).train()
+    assert {path.parent.name for path in tmp_path.glob("*/eval_record.json")} == {"checkpoint-2", "checkpoint-4"}
     assert (tmp_path / "checkpoint-1").is_dir()
 
 
