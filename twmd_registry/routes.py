@@ -24,6 +24,7 @@ from twmd_registry.pipeline import Job, PairPlan, Run, Total, alone
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.own_presets import warn_of_other_settings
 from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.regress.regressor import Predictions, Regressor
@@ -73,7 +74,7 @@ class AlignmentRoute(Route):
     def _settle(self) -> MetricSpec:
         """Fill in what only the model can say; warns when its layer was chosen by rule."""
         background, stop_words, frequencies = self.background, self.stop_words, self.frequencies
-        return (
+        settled = (
             super()
             ._settle()
             .replace(
@@ -83,6 +84,9 @@ class AlignmentRoute(Route):
                 centering=f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering,
             )
         )
+        if self.adapter is not None:
+            warn_of_other_settings(settled, self.adapter.folder)
+        return settled
 
     def _layers(self) -> int | str:
         """The layers that are read, written as in a signature."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.train.rated_words import named_words, rated_words, write_words
 from twmd_registry.border import Segments
 from twmd_registry.cli import main
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.errors import TwmdWarning
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.files import find_model
 from twmd_registry.registry.options import RunOptions
@@ -180,6 +182,19 @@ def test_a_folder_holds_adapter_preset_card_and_signature(done: tuple[Path, Fine
         assert twmd_registry.scorer("twmd", "words").signature == found.signature
     finally:
         remove_preset("words")
+
+
+def test_an_adapter_under_other_settings_is_announced(done: tuple[Path, Finetuned, Plan], tiny: str) -> None:
+    output, found, _ = done
+    other = twmd_registry.scorer("twmd", **(found.keys | {"layer": "1", "temperature": "0.3"}))
+    message = r"adapter ./adapter@\w+ was trained under other settings: layer is 1, and was 2; temperature is 0.3, and was 0.1 \("
+    with pytest.warns(TwmdWarning, match=message):
+        assert other.spec.layer == 1
+    with pytest.warns(TwmdWarning, match="metric is sbert, and was twmd"):
+        assert twmd_registry.scorer("sbert", model=tiny, layer=LAYER, adapter=str(output)).spec.layer == LAYER
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TwmdWarning)
+        assert twmd_registry.scorer("twmd", **found.keys).signature == found.signature
 
 
 def test_layers_above_the_one_that_is_read_get_no_adapter(done: tuple[Path, Finetuned, Plan]) -> None:

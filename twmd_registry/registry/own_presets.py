@@ -5,10 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.errors import FileError, SpecError, menu, warn
 from twmd_registry.registry.home import home, write_whole
 from twmd_registry.registry.presets import Preset, presets, read_presets
-from twmd_registry.registry.spec import apply_preset
+from twmd_registry.registry.spec import MetricSpec, apply_preset
+
+PRESET_FILE = "preset.toml"
+"""The preset in the folder of a trained adapter."""
+_LEARNED = ("metric", "layer", "aggregation", "special", "ngram", "vectors", "centering", "temperature", "iterations", "objective", "normalize")
+"""What a score depends on so much that an adapter trained under another value is another metric."""
 
 
 def add_preset(path: Path) -> list[Preset]:
@@ -54,6 +59,25 @@ def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
         raise FileError(f"{path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise FileError(f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at {error.start}.") from error
+
+
+def warn_of_other_settings(spec: MetricSpec, folder: Path) -> None:
+    """Say that an adapter is used under other settings than those it was trained under, where its folder holds a preset that knows them.
+
+    Args:
+        spec: The settings that apply.
+        folder: Of the adapter.
+
+    Warns:
+        TwmdWarning: They differ in what decides a score.
+    """
+    path = folder / PRESET_FILE
+    if not path.is_file():
+        return
+    for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
+        own, there = (one.values() | {"metric": one.metric, "centering": one.centering_kind} for one in (spec, trained))
+        if odd := [f"{name} is {own.get(name)}, and was {there.get(name)}" for name in _LEARNED if own.get(name) != there.get(name)]:
+            warn(f"adapter {spec.adapter} was trained under other settings: {'; '.join(odd)} ({path} holds them all).")
 
 
 def remove_preset(name: str) -> None:

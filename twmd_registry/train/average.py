@@ -21,13 +21,12 @@ from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.own_presets import read_preset_file
+from twmd_registry.registry.own_presets import PRESET_FILE, read_preset_file
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset, keys_to_set
 from twmd_registry.routes import AlignmentRoute
 from twmd_registry.scoring import Scorer
 from twmd_registry.train.card import AverageFacts, write_average_card
-from twmd_registry.train.finetune import PRESET
 from twmd_registry.train.handed import with_means
 from twmd_registry.train.weights import require_training, save_adapter
 
@@ -114,11 +113,11 @@ def average(
 
 def _read(folder: Path, options: RunOptions) -> _Member:
     """What ``twmd finetune`` wrote into a folder."""
-    if not (folder / PRESET).is_file():
-        raise FileError(f"{folder} holds no {PRESET}: expected a folder that 'twmd finetune' wrote.")
-    _, presets = read_preset_file(folder / PRESET)
+    if not (folder / PRESET_FILE).is_file():
+        raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder that 'twmd finetune' wrote.")
+    _, presets = read_preset_file(folder / PRESET_FILE)
     if len(presets) != 1:
-        raise SpecError(f"{folder / PRESET} sets {len(presets)} metrics: expected what 'twmd finetune' wrote, one.")
+        raise SpecError(f"{folder / PRESET_FILE} sets {len(presets)} metrics: expected what 'twmd finetune' wrote, one.")
     spec = apply_preset(presets[0], {})
     if spec.adapter is None:
         raise SpecError(f"{folder} holds a whole model: adapters are averaged, which 'twmd finetune' trains without --full.")
@@ -176,5 +175,5 @@ def _document(members: Sequence[_Member], found: Averaged, made: Scorer, files: 
         rank=found.rank,
     )
     preset = Preset(name, made.requested.metric, made.requested.values(), facts.provenance, made.spec.fingerprint)
-    write_whole(output / PRESET, write_presets(name, facts.provenance, [preset]).encode())
+    write_whole(output / PRESET_FILE, write_presets(name, facts.provenance, [preset]).encode())
     write_average_card(facts, output)

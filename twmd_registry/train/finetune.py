@@ -21,6 +21,7 @@ from twmd_registry.models.load import pick_device
 from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
 from twmd_registry.routes import AlignmentRoute
@@ -35,7 +36,7 @@ from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe, Weights, check_trainable
 from twmd_registry.train.weights import add_lora, lora_modules, require_training, save_adapter, save_network, set_dropout, unfreeze
 
-CHECKPOINTS, LOG, PRESET = "checkpoints", "log.jsonl", "preset.toml"
+CHECKPOINTS, LOG = "checkpoints", "log.jsonl"
 START_ROWS = 256
 """Segments that the line's start is fitted to."""
 
@@ -308,5 +309,5 @@ def _document(plan: Plan, done: Finetuned, made: Scorer, files: ModelFiles, outp
     )
     about = provenance(facts)
     preset = Preset(name, plan.spec.metric, made.requested.values(), about, made.spec.fingerprint)
-    write_whole(output / PRESET, write_presets(name, about, [preset]).encode())
+    write_whole(output / PRESET_FILE, write_presets(name, about, [preset]).encode())
     write_metric_card(facts, output)
