@@ -123,7 +123,7 @@ def read_jsonl(path: Path) -> list[Fields]:
 def _parse(line: str, where: str) -> Fields:
     try:
         values = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileError(f"{where}: expected a JSON object ({error}).") from error
     if not isinstance(values, dict):
         raise FileError(f"{where}: expected a JSON object, not {values!r}.")

@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 FEW = 16
 """Columns up to which amounts are written into the cells."""
-STYLE = """
-:root { color-scheme: light dark; --page: #fff; --ink: #1a1a1a; --line: #d8d8d8; --more: 8 48 107; --less: 165 15 21; --strong: #fff;
-  --share: #b8b8b8; --sum: #08306b; }
-@media (prefers-color-scheme: dark) { :root { --page: #16181c; --ink: #e8e8e8; --line: #3a3d44; --more: 140 195 255; --less: 255 150 130;
-  --strong: #101010; --share: #6b7078; --sum: #8cc3ff; } }
-body { margin: 1.5rem; background: var(--page); color: var(--ink); font: 15px/1.4 system-ui, sans-serif; }
+LIGHT = "--page: #fff; --ink: #1a1a1a; --line: #d8d8d8; --more: 8 48 107; --less: 165 15 21; --strong: #fff; --share: #b8b8b8; --sum: #08306b;"
+DARK = "--page: #16181c; --ink: #e8e8e8; --line: #3a3d44; --more: 140 195 255; --less: 255 150 130; --strong: #101010; --share: #6b7078; --sum: #8cc3ff;"
+"""Colours, as variables."""
+TABLES = """
 .plan { overflow: auto; max-height: 90vh; max-width: max-content; }
 .plan table { border-collapse: separate; border-spacing: 0; font-size: 13px; }
 .plan th { position: sticky; background: var(--page); font-weight: normal; white-space: pre; z-index: 1; }
@@ -42,6 +40,11 @@ body { margin: 1.5rem; background: var(--page); color: var(--ink); font: 15px/1.
   background: linear-gradient(to right, rgb(var(--more) / 0), rgb(var(--more) / 1)); }
 .key.n { background: linear-gradient(to right, rgb(var(--less) / 1), rgb(var(--less) / 0) 50%, rgb(var(--more) / 0) 50%, rgb(var(--more) / 1)); }
 """
+"""What `panels` writes, wherever it stands."""
+STYLE = f"""
+:root {{ color-scheme: light dark; {LIGHT} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {DARK} }} }}
+body {{ margin: 1.5rem; background: var(--page); color: var(--ink); font: 15px/1.4 system-ui, sans-serif; }}{TABLES}"""
 """Of every page with alignments in it: colours, and what `panels` writes."""
 ALONE = """
 h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin-top: 2rem; }

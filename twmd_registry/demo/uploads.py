@@ -1,0 +1,117 @@
+"""Reading what a visitor uploads or pastes: a table with a header, as small as the page says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import FileError, menu
+from twmd_registry.rated.fields import Fields
+from twmd_registry.rated.table import FORMS
+from twmd_registry.record.content import InputFile
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+"""What is read; of `FORMS` those that are text."""
+LARGEST = 2_000_000
+"""Bytes of the largest file."""
+MOST_ROWS = 2_000
+PREDICTION, REFERENCE = "prediction", "reference"
+"""The column of the predictions, and what the names of all columns of references begin with."""
+
+
+class Uploaded(NamedTuple):
+    """Texts to be scored.
+
+    Attributes:
+        name: The file's name, without its folder.
+        predictions: One text per row.
+        references: One list of texts per row.
+        source: What a record keeps of the file.
+    """
+
+    name: str
+    predictions: list[str]
+    references: list[list[str]]
+    source: InputFile
+
+
+def read_upload(path: Path) -> Uploaded:
+    """Read a CSV, TSV or JSON-lines file with a column ``prediction`` and columns whose names begin with ``reference``.
+
+    A cell of JSON lines may be a list of references. Where there are several columns, an empty cell is no reference.
+
+    Args:
+        path: The file.
+
+    Raises:
+        FileError: Another suffix, a file that is too large, cannot be read or has too many rows, a column that is missing,
+            or a row that cannot be scored; names the file without its folder, and the row.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise FileError(f"{path.name}: the suffix of a table is one of {', '.join(SUFFIXES)} here, not {path.suffix!r}.")
+    try:
+        _check_size(path.stat().st_size, path.name)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        rows = FORMS[path.suffix.lower()](path)
+    except FileError as error:  # the readers say where the file is, which is this machine's business
+        raise FileError(str(error).replace(str(path), path.name)) from error
+    except OSError as error:
+        raise FileError(f"{path.name}: it is not here any more: upload it again.") from error
+    rows = [row._replace(where=row.where.replace(str(path), path.name)) for row in rows]
+    if not rows:
+        raise FileError(f"{path.name}: there is no row under the header.")
+    if len(rows) > MOST_ROWS:
+        raise FileError(f"{path.name} has {len(rows):,} rows: this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number.")
+    predictions, references = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
+    return Uploaded(path.name, predictions, references, InputFile("predictions", path.name, digest))
+
+
+def read_pasted(text: str) -> Uploaded:
+    """Read a table that was pasted; its first line says which form it has: JSON, tabs, or commas.
+
+    Args:
+        text: The table.
+
+    Raises:
+        FileError: As for `read_upload`.
+    """
+    content = text.strip("\n") + "\n"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"pasted{_form(content)}"
+        _check_size(len(content.encode("utf-8", errors="surrogatepass")), path.name)
+        try:
+            path.write_text(content, encoding="utf-8", newline="")
+        except UnicodeEncodeError as error:
+            raise FileError(f"{path.name} is not valid Unicode: lone surrogate at character {error.start}.") from error
+        return read_upload(path)
+
+
+def _form(text: str) -> str:
+    """The suffix of a file with this text."""
+    first = text.partition("\n")[0]
+    try:
+        is_object = isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        is_object = first.startswith("{")
+    return ".jsonl" if is_object else ".tsv" if "\t" in first else ".csv"
+
+
+def _check_size(size: int, name: str) -> None:
+    if size > LARGEST:
+        raise FileError(f"{name} has {size:,} bytes: this page reads up to {LARGEST:,}; 'twmd score' reads any number.")
+
+
+def _references(row: Fields) -> list[str]:
+    """All references of a row."""
+    columns = [name for name in row.values if name is not None and name.startswith(REFERENCE)]
+    if not columns:
+        raise FileError(f"{row.where}: no field {REFERENCE!r}; {menu(REFERENCE, row.values)}.")
+    found = [text for name in columns for text in _as_list(row.texts(name))]
+    return [text for text in found if text] or found[:1] if len(columns) > 1 else found
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
