@@ -38,7 +38,7 @@ FLOORS = (
     {"ranks"},
     {"record"},
     {"selfcheck", "plugins", "metaeval", "report", "scale"},
-    {"train", "hub"},
+    {"train", "hub", "demo"},
     {"cli"},
 )
 """Rooms from the bottom up: a room may import from lower floors only, and a stage never from another stage."""

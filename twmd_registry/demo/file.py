@@ -49,16 +49,16 @@ class FileScores(NamedTuple):
     notices: tuple[str, ...]
 
 
-def score_file(uploaded: Uploaded, metrics: Sequence[str], settings: Settings) -> FileScores:
+def score_file(uploaded: Uploaded, metrics: Sequence[str], preset: str) -> FileScores:
     """Score the rows of a file.
 
     Args:
         uploaded: Its texts.
         metrics: The metrics' names.
-        settings: Of every metric, as far as it uses them.
+        preset: Of every metric that has one of this name; the others take their defaults.
 
     Raises:
-        SpecError: No metric, or one that there is not, or settings that are not possible for it.
+        SpecError: No metric, or one that there is not.
         InputError: Texts that cannot be scored; names the row.
         ModelError: The packaged model is not installed.
     """
@@ -66,7 +66,7 @@ def score_file(uploaded: Uploaded, metrics: Sequence[str], settings: Settings) -
         raise SpecError("choose at least one metric.")
     started = time.perf_counter()
     with hold_warnings() as held:
-        scorers = [scorer_for(metric, settings) for metric in metrics]
+        scorers = [scorer_for(metric, Settings(preset)) for metric in metrics]
         sets = score_all(scorers, uploaded.predictions, uploaded.references)
     record = make_record([(uploaded.name, sets)], inputs=[uploaded.source], seconds=time.perf_counter() - started)
     columns = tuple(Column(str(one.metric), str(one.signature), hundred=False, cells=(cell_of(one),)) for one in sets)

@@ -81,9 +81,9 @@ def _fields(signature: Signature) -> Iterator[Field]:
             yield from (one._replace(key=f"{number}. {one.key}") for one in _keys(member))
     else:
         yield from _keys(spec)
-    for name in ABOUT:
+    for name, about in ABOUT.items():
         if name != CONTENT and (value := getattr(signature, name)) is not None:
-            yield Field(name, value, ABOUT[name])
+            yield Field(name, value, about)
 
 
 def _keys(spec: MetricSpec) -> Iterator[Field]:

@@ -40,9 +40,9 @@ class TextScores(NamedTuple):
 
 
 def read_references(text: str) -> list[str]:
-    """The references in a box: one per line, blank lines left out.
+    r"""The references in a box: one per line, blank lines left out.
 
-    >>> read_references("It rains.\\n\\nIt is raining.\\n")
+    >>> read_references("It rains.\n\nIt is raining.\n")
     ['It rains.', 'It is raining.']
     """
     return [line.strip() for line in text.split("\n") if line.strip()]

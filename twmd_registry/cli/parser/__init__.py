@@ -19,6 +19,7 @@ COMMANDS = (
     inform.add_preset,
     inform.add_cache,
     inform.add_selfcheck,
+    inform.add_demo,
     fit.add_fit_mean,
     fit.add_fit_idf,
     fit.add_fit_baseline,

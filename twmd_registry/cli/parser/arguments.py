@@ -11,6 +11,8 @@ from typing import TypeAlias
 DATA = "rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, summeval, table), a table's path, or a name on the Hub (glue/stsb)"
 """How data are named, wherever they are asked for; `twmd_registry.rated.sets` reads it."""
 
+LAST_PORT = 65_535
+
 Run = Callable[[argparse.Namespace], int]
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (argparse has no public name for it)
 
@@ -68,6 +70,14 @@ def resamples(text: str) -> int:
 def count(text: str) -> int:
     """Read a whole number from 0."""
     return whole(text, 0)
+
+
+def port(text: str) -> int:
+    """Read the number of a port."""
+    number = whole(text)
+    if number > LAST_PORT:
+        raise argparse.ArgumentTypeError(f"expected a port from 1 to {LAST_PORT}, not {text}")
+    return number
 
 
 def seed(text: str) -> int:

@@ -1,8 +1,8 @@
-"""``list``, ``explain``, ``preset``, ``selfcheck``, ``install``: what is here."""
+"""``list``, ``explain``, ``preset``, ``selfcheck``, ``demo``, ``install``: what is here."""
 
 from __future__ import annotations
 
-from twmd_registry.cli.parser.arguments import Commands, command, later, where
+from twmd_registry.cli.parser.arguments import Commands, command, later, port, where
 from twmd_registry.registry.names import MetricName
 
 
@@ -39,6 +39,14 @@ def add_selfcheck(commands: Commands) -> None:
         commands, "selfcheck", later("inform", "run_selfcheck"), "Compare this installation's scores with the published ones.", "twmd selfcheck"
     )
     where(sub)
+
+
+def add_demo(commands: Commands) -> None:
+    """Add ``twmd demo``."""
+    about = "Serve a page on this machine (127.0.0.1) to try scores: two texts, a file, a signature."
+    sub = command(commands, "demo", later("demo", "run"), about, "twmd demo --metric moverscore --port 8000")
+    sub.add_argument("--metric", metavar="METRIC", help="the metric that is chosen when the page opens (default: twmd)")
+    sub.add_argument("--port", type=port, metavar="N", help="default: the first free one from 7860")
 
 
 def add_install(commands: Commands) -> None:

@@ -1,0 +1,108 @@
+"""The page itself: three tabs of Gradio around pure functions.
+
+A Space's whole program is ``from twmd_registry.demo.page import build_page; build_page("twmd").launch()``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twmd_registry.demo.choices import METRICS, keep_models
+from twmd_registry.demo.style import STYLE
+from twmd_registry.demo.tabs import add_file_tab, add_signature_tab, add_texts_tab
+from twmd_registry.demo.uploads import LARGEST
+from twmd_registry.demo.worker import Worker
+from twmd_registry.errors import FileError, MissingExtraError
+from twmd_registry.registry.catalogue import entry
+
+try:
+    import gradio as gr
+except ImportError as error:
+    raise MissingExtraError("the page needs Gradio: pip install 'twmd-registry[demo]'") from error
+
+KEPT_S = 3600
+"""Seconds after which an uploaded file, or one to download, is deleted; all are when the page ends."""
+SWEEP_S = 600
+WAITING = 64
+"""Requests that may wait; more are turned away."""
+INTRODUCTION = """# Embedding metrics with signatures
+Compare a generated text with a reference by {count} metrics, see why a score is what it is, and take along the signature that gives it again.
+Everything is computed on the machine that serves this page; nothing is sent elsewhere or kept."""
+
+
+class Page(gr.Blocks):  # type: ignore[misc]
+    """The page as Gradio's `Blocks`; what a page of this package is served with is settled."""
+
+    def __init__(self) -> None:
+        """Make an empty page, and load the models that it needs."""
+        super().__init__(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
+        self.scorers = keep_models()
+        self.worker = Worker()
+
+    def launch(self, **options: Any) -> Any:
+        """Serve the page; by default on 127.0.0.1, as Gradio does.
+
+        Args:
+            options: Of `gradio.Blocks.launch`.
+        """
+        font = ["system-ui", "sans-serif"]
+        theme = gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"])
+        own = {"theme": theme, "css": STYLE, "max_file_size": LARGEST, "share": False, "footer_links": ["api", "settings"]}
+        return super().launch(**(own | options))
+
+    def close(self, *arguments: Any, **options: Any) -> None:
+        """Stop serving, and free the models; arguments are those of `gradio.Blocks.close`."""
+        super().close(*arguments, **options)
+        self.worker.close()
+        for one in self.scorers:
+            one.close()
+
+
+def build_page(metric: str | None = None) -> Page:
+    """Build the page of all metrics.
+
+    Args:
+        metric: The one that is chosen when the page opens; None for the first.
+
+    Returns:
+        The page; ``.launch()`` serves it.
+
+    Raises:
+        SpecError: There is no such metric.
+        ModelError: The packaged model is not installed.
+    """
+    chosen = METRICS[0] if metric is None else metric
+    facts = entry(chosen)
+    page = Page()
+    with page:
+        gr.Markdown(INTRODUCTION.format(count=len(METRICS)))
+        if metric is not None:
+            gr.Markdown(f"**{facts.title}** (`{chosen}`): {facts.about}")
+        with gr.Tabs():
+            with gr.Tab("Two texts"):
+                add_texts_tab(page, chosen)
+            with gr.Tab("A file"):
+                add_file_tab(page.worker, chosen)
+            with gr.Tab("Explain a signature"):
+                add_signature_tab()
+    page.queue(max_size=WAITING)
+    return page
+
+
+def serve(metric: str | None = None, port: int | None = None) -> None:
+    """Serve the page on 127.0.0.1 until it is interrupted.
+
+    Args:
+        metric: As for `build_page`.
+        port: Where; None for the first free port from 7860.
+
+    Raises:
+        SpecError: As for `build_page`.
+        ModelError: As for `build_page`.
+        FileError: The port is taken.
+    """
+    page = build_page(metric)
+    try:
+        page.launch(server_name="127.0.0.1", server_port=port)
+    except OSError as error:
+        raise FileError(f"cannot serve on port {port}: {error}") from error
