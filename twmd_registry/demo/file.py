@@ -18,7 +18,8 @@ from twmd_registry.report.table import sentence_lines
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import score_all
 
-HEADERS = ("metric", "score", *map(str, Output), "lowest", "median", "highest")
+HEADERS = ("metric", "score", "P", "R", "F1", "lowest", "median", "highest")
+"""Corpus score, precision, recall and F1; lowest, median and highest score of a row."""
 NOTHING = "-"
 DIGITS = 6
 SHOWN = 200

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from twmd_registry.demo.api import add_api
 from twmd_registry.demo.choices import METRICS, keep_models
 from twmd_registry.demo.style import STYLE
-from twmd_registry.demo.tabs import add_file_tab, add_signature_tab, add_texts_tab
+from twmd_registry.demo.tabs import AT_ONCE, add_file_tab, add_signature_tab, add_texts_tab
 from twmd_registry.demo.uploads import LARGEST
 from twmd_registry.demo.worker import Worker
 from twmd_registry.errors import FileError, MissingExtraError
@@ -83,8 +84,9 @@ def build_page(metric: str | None = None) -> Page:
                 add_texts_tab(page, chosen)
             with gr.Tab("A file"):
                 add_file_tab(page.worker, chosen)
-            with gr.Tab("Explain a signature"):
+            with gr.Tab("A signature"):
                 add_signature_tab()
+        add_api(page.worker, AT_ONCE)
     page.queue(max_size=WAITING)
     return page
 

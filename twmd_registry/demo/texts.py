@@ -19,7 +19,8 @@ LONGEST = 2_000
 """Characters of either side that are read; the rest is cut, which a visitor is told."""
 MOST_TOKENS = 60
 """Tokens of a side up to which a plan is drawn while somebody types."""
-HEADERS = ("metric", "score", *map(str, Output), "preset")
+HEADERS = ("metric", "score", "P", "R", "F1")
+"""Score, precision, recall and F1."""
 NOTHING = "-"
 
 
@@ -68,11 +69,11 @@ def score_texts(hypothesis: str, references: str, metric: str, settings: Setting
     if not sides[0].strip() or not texts:
         raise InputError("write a hypothesis and at least one reference.")
     with hold_warnings() as held:
-        specs, refused = _specs(metric, settings)
+        specs, more = _specs(metric, settings)
         found = _score(specs, sides[0], texts)
         picture = draw(found[metric])
-    rows = tuple(_row(name, settings, found.get(name)) for name in METRICS)
-    return TextScores(rows, picture, str(found[metric].signature), (*cut, *refused, *dict.fromkeys(held)))
+    rows = tuple(_row(name, found.get(name)) for name in METRICS)
+    return TextScores(rows, picture, str(found[metric].signature), (*cut, *more, *dict.fromkeys(held)))
 
 
 def _cut(hypothesis: str, references: str) -> tuple[tuple[str, str], list[str]]:
@@ -86,25 +87,27 @@ def _cut(hypothesis: str, references: str) -> tuple[tuple[str, str], list[str]]:
 
 
 def _specs(chosen: str, settings: Settings) -> tuple[dict[str, MetricSpec], list[str]]:
-    """Every metric's specification; of a metric that the settings do not fit, a notice, unless it is the chosen one."""
-    specs, refused = {chosen: spec_of(chosen, settings)}, []
+    """Every metric's specification; of metrics that settings or preset do not fit, notices, unless it is the chosen one."""
+    specs, notices = {chosen: spec_of(chosen, settings)}, []
     for name in METRICS:
         try:
             specs.setdefault(name, spec_of(name, settings))
         except SpecError as error:
-            refused.append(f"{name}: {error}")
-    return specs, refused
+            notices.append(f"{name}: {error}")
+    if others := [name for name in METRICS if preset_for(name, settings.preset) != settings.preset]:
+        notices.append(f"no preset {settings.preset!r} of {', '.join(others)}: they take their defaults.")
+    return specs, notices
 
 
 def _score(specs: dict[str, MetricSpec], hypothesis: str, references: Sequence[str]) -> dict[str, ScoreSet]:
     return dict(zip(specs, score_all([scorer_of(spec) for spec in specs.values()], [hypothesis], [references]), strict=True))
 
 
-def _row(metric: str, settings: Settings, found: ScoreSet | None) -> tuple[str, ...]:
+def _row(metric: str, found: ScoreSet | None) -> tuple[str, ...]:
     """One line of the table."""
     whole = found.as_dict() if found else {}
     numbers = (f"{whole[name]:.4f}" if name in whole else NOTHING for name in (metric, *Output))
-    return (metric, *numbers, preset_for(metric, settings.preset))
+    return (metric, *numbers)
 
 
 def draw(found: ScoreSet) -> str:
