@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import CONVERGED, EMBEDDED_MODEL, Centering, MetricName
 from twmd_registry.registry.options import RunOptions
@@ -16,8 +17,8 @@ AS_PRESET = "preset"
 """The choice that leaves a key as the preset has it."""
 SWEEPS = (AS_PRESET, "1", "2", "5", "10", CONVERGED)
 CENTERINGS = (AS_PRESET, *map(str, Centering))
-HOTTEST = 0.5
-"""The end of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
+COLDEST, HOTTEST = 0.01, 0.5
+"""Of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
 BACKGROUND = str(default_preset(MetricName.BERTSCORE_CENTERED, None).keys["centering"])
 """The packaged mean vectors of the embedded model, one per layer."""
 
@@ -67,9 +68,10 @@ def spec_of(metric: str, settings: Settings) -> MetricSpec:
         settings: What the visitor has set.
 
     Raises:
-        SpecError: There is no such metric, a value is not possible, or values exclude each other.
+        SpecError: There is no such metric, the page does not offer a value, or values exclude each other.
     """
     facts, preset = entry(metric), preset_for(metric, settings.preset)
+    _check(settings)
     given: dict[str, object] = {"model": EMBEDDED_MODEL} if presets_of(MetricName(metric))[preset].model is None else {}
     if settings.temperature:
         given["temperature"] = settings.temperature
@@ -78,6 +80,15 @@ def spec_of(metric: str, settings: Settings) -> MetricSpec:
     if settings.centering != AS_PRESET:
         given["centering"] = BACKGROUND if settings.centering == Centering.BACKGROUND else settings.centering
     return make_spec(metric, preset, **{name: value for name, value in given.items() if name in facts.keys})
+
+
+def _check(settings: Settings) -> None:
+    """Refuse what the page does not offer: a program may send anything, the path of a file here or a million sweeps, say."""
+    for name, value, choices in (("iterations", settings.iterations, SWEEPS), ("centering", settings.centering, CENTERINGS)):
+        if value not in choices:
+            raise SpecError(f"{name}={value!r} is not possible here; {menu(str(value), choices)}.")
+    if settings.temperature != 0 and not COLDEST <= settings.temperature <= HOTTEST:
+        raise SpecError(f"temperature={settings.temperature} is not possible here: expected {COLDEST} to {HOTTEST}, or 0 for the preset's.")
 
 
 def scorer_for(metric: str, settings: Settings) -> Scorer:

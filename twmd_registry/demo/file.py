@@ -55,7 +55,7 @@ def score_file(uploaded: Uploaded, metrics: Sequence[str], preset: str) -> FileS
 
     Args:
         uploaded: Its texts.
-        metrics: The metrics' names.
+        metrics: The metrics' names; each counts once.
         preset: Of every metric that has one of this name; the others take their defaults.
 
     Raises:
@@ -67,7 +67,7 @@ def score_file(uploaded: Uploaded, metrics: Sequence[str], preset: str) -> FileS
         raise SpecError("choose at least one metric.")
     started = time.perf_counter()
     with hold_warnings() as held:
-        scorers = [scorer_for(metric, Settings(preset)) for metric in metrics]
+        scorers = [scorer_for(metric, Settings(preset)) for metric in dict.fromkeys(metrics)]
         sets = score_all(scorers, uploaded.predictions, uploaded.references)
     record = make_record([(uploaded.name, sets)], inputs=[uploaded.source], seconds=time.perf_counter() - started)
     columns = tuple(Column(str(one.metric), str(one.signature), hundred=False, cells=(cell_of(one),)) for one in sets)

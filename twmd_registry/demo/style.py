@@ -12,10 +12,6 @@ STYLE = f"""
   td {{ border-right: 1px solid var(--line); border-bottom: 1px solid var(--line); }}
   .scroll {{ width: fit-content; max-width: 100%; }}
 }}
-@media (max-width: 600px) {{
-  .twmd-table table {{ font-size: 13px; }} .twmd-table th, .twmd-table td {{ padding: .3rem; }}
-  .twmd-plan thead th:first-child, .twmd-plan tfoot th {{ white-space: normal; min-width: 6rem; max-width: 6rem; }}
-}}
 .dark .twmd-plan {{ {DARK} --page: var(--background-fill-primary); }}
 .twmd-error, .twmd-notice {{ margin: .25rem 0; padding: .4rem .7rem; border-left: 4px solid; border-radius: 4px; overflow-wrap: anywhere;
   color: var(--body-text-color); background: var(--background-fill-secondary); }}
@@ -26,11 +22,31 @@ STYLE = f"""
 }}
 .twmd-table {{ overflow-x: auto; color: var(--body-text-color);
   table {{ border-collapse: collapse; width: 100%; font-size: 14px; }}
-  th, td {{ padding: .35rem .5rem; text-align: left; vertical-align: top; border: 0 solid var(--border-color-primary); border-bottom-width: 1px; }}
-  th {{ font-weight: 600; white-space: nowrap; }}
+  table tr {{ border: 0; }}
+  table tr th, table tr td {{ padding: .35rem .5rem; text-align: left; vertical-align: top;
+    border: 0 solid var(--border-color-primary); border-bottom-width: 1px; }}
+  table tr th {{ font-weight: 600; white-space: nowrap; }}
 }}
-.twmd-table.numbers {{ td {{ white-space: nowrap; font-variant-numeric: tabular-nums; }}
-  th:not(:first-child), td:not(:first-child) {{ text-align: right; }} }}
-.twmd-table.words td {{ overflow-wrap: anywhere; min-width: 5rem; }}
+.twmd-table.numbers {{
+  table tr td {{ white-space: nowrap; font-variant-numeric: tabular-nums; }}
+  table tr th:not(:first-child), table tr td:not(:first-child) {{ text-align: right; }}
+}}
+.twmd-table.words {{
+  table tr td {{ overflow-wrap: anywhere; }}
+  table tr td:first-child {{ white-space: nowrap; }}
+}}
+#notices:not(:has(p)), #file-notices:not(:has(p)), #signature-notices:not(:has(p)) {{ display: none; }}
 .gradio-container {{ width: 100% !important; max-width: 1200px !important; margin: 0 auto !important; }}
+@media (max-width: 600px) {{
+  .twmd-plan table thead th:first-child, .twmd-plan table tfoot th {{ white-space: normal; min-width: 6rem; max-width: 6rem; }}
+  .twmd-table.numbers {{ table {{ font-size: 12px; }} table tr th, table tr td {{ padding: .3rem .2rem; }}
+    table tr td:first-child {{ white-space: normal; overflow-wrap: anywhere; min-width: 5.5rem; }} }}
+  .twmd-table.words {{
+    thead {{ display: none; }}
+    table tr {{ display: grid; grid-template-columns: 7.5rem 1fr; border-bottom: 1px solid var(--border-color-primary); padding: .3rem 0; }}
+    table tr td {{ border: 0; padding: .1rem .3rem; }}
+    table tr td:nth-child(3) {{ grid-column: 1 / -1; }} table tr td:nth-child(4) {{ grid-column: 1 / -1; opacity: .75; }}
+    table tr td:nth-child(4):not(:empty)::before {{ content: "default: "; }}
+  }}
+}}
 """

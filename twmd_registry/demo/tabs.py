@@ -87,7 +87,7 @@ def add_file_tab(worker: Worker, metric: str) -> None:
     preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="file-preset")
     button = gr.Button("Score", variant="primary", elem_id="score-file")
     outputs = [gr.HTML(elem_id="file-notices"), *(gr.HTML(elem_id=name) for name in ("file-scores", "distribution"))]
-    with gr.Group(visible=False) as results:
+    with gr.Column(visible=False) as results:
         rows = gr.Dataframe(type="array", interactive=False, wrap=True, label="Scores of its rows", elem_id="rows")
         downloads = gr.File(label="Scores of the rows (TSV), record for 'twmd verify' (JSON)", interactive=False, elem_id="downloads")
         signatures = gr.Textbox(label="Signatures", buttons=["copy"], interactive=False, lines=2, max_lines=12, elem_id="signatures")
@@ -98,9 +98,9 @@ def add_file_tab(worker: Worker, metric: str) -> None:
         try:
             found = worker.score(read_upload(Path(upload)) if upload else read_pasted(pasted), metrics, preset)
         except TwmdError as error:
-            return messages(error=str(error)), "", "", gr.Group(visible=False), None, None, ""
+            return messages(error=str(error)), "", "", gr.Column(visible=False), None, None, ""
         whole = table(file.HEADERS, found.rows, "numbers")
-        return messages(found.notices), whole, found.pictures, gr.Group(visible=True), _rows(found), _to_download(found, folder), found.signatures
+        return messages(found.notices), whole, found.pictures, gr.Column(visible=True), _rows(found), _to_download(found, folder), found.signatures
 
     inputs = [upload, pasted, chosen, preset]
     button.click(answer, inputs, [*outputs, results, rows, downloads, signatures], api_visibility="private", concurrency_limit=1)

@@ -1,0 +1,205 @@
+"""Files: what is read and refused, what comes out, and the process that does it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import statistics
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twmd_registry
+from twmd_registry.demo.choices import Settings
+from twmd_registry.demo.file import HEADERS, NOTHING, FileScores, score_file
+from twmd_registry.demo.histogram import BARS, bars, histograms
+from twmd_registry.demo.texts import score_texts
+from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, Uploaded, read_pasted, read_upload
+from twmd_registry.demo.worker import Worker, answer_to
+from twmd_registry.errors import FileError, InputError, SpecError
+from twmd_registry.record.file import parse_record
+from twmd_registry.record.verify import Texts, verify_record
+
+CSV = 'prediction,reference,reference_2\nIt rains.,It is raining.,\n"A cat, a dog",Two pets.,"A dog, a cat"\nSo be it,Never,Ever\n'
+PREDICTIONS = ["It rains.", "A cat, a dog", "So be it"]
+REFERENCES = [["It is raining."], ["Two pets.", "A dog, a cat"], ["Never", "Ever"]]
+
+
+def as_json(predictions: list[str], references: list[list[str]]) -> str:
+    return "".join(json.dumps({"prediction": p, "references": r}) + "\n" for p, r in zip(predictions, references, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.csv", CSV), ("a.CSV", CSV), ("a.tsv", CSV.replace('"A cat, a dog"', "A cat, a dog").replace('"A dog, a cat"', "A dog, a cat"))]
+    + [(f"a.{suffix}", as_json(PREDICTIONS, REFERENCES)) for suffix in ("jsonl", "ndjson")],
+)
+def test_every_form_gives_the_same_texts(name: str, text: str, tmp_path: Path) -> None:
+    if name.endswith("tsv"):
+        text = "\n".join("\t".join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    found = read_upload(tmp_path / name)
+    assert (found.name, found.predictions, found.references) == (name, PREDICTIONS, REFERENCES)
+    pasted = read_pasted(f"\n{text}\n\n")
+    assert (pasted.predictions, pasted.references) == (PREDICTIONS, REFERENCES)
+
+
+def test_a_row_whose_references_are_all_empty_has_an_empty_one() -> None:
+    assert read_pasted("prediction,reference,reference_b\na,,\n").references == [[""]]
+    assert read_pasted("prediction,reference\na,\n").references == [[""]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.txt", b"a", "a.txt: the suffix of a table is one of .csv, .tsv, .jsonl, .ndjson here, not '.txt'."),
+        ("a.csv", b"prediction,refrence\na,b\n", "a.csv, row 2: no field 'reference'; did you mean 'refrence'? Choices: prediction, refrence."),
+        ("a.csv", b"text,reference\na,b\n", "a.csv, row 2: no field 'prediction'; Choices: text, reference."),
+        ("a.csv", b"prediction,reference\na\n", "a.csv, row 2: expected 2 fields (prediction, reference), got 1."),
+        ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
+        ("a.csv", b"", "a.csv: there is no row under the header."),
+        ("a.csv", b"prediction,reference\n\xff,b\n", "a.csv: 'utf-8' codec can't decode byte 0xff in position 21: invalid start byte."),
+        ("a.jsonl", b'{"prediction": "a", "reference": "b"}\nno\n', "a.jsonl, line 2: expected a JSON object (Expecting value: line 1"),
+        ("a.jsonl", b'{"prediction": 1, "reference": "b"}\n', "a.jsonl, line 1: expected a text as prediction, not 1."),
+        ("a.jsonl", b'{"prediction": "a", "references": []}\n', "a.jsonl, line 1: expected a text or a list of texts as references, not []."),
+        ("a.jsonl", b"[" * 100_000, "a.jsonl, line 1: expected a JSON object ("),
+        ("a.csv", b"prediction,reference\n" + b"a,b\n" * (MOST_ROWS + 1), "a.csv has 2,001 rows: this page scores up to 2,000"),
+        ("a.csv", b"x" * (LARGEST + 1), "a.csv has 2,000,001 bytes: this page reads up to 2,000,000"),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line_that_does_not_say_where_it_lies(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FileError) as caught:
+        read_upload(tmp_path / name)
+    assert str(caught.value).startswith(words)
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_the_largest_file_and_the_most_rows_are_read(tmp_path: Path) -> None:
+    assert len(read_pasted("prediction,reference\n" + "a,b\n" * MOST_ROWS).predictions) == MOST_ROWS
+    head = b"prediction,reference\n"
+    lines = [b"a" * 1000 + b",b\n"] * 1900
+    body = b"".join(lines)
+    (tmp_path / "a.csv").write_bytes(head + body + b"c" * (LARGEST - len(head) - len(body) - 3) + b",d\n")
+    assert (tmp_path / "a.csv").stat().st_size == LARGEST
+    assert len(read_upload(tmp_path / "a.csv").predictions) == 1901
+
+
+def test_a_file_that_is_deleted_already_is_asked_for_again(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"^gone.csv: it is not here any more: upload it again\.$"):
+        read_upload(tmp_path / "gone.csv")
+
+
+def test_pasted_surrogates_are_refused() -> None:
+    with pytest.raises(FileError, match="not valid Unicode"):
+        read_pasted("prediction,reference\n\ud800,b\n")
+
+
+@pytest.fixture(scope="module")
+def scored() -> FileScores:
+    return score_file(read_pasted(CSV), ["twmd", "stsscore"], "embedded")
+
+
+def test_scores_are_those_of_the_scorer(scored: FileScores) -> None:
+    for k, metric in enumerate(("twmd", "stsscore")):
+        expected = twmd_registry.scorer(metric).score(PREDICTIONS, REFERENCES)
+        row = dict(zip(HEADERS, scored.rows[k], strict=True))
+        numbers = min(expected.scores), statistics.median(expected.scores), max(expected.scores), statistics.fmean(expected.scores)
+        shown = [float(row[name]) for name in ("lowest", "median", "highest", "score")]
+        assert np.allclose(shown, numbers, atol=0.6e-4)
+        assert (row["R"] == NOTHING) is (metric == "stsscore")
+        assert np.allclose([segment[3 + k] for segment in scored.segments], expected.scores, atol=0.6e-4)
+        tsv = [line.split("\t")[k] for line in scored.tsv.splitlines()[1:]]
+        assert np.allclose(np.array(tsv, dtype=float), expected.scores, atol=0.6e-6)
+        assert scored.signatures.split("\n")[k] == str(expected.signature)
+    assert scored.segment_headers == ("row", "prediction", "references", "twmd", "stsscore")
+    assert [segment[:3] for segment in scored.segments][1] == (2, "A cat, a dog", "Two pets. / A dog, a cat")
+
+
+def test_the_record_verifies(scored: FileScores) -> None:
+    found = verify_record(parse_record(scored.record), [Texts(PREDICTIONS, REFERENCES)])
+    assert found.agrees
+    assert not verify_record(parse_record(scored.record), [Texts([*PREDICTIONS[:2], "Never"], REFERENCES)]).agrees
+
+
+def test_what_cannot_be_scored_is_refused() -> None:
+    with pytest.raises(SpecError, match="choose at least one metric"):
+        score_file(read_pasted(CSV), [], "embedded")
+    with pytest.raises(SpecError, match="there is no metric 'bleu'"):
+        score_file(read_pasted(CSV), ["bleu"], "embedded")
+
+
+def test_a_metric_counts_once_however_often_it_is_named() -> None:
+    assert len(score_file(read_pasted(CSV), ["sbert"] * 50, "embedded").rows) == 1
+
+
+def test_bars_hold_every_score_once() -> None:
+    scores = np.random.default_rng(3).normal(size=500).tolist()
+    found = bars(scores)
+    assert len(found.counts) == BARS
+    for i in range(BARS):
+        low, high = found.edges[i], found.edges[i + 1]
+        assert found.counts[i] == sum(low <= score < high or (i == BARS - 1 and score == high) for score in scores)
+    assert found.counts.sum() == len(scores)
+    assert (found.edges[0], found.edges[-1]) == (min(scores), max(scores))
+
+
+def test_a_histogram_has_a_bar_per_count_and_its_name_as_text() -> None:
+    html = histograms({"<b>": [0.0, 1.0, 1.0], "same": [0.5, 0.5]})
+    assert html.count("<figure>") == 2
+    assert html.count("<rect") == BARS + 1
+    assert "<b>" not in html
+    assert "up to 2 in a bar" in html
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    one = Worker()
+    yield one
+    one.close()
+
+
+def same_but_time(found: FileScores) -> FileScores:
+    record = parse_record(found.record)
+    return found._replace(record=str(record.systems))
+
+
+def test_the_worker_gives_what_the_function_gives(worker: Worker, scored: FileScores) -> None:
+    assert same_but_time(worker.score(read_pasted(CSV), ["twmd", "stsscore"], "embedded")) == same_but_time(scored)
+    with pytest.raises(InputError, match="choose at least one metric"):
+        worker.score(read_pasted(CSV), [], "embedded")
+
+
+def test_texts_are_scored_while_a_file_is(worker: Worker) -> None:
+    score_texts("a", "b", "twmd", Settings())
+    many = Uploaded(
+        "many.csv", [f"number {i} of a long list of things" * 9 for i in range(600)], [["a list of things" * 9]] * 600, read_pasted(CSV).source
+    )
+    thread = threading.Thread(target=worker.score, args=(many, ["moverscore", "twmd"], "embedded"))
+    thread.start()
+    score_texts("It rains.", "It is raining.", "twmd", Settings())
+    still_at_it = thread.is_alive()
+    thread.join()
+    assert still_at_it
+
+
+def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_scored() -> None:
+    hasty = Worker(patience=0.05)
+    try:
+        with pytest.raises(InputError, match="scoring ended early: more than 0.05 s"):
+            hasty.score(read_pasted(CSV), ["sbert"], "embedded")
+        hasty.patience = 300.0
+        assert hasty.score(read_pasted(CSV), ["sbert"], "embedded").segment_headers[-1] == "sbert"
+    finally:
+        hasty.close()
+
+
+def test_an_answer_is_one_line() -> None:
+    question = json.dumps({"uploaded": read_pasted("prediction,reference\na\u2028b,c\n"), "metrics": ["sbert"], "preset": "embedded"})
+    assert "\n" not in answer_to(question)
+    assert json.loads(answer_to(question))["rows"][0][0] == "sbert"
