@@ -28,4 +28,4 @@ def messages(notices: Iterable[str] = (), error: str | None = None) -> str:
     """
     lines = [("twmd-error", error)] if error else []
     lines += [("twmd-notice", notice) for notice in notices]
-    return "\n".join(f'<p class="{kind}" role="status">{escape(line[:1].upper() + line[1:])}</p>' for kind, line in lines)
+    return "\n".join(f'<p class="{kind}" role="status">{escape(line)}</p>' for kind, line in lines)

@@ -62,8 +62,9 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     plan = gr.HTML(elem_id="plan")
     inputs = [hypothesis, references, chosen, preset, temperature, iterations, centering]
     how: dict[str, Any] = {"inputs": inputs, "outputs": [notices, scores, line, plan], "concurrency_limit": AT_ONCE, "show_progress": "hidden"}
-    # While somebody types, of all that waits only the last is scored.
-    gr.on([one.input for one in inputs], answer_texts, trigger_mode="always_last", api_visibility="private", **how)
+    # Pasting a text is a change, but to Gradio no input. While somebody types, of all that waits only the last is scored.
+    triggers = [hypothesis.change, references.change, *(one.input for one in inputs[2:])]
+    gr.on(triggers, answer_texts, trigger_mode="always_last", api_visibility="private", **how)
     page.load(answer_texts, api_visibility="private", **how)
 
 
