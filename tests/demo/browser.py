@@ -60,9 +60,13 @@ class Tab:
         self.page.set_default_timeout(PATIENCE_MS)
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._dismiss)
         self.page.goto(f"{address}?__theme={theme}")
         self.page.wait_for_selector("#plan table")
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.errors.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def open(self, name: str) -> None:
         self.page.get_by_role("tab", name=name).click()

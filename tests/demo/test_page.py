@@ -140,7 +140,7 @@ def test_a_good_file_is_scored_and_can_be_downloaded(tab: Tab, tmp_path: Path) -
     tab.open("A file")
     tab.fill("#pasted", "")
     tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "good.csv")
-    tab.page.wait_for_selector("#upload >> text=good.csv")
+    tab.page.wait_for_selector("#upload [aria-label='good.csv']")
     tab.page.locator("#score-file").click()
     tab.page.wait_for_selector("#distribution figure")
     with twmd_registry.scorer("twmd") as scorer:
@@ -160,9 +160,9 @@ def test_a_good_file_is_scored_and_can_be_downloaded(tab: Tab, tmp_path: Path) -
 
 def test_a_bad_file_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("prediction,refrence\na,b\n", encoding="utf-8")
-    tab.page.locator("#upload").get_by_label("Clear").or_(tab.page.locator("#upload").get_by_label("Remove")).first.click()
+    tab.page.locator("#upload").get_by_label("Clear").click()
     tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "bad.csv")
-    tab.page.wait_for_selector("#upload >> text=bad.csv")
+    tab.page.wait_for_selector("#upload [aria-label='bad.csv']")
     tab.page.locator("#score-file").click()
     tab.page.wait_for_selector("#file-notices p")
     assert tab.text("#file-notices") == "bad.csv, row 2: no field 'reference'; did you mean 'refrence'? Choices: prediction, refrence."

@@ -13,6 +13,48 @@ from twmd_registry.demo.worker import Worker
 from twmd_registry.errors import TwmdError
 
 
+def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
+    hypothesis: str,
+    references: list[str],
+    metric: str = METRICS[0],
+    preset: str = "embedded",
+    temperature: float = 0.0,
+    iterations: str = AS_PRESET,
+    centering: str = AS_PRESET,
+) -> dict[str, Any]:
+    """Score a text against its references by every metric. Returns the table of scores, one metric's signature, and notices.
+
+    Args:
+        hypothesis: The text; its first 2,000 characters are read.
+        references: One or more texts; line breaks in them count as blanks, and their first 2,000 characters together are read.
+        metric: The metric whose signature is given.
+        preset: A preset; metrics that have none of this name take their default.
+        temperature: T of twmd and trwmd; 0 for the preset's.
+        iterations: Sinkhorn sweeps of twmd: preset, 1, 2, 5, 10 or converged.
+        centering: What is subtracted from token vectors: preset, none, dimension, sentence, batch, corpus or background.
+    """
+    lines = "\n".join(" ".join(text.split("\n")) for text in references)
+    try:
+        found = texts.score_texts(hypothesis, lines, metric, Settings(preset, temperature, iterations, centering))
+    except TwmdError as error:
+        raise gr.Error(str(error), print_exception=False) from error
+    table = [dict(zip(texts.HEADERS, row, strict=True)) for row in found.rows]
+    return {"scores": table, "signature": found.signature, "notices": list(found.notices)}
+
+
+def explain_signature(text: str) -> dict[str, Any]:
+    """Explain a signature. Returns its fields (key, value, meaning, default), the command that scores by it again, and notices.
+
+    Args:
+        text: A signature, long or short.
+    """
+    try:
+        found = signature.explain_signature(text)
+    except TwmdError as error:
+        raise gr.Error(str(error), print_exception=False) from error
+    return {"fields": [one._asdict() for one in found.fields], "command": found.command, "notices": list(found.notices)}
+
+
 def add_api(worker: Worker, at_once: int) -> None:
     """Add the endpoints to the page that is being built.
 
@@ -20,34 +62,6 @@ def add_api(worker: Worker, at_once: int) -> None:
         worker: Scores files.
         at_once: Requests about texts that are answered at the same time.
     """
-
-    def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
-        hypothesis: str,
-        references: list[str],
-        metric: str = METRICS[0],
-        preset: str = "embedded",
-        temperature: float = 0.0,
-        iterations: str = AS_PRESET,
-        centering: str = AS_PRESET,
-    ) -> dict[str, Any]:
-        """Score a text against its references by every metric. Returns the table of scores, one metric's signature, and notices.
-
-        Args:
-            hypothesis: The text; its first 2,000 characters are read.
-            references: One or more texts; line breaks in them count as blanks, and their first 2,000 characters together are read.
-            metric: The metric whose signature is given.
-            preset: A preset; metrics that have none of this name take their default.
-            temperature: T of twmd and trwmd; 0 for the preset's.
-            iterations: Sinkhorn sweeps of twmd: preset, 1, 2, 5, 10 or converged.
-            centering: What is subtracted from token vectors: preset, none, dimension, sentence, batch, corpus or background.
-        """
-        lines = "\n".join(" ".join(text.split("\n")) for text in references)
-        try:
-            found = texts.score_texts(hypothesis, lines, metric, Settings(preset, temperature, iterations, centering))
-        except TwmdError as error:
-            raise gr.Error(str(error), print_exception=False) from error
-        table = [dict(zip(texts.HEADERS, row, strict=True)) for row in found.rows]
-        return {"scores": table, "signature": found.signature, "notices": list(found.notices)}
 
     def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
         """Score a table of predictions and references. Returns the scores of the whole and of every row, signatures, and the record.
@@ -62,18 +76,6 @@ def add_api(worker: Worker, at_once: int) -> None:
         except TwmdError as error:
             raise gr.Error(str(error), print_exception=False) from error
         return found._asdict()
-
-    def explain_signature(text: str) -> dict[str, Any]:
-        """Explain a signature. Returns its fields (key, value, meaning, default), the command that scores by it again, and notices.
-
-        Args:
-            text: A signature, long or short.
-        """
-        try:
-            found = signature.explain_signature(text)
-        except TwmdError as error:
-            raise gr.Error(str(error), print_exception=False) from error
-        return {"fields": [one._asdict() for one in found.fields], "command": found.command, "notices": list(found.notices)}
 
     gr.api(score_texts, api_name="score_texts", concurrency_limit=at_once)
     gr.api(score_table, api_name="score_table", concurrency_limit=1)

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from twmd_registry.demo.api import add_api
 from twmd_registry.demo.choices import METRICS, keep_models
 from twmd_registry.demo.style import STYLE
-from twmd_registry.demo.tabs import AT_ONCE, add_file_tab, add_signature_tab, add_texts_tab
 from twmd_registry.demo.uploads import LARGEST
 from twmd_registry.demo.worker import Worker
 from twmd_registry.errors import FileError, MissingExtraError
@@ -18,6 +16,9 @@ from twmd_registry.registry.catalogue import entry
 
 try:
     import gradio as gr
+
+    from twmd_registry.demo.api import add_api
+    from twmd_registry.demo.tabs import AT_ONCE, add_file_tab, add_signature_tab, add_texts_tab
 except ImportError as error:
     raise MissingExtraError("the page needs Gradio: pip install 'twmd-registry[demo]'") from error
 
@@ -26,9 +27,11 @@ KEPT_S = 3600
 SWEEP_S = 600
 WAITING = 64
 """Requests that may wait; more are turned away."""
+FIRST_PORT, LAST_PORT = 7860, 7959
+"""Where Gradio looks for a free port."""
 INTRODUCTION = """# Embedding metrics with signatures
 Compare a generated text with a reference by {count} metrics, see why a score is what it is, and take along the signature that gives it again.
-Everything is computed on the machine that serves this page; nothing is sent elsewhere or kept."""
+Everything is computed on the machine that serves this page; nothing is sent elsewhere, and files are deleted after an hour."""
 
 
 class Page(gr.Blocks):  # type: ignore[misc]
@@ -101,10 +104,10 @@ def serve(metric: str | None = None, port: int | None = None) -> None:
     Raises:
         SpecError: As for `build_page`.
         ModelError: As for `build_page`.
-        FileError: The port is taken.
+        FileError: No such port is free.
     """
     page = build_page(metric)
     try:
         page.launch(server_name="127.0.0.1", server_port=port)
     except OSError as error:
-        raise FileError(f"cannot serve on port {port}: {error}") from error
+        raise FileError(f"no port is free from {port or FIRST_PORT} to {port or LAST_PORT}: choose another by --port.") from error

@@ -1,0 +1,44 @@
+"""``twmd demo``: what it is given, and what it says when it cannot serve."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from twmd_registry.cli import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--port", "0"], "expected a whole number from 1"), (["--port", "70000"], "expected a port from 1 to 65535"), (["--share"], "unrecognized")],
+)
+def test_bad_usage_is_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["demo", *arguments])
+    assert words in capsys.readouterr().err
+
+
+def test_an_unknown_metric_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gradio")
+    assert main(["demo", "--metric", "bleu"]) == 2
+    assert "there is no metric 'bleu'" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gradio")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["demo", "--port", str(port)]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == f"twmd: no port is free from {port} to {port}: choose another by --port."
+
+
+def test_without_gradio_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("page", "tabs", "api"):
+        monkeypatch.delitem(sys.modules, f"twmd_registry.demo.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    assert main(["demo"]) == 1
+    assert capsys.readouterr().err == "twmd: the page needs Gradio: pip install 'twmd-registry[demo]'\n"
