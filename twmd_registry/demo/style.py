@@ -22,9 +22,9 @@ STYLE = f"""
 }}
 .twmd-table {{ overflow-x: auto; color: var(--body-text-color);
   table {{ border-collapse: collapse; width: 100%; font-size: 14px; }}
-  table tr {{ border: 0; }}
-  table tr th, table tr td {{ padding: .35rem .5rem; text-align: left; vertical-align: top;
-    border: 0 solid var(--border-color-primary); border-bottom-width: 1px; }}
+  table, tr, th, td {{ border: 0 solid var(--border-color-primary) !important; }}  /* Gradio's own are black */
+  table tr th, table tr td {{ padding: .35rem .5rem; text-align: left; vertical-align: top; }}
+  table tr {{ border-bottom-width: 1px !important; }}
   table tr th {{ font-weight: 600; white-space: nowrap; }}
 }}
 .twmd-table.numbers {{
@@ -43,8 +43,8 @@ STYLE = f"""
     table tr td:first-child {{ white-space: normal; overflow-wrap: anywhere; min-width: 5.5rem; }} }}
   .twmd-table.words {{
     thead {{ display: none; }}
-    table tr {{ display: grid; grid-template-columns: 7.5rem 1fr; border-bottom: 1px solid var(--border-color-primary); padding: .3rem 0; }}
-    table tr td {{ border: 0; padding: .1rem .3rem; }}
+    table tr {{ display: grid; grid-template-columns: 7.5rem 1fr; padding: .3rem 0; }}
+    table tr td {{ padding: .1rem .3rem; }}
     table tr td:nth-child(3) {{ grid-column: 1 / -1; }} table tr td:nth-child(4) {{ grid-column: 1 / -1; opacity: .75; }}
     table tr td:nth-child(4):not(:empty)::before {{ content: "default: "; }}
   }}
