@@ -10,7 +10,7 @@ STYLE = f"""
   {TABLES}
   table, th, td {{ border-width: 0; line-height: 1.2; }}
   td {{ border-right: 1px solid var(--line); border-bottom: 1px solid var(--line); }}
-  .scroll {{ width: fit-content; max-width: 100%; }}
+  .plan {{ width: fit-content; max-width: 100%; }}
 }}
 .dark .twmd-plan {{ {DARK} --page: var(--background-fill-primary); }}
 .twmd-error, .twmd-notice {{ margin: .25rem 0; padding: .4rem .7rem; border-left: 4px solid; border-radius: 4px; overflow-wrap: anywhere;

@@ -11,7 +11,7 @@ from twmd_registry.errors import InputError, SpecError, hold_warnings
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.report.picture_html import plans
+from twmd_registry.report.picture_html import READING, panels
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import score_all, scorer_of
 
@@ -129,4 +129,4 @@ def draw(found: ScoreSet) -> str:
     if max(sizes) > MOST_TOKENS:
         how = f"twmd align {found.metric} HYP REF -o plan.html"
         return f"<p>{sizes[0]} and {sizes[1]} tokens: this page draws up to {MOST_TOKENS} a side; {how} draws more.</p>"
-    return plans(alignment)
+    return "\n".join([READING, *panels(alignment)])

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 FEW = 16
 """Columns up to which amounts are written into the cells."""
+READING = "<p>Rows are the hypothesis's tokens, columns the reference's; point at a cell to read it.</p>"
 LIGHT = "--page: #fff; --ink: #1a1a1a; --line: #d8d8d8; --more: 8 48 107; --less: 165 15 21; --strong: #fff; --share: #b8b8b8; --sum: #08306b;"
-DARK = "--page: #16181c; --ink: #e8e8e8; --line: #3a3d44; --more: 140 195 255; --less: 255 150 130; --strong: #101010; --share: #6b7078; --sum: #8cc3ff;"
+DARK = (
+    "--page: #16181c; --ink: #e8e8e8; --line: #3a3d44; --more: 140 195 255; --less: 255 150 130; --strong: #101010; --share: #6b7078; --sum: #8cc3ff;"
+)
 """Colours, as variables."""
 TABLES = """
 .plan { overflow: auto; max-height: 90vh; max-width: max-content; }
@@ -64,7 +67,7 @@ def page(alignment: Alignment) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{heading}</title>\n<style>{STYLE}{ALONE}</style>\n</head>\n<body>\n<h1>{heading}</h1>",
-        "<p>Rows are the hypothesis's tokens, columns the reference's; point at a cell to read it.</p>",
+        READING,
         *panels(alignment),
     ]
     return "\n".join([*lines, f"<small>{escape(str(alignment.signature))}</small>\n</body>\n</html>\n"])
