@@ -80,16 +80,6 @@ def test_a_mean_can_be_kept_in_half_the_size(dtype: Dtype, tiny: str, members: l
     assert 0 < changed < 4 * torch.finfo(getattr(torch, dtype)).eps
 
 
-def test_a_mean_can_be_cut_to_a_rank(tiny: str, members: list[Path], tmp_path: Path) -> None:
-    assert average(members, tmp_path / "cut", rank=1, options=CPU).rank == 1
-    base = {name: weight.detach().numpy() for name, weight in load_encoder(find_model(tiny), Dtype.FLOAT32).named_parameters()}
-    average(members, tmp_path / "whole", options=CPU)
-    whole, cut = weights(tiny, tmp_path / "whole"), weights(tiny, tmp_path / "cut")
-    for name in (name for name in base if not np.array_equal(base[name], whole[name])):
-        left, sizes, right = np.linalg.svd(whole[name] - base[name], full_matrices=False)
-        np.testing.assert_allclose(cut[name] - base[name], sizes[0] * np.outer(left[:, 0], right[0]), atol=1e-6)
-
-
 def test_a_mean_is_a_metric_with_preset_card_and_signature(
     tiny: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,8 +140,6 @@ def test_what_has_no_mean_is_refused(tiny: str, members: list[Path], tmp_path: P
         average([members[0], whole], output)
     with pytest.raises(FileError, match="holds no preset.toml: expected a folder that 'twmd finetune' wrote"):
         average([members[0], tmp_path], output)
-    with pytest.raises(SpecError, match=r"rank=6 is more than the adapters have together \(5\)"):
-        average(members, output, rank=6)
     assert not output.exists()
     with pytest.raises(FileError, match="seed2 is not empty"):
         average(members, members[1])

@@ -19,7 +19,7 @@ def run_average(arguments: argparse.Namespace) -> int:
     check_name(name, f"--name {name!r}")
     check_folder(arguments.output)
     options = RunOptions(device=arguments.device)
-    found = average(arguments.adapters, arguments.output, rank=arguments.rank, dtype=Dtype(arguments.dtype), options=options, name=name)
+    found = average(arguments.adapters, arguments.output, dtype=Dtype(arguments.dtype), options=options, name=name)
     metric = found.signature.partition("|")[0]
     print(f"the mean of {len(arguments.adapters)} adapters, of rank {found.rank}")
     print(f"use -m {metric} --set {' '.join(f'{key}={value}' for key, value in found.keys.items())}")

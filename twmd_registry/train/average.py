@@ -66,7 +66,6 @@ def average(
     folders: Sequence[Path],
     output: Path,
     *,
-    rank: int | None = None,
     dtype: Dtype = Dtype.FLOAT32,
     options: RunOptions = RunOptions(),  # noqa: B008
     name: str = "average",
@@ -76,7 +75,6 @@ def average(
     Args:
         folders: What ``twmd finetune`` wrote, of one metric with the same settings, K of them.
         output: Where it goes: the adapter, ``preset.toml``, ``README.md`` and ``signature.txt``.
-        rank: Cut the mean to this rank by a singular value decomposition; None keeps all of it, and its rank is the sum of theirs.
         dtype: How its numbers are kept; float16 and bfloat16 halve the file, and the weights differ by that rounding.
         options: Where the signature is made.
         name: Of the preset.
@@ -85,8 +83,8 @@ def average(
         Signature and keys of the mean.
 
     Raises:
-        SpecError: Fewer than two, the same adapter twice, a model without an adapter, other settings or another base than the first, or a rank
-            above the sum of theirs.
+        SpecError: Fewer than two, the same adapter twice, a model without an adapter, or other settings or another
+            base than the first.
         FileError: A folder that holds no trained metric, or an output that is not empty or cannot be written.
         ModelError: The model or an adapter is not to be had or damaged.
         MissingExtraError: `peft` or `accelerate` is not installed.
@@ -101,12 +99,10 @@ def average(
     first = members[0]
     files = find_model(str(first.spec.model), first.spec.revision)
     wrapped, ranks = _load(members, files)
-    if rank is not None and rank > sum(ranks):
-        raise SpecError(f"rank={rank} is more than the adapters have together ({sum(ranks)}): leave it out to keep all.")
-    _combine(wrapped, len(members), rank, dtype)
+    _combine(wrapped, len(members), dtype)
     save_adapter(wrapped, files.name, output)
     made = Scorer(with_means(first.spec.replace(adapter=str(output.resolve())), first.background, output), options)
-    found = Averaged(made.signature, keys_to_set(made.requested), rank or sum(ranks))
+    found = Averaged(made.signature, keys_to_set(made.requested), sum(ranks))
     _document(members, found, made, files, output, name=name)
     return found
 
@@ -151,11 +147,10 @@ def _load(members: Sequence[_Member], files: ModelFiles) -> tuple[Any, list[int]
     return wrapped, [int(wrapped.peft_config[str(number)].r) for number in range(len(members))]
 
 
-def _combine(wrapped: Any, number: int, rank: int | None, dtype: Dtype) -> None:
+def _combine(wrapped: Any, number: int, dtype: Dtype) -> None:
     """Replace the adapters by their mean, under the name that PEFT saves without a folder of its own."""
     names = [str(k) for k in range(number)]
-    cut = {"combination_type": "cat"} if rank is None else {"combination_type": "svd", "svd_rank": rank, "svd_full_matrices": False}
-    wrapped.add_weighted_adapter(names, [1 / number] * number, "default", **cut)
+    wrapped.add_weighted_adapter(names, [1 / number] * number, "default", combination_type="cat")  # exact: factors side by side
     wrapped.set_adapter("default")
     for one in names:
         wrapped.delete_adapter(one)

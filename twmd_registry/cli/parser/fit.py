@@ -135,7 +135,6 @@ def add_average(commands: Commands) -> None:
     )
     sub.add_argument("adapters", nargs="+", type=Path, metavar="DIR", help="what 'twmd finetune' wrote")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
-    sub.add_argument("--rank", type=whole, metavar="N", help="cut the mean to this rank (default: the sum of theirs, which loses nothing)")
     sub.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="of the adapter's numbers (default: float32)")
     sub.add_argument("--name", help="of the preset (default: the name of DIR)")
     sub.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, mps or auto (default: auto)")
