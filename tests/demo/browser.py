@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE_MS = 40_000
 
 
@@ -33,20 +31,6 @@ def served(folder: Path) -> Iterator[str]:
             del os.environ["GRADIO_TEMP_DIR"]
         else:
             os.environ["GRADIO_TEMP_DIR"] = before
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """A headless browser; skips the test, saying so, where there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
-    if CHROMIUM is None:
-        pytest.skip("browser tests need chromium")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 class Tab:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import twmd_registry
-from tests.demo.browser import Tab, chromium, served
+from tests.chromium import chromium
+from tests.demo.browser import Tab, served
 from twmd_registry.demo.choices import METRICS
 from twmd_registry.demo.uploads import LARGEST
 from twmd_registry.record.file import parse_record

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.chromium import chromium
 from tests.report.reports import NASTY, nasty_report
 from twmd_registry.record.file import parse_record
 from twmd_registry.report.page_html import Report, legible, report_page
 
-CHROMIUM = shutil.which("chromium")
 VIEW = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Debian's Chromium; skips where it, or what drives it, is not installed."""
-    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the page is not tried in a browser")
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed: the page is not tried in a browser")
-    with driver.sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

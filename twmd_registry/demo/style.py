@@ -18,7 +18,8 @@ STYLE = f"""
 .twmd-error {{ border-color: #d4351c; }} .twmd-notice {{ border-color: #b58900; }}
 .twmd-histograms {{ display: flex; flex-wrap: wrap; gap: 1.5rem; color: var(--body-text-color);
   figure {{ flex: 1 1 15rem; max-width: 22rem; margin: 0; }} figcaption {{ font-size: .85rem; margin-bottom: .3rem; }}
-  svg {{ width: 100%; height: auto; }} rect {{ fill: #3b82c4; }} text {{ fill: currentColor; font-size: 12px; }}
+  svg {{ width: 100%; height: auto; }} .axis {{ stroke: currentColor; }} .line {{ fill: #3b82c4; fill-opacity: .5; stroke: #3b82c4; }}
+  text {{ fill: currentColor; font-size: 12px; }}
 }}
 .twmd-table {{ overflow-x: auto; color: var(--body-text-color);
   table {{ border-collapse: collapse; width: 100%; font-size: 14px; }}

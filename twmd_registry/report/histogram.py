@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 
 BINS = 30
+ROUNDING = 1e-9
 COLOURS = 6
 """Systems that have a colour of their own, ``--s0`` to ``--s5`` in the page's style; more of them differ by their dashes."""
 WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 360, 150, 8, 18, 8
@@ -21,12 +22,16 @@ def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]
         values: Finite numbers by system; shape (N,) each.
 
     Returns:
-        Counts, shape (systems, bins), and the bins' edges, shape (bins + 1,); a bin from half below to half above where all values are one number.
+        Counts, shape (systems, bins), and the bins' edges, shape (bins + 1,); bins from half below to half above where all values are one number but
+        for rounding, which is too little for bins of a finite size.
 
     Raises:
         ValueError: There is no value.
     """
-    edges = np.histogram_bin_edges(np.concatenate(values), BINS)
+    pooled = np.concatenate(values)
+    low, high = float(pooled.min()), float(pooled.max())
+    rounding = high - low <= ROUNDING * max(1.0, abs(low), abs(high))
+    edges = np.histogram_bin_edges(pooled, BINS, range=(low - 0.5, high + 0.5) if rounding else None)
     return np.array([np.histogram(own, edges)[0] for own in values]), edges
 
 
