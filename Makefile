@@ -2,7 +2,6 @@
 # make test    format, lint, types and tests: what .ci/run calls
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
-
 # make tuned   train the embedded-tuned adapter again (WMT as above): build/tuned/mean
 # make bench   speed and memory beside bert_score, torchmetrics, sentence-transformers and the bare encoder, and how they grow
 VENV := .venv
@@ -11,9 +10,7 @@ BIN := $(VENV)/bin
 METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore ensemble
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test presets cards bench clean
-
-.PHONY: demo test presets tuned bench clean
+.PHONY: demo test presets tuned cards bench clean
 
 # Each stamp says that an environment holds what pyproject.toml and constraints.txt ask for.
 $(VENV)/.demo: pyproject.toml constraints.txt

@@ -147,4 +147,5 @@ def pad(tokens: TokenVectors, items: Tensor) -> Padded:
     mask = columns < lengths[:, None]  # (B, N)
     positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
     carried = tokens.carried
-    return Padded(tokens.vectors[positions], mask, None if carried is None else torch.where(mask, carried[positions], 0.0))
+    vectors = tokens.vectors.index_select(0, positions.flatten()).view(*positions.shape, tokens.vectors.shape[1])  # several times as fast as an index
+    return Padded(vectors, mask, None if carried is None else torch.where(mask, carried[positions], 0.0))

@@ -87,13 +87,13 @@ def _dimension(tokens: TokenVectors, means: Means | None) -> Tensor:
 def _sentence(tokens: TokenVectors, means: Means | None) -> Tensor:
     every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
     own = sum_groups(tokens, every, torch.ones_like(tokens.lengths), len(every)).mean(tokens.vectors.dtype)  # (I, D)
-    return tokens.vectors - own[tokens.owners]
+    return tokens.vectors - own.index_select(0, tokens.owners)
 
 
 def _group(tokens: TokenVectors, means: Means | None) -> Tensor:
     if means is None:
         raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
-    return tokens.vectors - means.vectors[means.group[tokens.owners]]
+    return tokens.vectors - means.vectors.index_select(0, means.group[tokens.owners])
 
 
 CENTERINGS: dict[Centering, Callable[[TokenVectors, Means | None], Tensor]] = {

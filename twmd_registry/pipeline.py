@@ -24,8 +24,8 @@ from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted, Items, Selected, View, compared, make_items, places_of, select, sum_items, token_vectors, view_of
 
-PIECE_TOKENS = 131_072
-"""Tokens of different texts that are in memory at once (200 MB per layer at 384 dimensions)."""
+PIECE_TOKENS = 65_536
+"""Tokens of different texts that are in memory at once (100 MB per layer at 384 dimensions)."""
 
 
 Total = Callable[[Callable[[], Tensor]], Tensor]

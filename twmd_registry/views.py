@@ -162,7 +162,7 @@ def select(view: View, encoded: Encoded, items: Items, pieces: Pieces | None, fi
     kept = torch.nonzero(keep).squeeze(1)
     places = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
     counted = encoded.special[places] == 0 if view.special is Special.PARTNERS else None
-    layers = [TokenVectors(encoded.layers[k][places], lengths[row], counted, places=places) for k in view.layers]
+    layers = [TokenVectors(encoded.layers[k].index_select(0, places), lengths[row], counted, places=places) for k in view.layers]
     if fitted.weights is None:
         return Selected(layers, None, wordless)
     weights, weightless = _weigh(layers[0], encoded.ids[places], items, fitted.weights)

@@ -142,11 +142,11 @@ class Encoder(Resident):
         store = {k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted}
 
         def forward(batch: np.ndarray) -> None:
-            inputs, mask = self._pad(sequences, batch)
+            inputs, tokens = self._pad(sequences, batch)
             states = hidden_states(self.network, self.blocks, wanted, inputs)
             where = torch.from_numpy(np.concatenate([sequences.places[i] for i in batch])).to(self.device)
             for k, state in states.items():
-                flat = state.flatten(0, 1) if mask is None else state[mask]  # (T of the batch, D)
+                flat = state.flatten(0, 1) if tokens is None else state.flatten(0, 1).index_select(0, tokens)  # (T of the batch, D)
                 check_finite(flat, self.files.label, self.dtype)
                 write = store[k].index_copy_ if sequences.repeats is None else store[k].index_add_
                 write(0, where, flat.to(torch.float32))
@@ -171,7 +171,7 @@ class Encoder(Resident):
         return pieces_of(self.tokenizer)
 
     def _pad(self, sequences: Sequences, batch: np.ndarray) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Network inputs of some sequences, and where the tokens are; no mask at all when nothing is padded."""
+        """Network inputs of some sequences, and which of their padded tokens are tokens; no mask at all when nothing is padded."""
         rows = [sequences.ids[i] for i in batch]
         widths = np.array([len(row) for row in rows])
         ids = np.full((len(rows), int(widths.max())), self.tokenizer.pad_token_id or 0, dtype=np.int64)
@@ -180,5 +180,6 @@ class Encoder(Resident):
         inputs = {"input_ids": torch.from_numpy(ids).to(self.device)}
         if (widths == ids.shape[1]).all():
             return inputs, None
-        mask = torch.from_numpy(np.arange(ids.shape[1]) < widths[:, None]).to(self.device)
-        return inputs | {"attention_mask": mask.long()}, mask
+        mask = np.arange(ids.shape[1]) < widths[:, None]
+        attention = torch.from_numpy(mask.astype(np.int64)).to(self.device)
+        return inputs | {"attention_mask": attention}, torch.from_numpy(np.flatnonzero(mask)).to(self.device)

@@ -127,7 +127,7 @@ class TextStore:
         kept = torch.from_numpy(rows).to(self._held.lengths.device)
         all_lengths = self._held.lengths
         positions = span_indices((torch.cumsum(all_lengths, 0) - all_lengths)[kept], all_lengths[kept])
-        layers = {k: vectors[positions] for k, vectors in self._held.layers.items()}
+        layers = {k: vectors.index_select(0, positions) for k, vectors in self._held.layers.items()}
         self._held = Encoded(layers, all_lengths[kept], self._held.special[positions], self._held.ids[positions])
         self._ids = self._ids[rows]
 

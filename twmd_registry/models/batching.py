@@ -11,7 +11,7 @@ import torch
 
 from twmd_registry.errors import ModelError, NotFiniteError
 
-CPU_TOKENS = 2048
+CPU_TOKENS = 1024
 ACCELERATOR_TOKENS = 32768
 
 

@@ -70,6 +70,8 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
     """
     import torch
 
+    from twmd_registry.models.linear import quicken
+
     try:
         with _quiet_library():
             network, report = kind.from_pretrained(
@@ -78,6 +80,7 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
     except Exception as error:  # whatever the library stumbles over, the user gets one line
         raise ModelError(f"model {files.label} cannot be loaded: {_reason(error)}") from error
     _check_complete(network, set(report["missing_keys"]), files)
+    quicken(network)
     return network.to(getattr(torch, dtype)).eval()
 
 

@@ -1,0 +1,115 @@
+"""Linear layers by oneDNN are linear layers."""
+
+from __future__ import annotations
+
+import pickle
+import platform
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from tests import tiny
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.models.files import find_model
+from twmd_registry.models.linear import QuickLinear, has_onednn, quicken
+
+needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN for this CPU")
+
+
+def quick(layer: nn.Linear) -> nn.Linear:
+    """The same layer, quickened."""
+    copy = pickle.loads(pickle.dumps(layer))
+    quicken(nn.Sequential(copy))
+    return copy  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The tokens of every product by oneDNN."""
+    seen: list[int] = []
+    own = torch.ops.mkldnn._linear_pointwise
+
+    def counted(input: torch.Tensor, *rest: object) -> torch.Tensor:  # noqa: A002
+        seen.append(input.shape[:-1].numel())
+        return own(input, *rest)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
+    return seen
+
+
+@needs_onednn
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(48,), (0, 48), (1, 48), (7, 1, 48), (3, 50, 48)])
+def test_products_are_those_of_a_linear_layer(shape: tuple[int, ...], products: list[int], *, bias: bool) -> None:
+    torch.manual_seed(0)
+    layer, x = nn.Linear(48, 96, bias=bias), torch.randn(shape)
+    with torch.inference_mode():
+        found = quick(layer)(x)
+        exact = nn.functional.linear(x.double(), layer.weight.double(), layer.bias.double() if bias else None)
+    assert products
+    assert found.shape == exact.shape
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=2e-6)
+
+
+@needs_onednn
+def test_a_view_that_is_not_in_one_row_is_multiplied_alike(products: list[int]) -> None:
+    layer, x = nn.Linear(48, 96), torch.randn(48, 10).T
+    with torch.inference_mode():
+        torch.testing.assert_close(quick(layer)(x), layer(x.contiguous()))
+    assert products == [10]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_formats_are_left_to_torch(dtype: torch.dtype, products: list[int]) -> None:
+    layer, x = nn.Linear(8, 4).to(dtype), torch.randn(3, 8, dtype=dtype)
+    with torch.inference_mode():
+        assert torch.equal(quick(layer)(x), layer(x))
+    assert not products
+
+
+def test_training_is_left_to_torch(products: list[int]) -> None:
+    layer, x = nn.Linear(8, 4), torch.randn(3, 8)
+    own = quick(layer)
+    for one in (layer, own):
+        one(x).sum().backward()
+    assert own.weight.grad is not None
+    assert torch.equal(own.weight.grad, layer.weight.grad)  # type: ignore[arg-type]
+    assert not products
+
+
+def test_a_mix_of_formats_is_refused_as_ever() -> None:
+    with torch.inference_mode(), pytest.raises(RuntimeError, match="same dtype"):
+        quick(nn.Linear(8, 4))(torch.randn(3, 8, dtype=torch.float64))
+
+
+def test_only_plain_linear_layers_change() -> None:
+    class Own(nn.Linear):
+        """Not ours to change."""
+
+    network = nn.Sequential(nn.Linear(2, 2), Own(2, 2), nn.Bilinear(2, 2, 2))
+    quicken(network)
+    assert [type(module) for module in network] == [QuickLinear if has_onednn() else nn.Linear, Own, nn.Bilinear]
+    assert isinstance(network[0], nn.Linear)
+
+
+@pytest.mark.parametrize("without", ["x86", "onednn", "operator"])
+def test_a_torch_without_onednn_is_left_alone(without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if without == "x86":
+        monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    elif without == "onednn":
+        monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    else:
+        monkeypatch.setattr(torch.ops, "mkldnn", object())
+    layer = nn.Linear(2, 2)
+    quicken(nn.Sequential(layer))
+    assert type(layer) is nn.Linear
+
+
+@needs_onednn
+def test_encoders_multiply_by_it(tmp_path: Path, products: list[int]) -> None:
+    encoder = Encoder(find_model(str(tiny.save_encoder("bert", tmp_path))), None, "float32", torch.device("cpu"))
+    with torch.inference_mode():
+        encoder.encode(encoder.tokenise(["some text"]), [1])
+    assert products
