@@ -52,9 +52,10 @@ def model_of(shape: str) -> Iterator[tuple[str, int]]:
 
 
 def run(name: str, setting: Setting, pairs: int) -> Measured:
-    """Measure one contestant in a process of its own."""
+    """Measure one contestant in a process of its own, with memory in large pages as ``twmd`` asks for."""
     arguments = [name, setting.model, str(setting.layer), setting.device, str(pairs)]
-    done = subprocess.run([sys.executable, "-m", "tests.bench.contestants", *arguments], capture_output=True, text=True, check=False)
+    command, large_pages = [sys.executable, "-m", "tests.bench.contestants", *arguments], {"THP_MEM_ALLOC_ENABLE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | large_pages)
     if done.returncode:
         raise SystemExit(f"{name} failed: {done.stderr.strip().splitlines()[-1]}")
     return Measured(**json.loads(done.stdout.splitlines()[-1]))

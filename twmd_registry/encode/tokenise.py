@@ -41,7 +41,9 @@ class TokenIds(NamedTuple):
     @property
     def content(self) -> np.ndarray:
         """Tokens of every text that are the text's own, left out or not."""
-        return np.fromiter((int(np.isin(row, (0, LEFT_OUT)).sum()) for row in self.special), dtype=np.int64, count=len(self.special))
+        owners = np.repeat(np.arange(len(self.ids)), self.lengths)
+        own = np.isin(np.concatenate([np.zeros(0, dtype=np.uint8), *self.special]), (0, LEFT_OUT))
+        return np.bincount(owners[own], minlength=len(self.ids))
 
     def select(self, rows: np.ndarray) -> TokenIds:
         """Some of the texts, in the order given."""
