@@ -26,6 +26,8 @@ from twmd_registry.views import Fitted, Items, Selected, View, compared, make_it
 
 PIECE_TOKENS = 65_536
 """Tokens of different texts that are in memory at once (100 MB per layer at 384 dimensions)."""
+ACCELERATOR_PIECES = 4
+"""Times as many on an accelerator, whose batches are larger: of fewer texts, too few are alike, and a fifth of a batch is padding."""
 
 
 Total = Callable[[Callable[[], Tensor]], Tensor]
@@ -151,7 +153,7 @@ class Run:
         self._fitted = {view: self._fit(view, self._jobs[members[0]].fitted) for view, members in self._views.items()}
         step = centering_step(job.spec for job in jobs)
         layers = sorted({k for view in self._views for k in view.layers})
-        self._most_tokens = PIECE_TOKENS // len(layers)
+        self._most_tokens = PIECE_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_PIECES) // len(layers)
         limit = None if reading.window else reading.limit
         self._pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, limit), self._most_tokens, step)
         lasting = _lasting(encoder, pairs, keep, disk)

@@ -12,7 +12,7 @@ import torch
 from twmd_registry.errors import ModelError, NotFiniteError
 
 CPU_TOKENS = 1024
-ACCELERATOR_TOKENS = 32768
+ACCELERATOR_TOKENS = 16384
 
 
 def default_batch_tokens(device: torch.device) -> int:
