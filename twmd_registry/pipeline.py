@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property, partial
 from typing import NamedTuple
 
@@ -166,7 +167,7 @@ class Run:
             Of every piece, what each view of it gave.
         """
         sums = self._sums  # before anything else, and without a pair, too: other processes wait for this one's share of them
-        for fetched in self._fetch(self._pieces):
+        for fetched in self._fetch_ahead():
             bare = (fetched.encoded.lengths == 0).cpu().numpy()
             for view, members in self._views.items():
                 items, selected = self._select(view, fetched)
@@ -227,6 +228,24 @@ class Run:
 
     def _read_aloud(self, encoded: Encoded, places: Tensor) -> str:
         return " ".join(self._encoder.read_aloud(encoded.ids[places].tolist()))
+
+    def _fetch_ahead(self) -> Iterator[Fetched]:
+        """All pieces; unless gradients are wanted, the next one is encoded while one is aligned: plans are solved beside an accelerator's work."""
+        fetching = self._fetch(self._pieces)
+        if torch.is_grad_enabled() or len(self._pieces) == 1:
+            yield from fetching
+            return
+        inference = torch.is_inference_mode_enabled()
+
+        def fetch() -> Fetched | None:
+            with torch.no_grad(), torch.inference_mode(inference):  # a thread has modes of its own
+                return next(fetching, None)
+
+        with ThreadPoolExecutor(1) as pool:
+            coming = pool.submit(fetch)
+            while (fetched := coming.result()) is not None:
+                coming = pool.submit(fetch)
+                yield fetched
 
     def _fetch(self, pieces: Sequence[slice]) -> Iterator[Fetched]:
         for p, piece in enumerate(pieces):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from twmd_registry.border import check_segments
 from twmd_registry.encode.cache import KeptText, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import Lasting, Reading, TextStore
+from twmd_registry.errors import ModelError
 from twmd_registry.models.files import find_model
 from twmd_registry.pairs import Pairs, estimate_tokens, make_pairs, plan_pieces, uses_of_texts
 
@@ -118,3 +121,45 @@ def test_small_pieces_change_nothing(texts: Texts, monkeypatch: pytest.MonkeyPat
     pieces = scorer.score(*texts)
     assert float(np.abs(np.array(whole.scores) - np.array(pieces.scores)).max()) <= 1e-5
     assert whole.counts == pieces.counts
+
+
+def test_a_piece_is_encoded_while_the_one_before_is_aligned(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = twmd_registry.scorer("moverscore", layer=1)
+    whole = scorer.score(*texts)
+    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    fetched, aligned, met = [Event() for _ in range(len(texts[0]) + 1)], [], []
+    fetch = TextStore.fetch
+
+    def fetch_and_tell(*given: Any, **options: Any) -> Any:
+        found = fetch(*given, **options)
+        next(event for event in fetched if not event.is_set()).set()
+        return found
+
+    def align_later(*given: Any) -> Any:
+        aligned.append(1)
+        met.append(fetched[len(aligned)].wait(20 if len(aligned) == 1 else 0))  # the second piece, before the first is aligned
+        return blocks.align_pairs(*given)
+
+    monkeypatch.setattr(TextStore, "fetch", fetch_and_tell)
+    monkeypatch.setattr("twmd_registry.pipeline.align_pairs", align_later)
+    np.testing.assert_allclose(scorer.score(*texts).scores, whole.scores, rtol=0, atol=1e-5)
+    assert len(aligned) > 2
+    assert met[0]
+
+
+def test_what_fails_in_a_later_piece_is_said_and_leaves_the_scorer_usable(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = twmd_registry.scorer("twmd", layer=1)
+    whole = scorer.score(*texts)
+    fetch, calls = TextStore.fetch, itertools.count()
+
+    def fail_at_the_third(*given: Any, **options: Any) -> Any:
+        if next(calls) == 2:
+            raise ModelError("out of memory.")
+        return fetch(*given, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "PIECE_TOKENS", 60)
+        patch.setattr(TextStore, "fetch", fail_at_the_third)
+        with pytest.raises(ModelError, match="out of memory"):
+            scorer.score(*texts)
+    assert scorer.score(*texts).scores == whole.scores
