@@ -227,7 +227,7 @@ def test_a_file_that_cannot_be_written_is_one_clear_line(tmp_path: Path, suffix:
 def test_without_matplotlib_there_is_html(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for suffix in (".png", ".svg"):
-        with pytest.raises(MissingExtraError, match=r"pip install 'twmd-registry\[plot\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install 'twmd-registry\[plots\]'"):
             draw(sized(2, 2), tmp_path / f"picture{suffix}")
     draw(sized(2, 2), tmp_path / "picture.html")
     assert [path.name for path in tmp_path.iterdir()] == ["picture.html"]

@@ -122,7 +122,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("figures need matplotlib: pip install 'twmd-registry[plot]'") from error
+        raise MissingExtraError("figures need matplotlib: pip install 'twmd-registry[plots]'") from error
 
 
 def draw_panels(names: list[str], panel: Callable[[Axes, str], None], title: str, suffix: str, inches: float = CELL_INCHES) -> bytes:

@@ -83,7 +83,7 @@ def _plotted(suffix: str) -> Callable[[Alignment], bytes]:
 
             from twmd_registry.report.picture_plot import plot
         except ImportError as error:
-            raise MissingExtraError(f"a picture as {suffix} needs matplotlib: pip install 'twmd-registry[plot]' (.html needs nothing)") from error
+            raise MissingExtraError(f"a picture as {suffix} needs matplotlib: pip install 'twmd-registry[plots]' (.html needs nothing)") from error
         return plot(alignment, suffix)
 
     return write
