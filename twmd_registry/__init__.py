@@ -1,8 +1,8 @@
 """The SacreBLEU of embedding metrics: scores of generated text that carry what it takes to get them again.
 
 >>> import twmd_registry
->>> twmd_registry.list_metrics()
-['twmd', 'trwmd', 'moverscore', 'bertscore_centered', 'wordset_cka', 'stsscore', 'sbert', 'ensemble']
+>>> twmd_registry.list_metrics()[:3]
+['twmd', 'trwmd', 'moverscore']
 
 Importing this package loads no torch and no model, touches no network, and makes ``evaluate.load("twmd")``
 work.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from twmd_registry.plugins.evaluate.hook import arm
+from twmd_registry.plugins.evaluate.hook import arm, path
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ _WHERE = {
     "compare": "registry.diff",
     "make_record": "record.content",
     "parse_signature": "registry.signature",
-    "path": "plugins.evaluate.hook",
     "read_record": "record.file",
     "save_vectors": "models.vectors",
     "score_all": "scoring",
@@ -85,12 +84,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker that sees this function takes every misspelt name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def list_metrics() -> list[str]:

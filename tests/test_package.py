@@ -1,0 +1,160 @@
+"""What is published: the wheel and the sdist are built from this checkout and looked into."""
+
+from __future__ import annotations
+
+import email
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Mapping
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from twmd_registry.plugins.evaluate.hook import METRICS
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = {"embedded", "ray", "train", "demo", "plots", "dev", "torchmetrics", "bench"}
+LARGEST = {".safetensors": 4 << 20}
+"""Bytes of a file, by suffix; half a megabyte for every other."""
+
+USER = """
+from typing import assert_type
+import twmd_registry
+from twmd_registry import {names}
+
+with scorer("twmd", layer=3, batch_tokens=100) as metric:
+    assert_type(metric, Scorer)
+    found = metric.score(["a cat"], [["the cat"]])
+assert_type(metric.options, RunOptions)
+assert_type(found, ScoreSet)
+assert_type(found.score, float)
+assert_type(found.signature, Signature)
+assert_type(score_all([metric, scorer("sbert")], ["a"], ["b"]), list[ScoreSet])
+assert_type(parse(str(found.signature)), MetricSpec)
+assert_type(parse_signature("twmd").spec.metric, MetricName)
+assert_type(list_metrics(), list[str])
+assert_type(path("twmd"), str)
+assert_type(compare(found.signature, found.signature).comparable, bool)
+assert_type(make_record([("system", [found])], seconds=0.1), Record)
+twmd_registry.no_such_name
+"""
+"""A program of somebody who has installed the wheel; its last line alone is wrong."""
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel, built from the sdist, which is built from this checkout."""
+    for needed in ("build", "hatchling"):
+        pytest.importorskip(needed, reason="building the package needs the packages build and hatchling (extra dev)")
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> dict[str, bytes]:
+    (path,) = dist.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def sdist(dist: Path) -> dict[str, bytes]:
+    """Without the folder that all names begin with."""
+    (path,) = dist.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        files = {member.name: archive.extractfile(member) for member in archive.getmembers() if member.isfile()}
+        return {name.partition("/")[2]: content.read() for name, content in files.items() if content}
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: Mapping[str, bytes]) -> Message:
+    return email.message_from_bytes(next(content for name, content in wheel.items() if name.endswith(".dist-info/METADATA")))
+
+
+def tracked(folder: str) -> set[str]:
+    """The files that a folder of this checkout has: what tests and tools leave behind does not count."""
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in path.relative_to(ROOT).parts)
+    }
+
+
+def test_the_wheel_holds_the_package_the_metric_modules_and_nothing_else(wheel: Mapping[str, bytes]) -> None:
+    package = {name for name in wheel if ".dist-info/" not in name}
+    assert package == tracked("twmd_registry") | {f"twmd_registry/{name}" for name in tracked("metrics")}
+    assert "twmd_registry/py.typed" in package
+    assert {f"twmd_registry/metrics/{name}/{name}.py" for name in METRICS} <= package
+
+
+def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_tests(sdist: Mapping[str, bytes]) -> None:
+    beside = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"}
+    assert set(sdist) == tracked("twmd_registry") | tracked("metrics") | beside
+
+
+def test_nothing_in_them_is_large_or_names_a_folder_of_the_machine_it_was_built_on(wheel: Mapping[str, bytes], sdist: Mapping[str, bytes]) -> None:
+    of_a_machine = re.compile(rb"(?<![\w.:/])/(?:home|root|tmp|var|opt|mnt|Users|private)/\w|[A-Z]:\\\\?Users|" + re.escape(str(ROOT).encode()))
+    assert of_a_machine.search(b'"base": "/home/me/model"')
+    for name, content in [*wheel.items(), *sdist.items()]:
+        assert len(content) <= LARGEST.get(Path(name).suffix, 1 << 19), name
+        assert not (found := of_a_machine.search(content)), (name, found)
+
+
+def test_the_metadata_is_what_pypi_wants(dist: Path) -> None:
+    pytest.importorskip("twine", reason="checking the metadata needs the package twine (extra dev)")
+    command = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", *map(str, sorted(dist.iterdir()))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.count("PASSED")) == (0, 2), done.stdout + done.stderr
+
+
+def test_the_metadata_names_version_licence_extras_and_the_command(metadata: Message, wheel: Mapping[str, bytes]) -> None:
+    assert (metadata["Name"], metadata["Version"]) == ("twmd-registry", twmd_registry.__version__)
+    assert (metadata["License-Expression"], metadata["Requires-Python"]) == ("MIT", ">=3.11")
+    assert set(metadata.get_all("Provides-Extra", [])) == EXTRAS
+    commands = next(content for name, content in wheel.items() if name.endswith("entry_points.txt"))
+    assert b"twmd = twmd_registry.cli:main" in commands
+
+
+def test_every_install_line_names_an_extra_that_exists() -> None:
+    texts = [path.read_text(encoding="utf-8") for suffix in ("py", "md") for path in (ROOT / "twmd_registry").rglob(f"*.{suffix}")]
+    texts += [path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "hub_cards").rglob("*")] if path.is_file()]
+    named = {extra for text in texts for names in re.findall(r"(?:twmd-registry|'\.)\[([\w,]+)\]", text) for extra in names.split(",")}
+    assert named >= {"embedded", "ray", "train", "demo", "plots", "torchmetrics"}
+    assert named <= set(PROJECT["optional-dependencies"]) == EXTRAS
+
+
+def test_who_installs_the_wheel_sees_every_type(dist: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    venv.create(tmp_path / "venv", symlinks=True)
+    (site,) = (tmp_path / "venv").glob("lib/*/site-packages")
+    (archive,) = dist.glob("*.whl")
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(site)
+    program = USER.format(names=", ".join(twmd_registry.__all__))
+    (tmp_path / "user.py").write_text(program, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        "--python-executable",
+        str(tmp_path / "venv" / "bin" / "python"),
+        "user.py",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    last = len(program.splitlines())
+    assert done.stdout.splitlines()[:-1] == [f'user.py:{last}: error: Module has no attribute "no_such_name"  [attr-defined]'], (
+        done.stdout + done.stderr
+    )
