@@ -2,6 +2,7 @@
 # make test    format, lint, types and tests: what .ci/run calls
 # make presets choose the embedded presets again (WMT=folder with wmt15.jsonl and wmt16.jsonl): build/presets/*/preset.toml
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
+# make goldens add a new metric's scores to what `twmd selfcheck` compares with, and its signatures to the tests'
 # make tuned   train the embedded-tuned adapter again (WMT as above): build/tuned/mean
 # make bench   speed and memory beside bert_score, torchmetrics, sentence-transformers and the bare encoder, and how they grow
 VENV := .venv
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore ensemble
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test presets tuned cards bench clean
+.PHONY: demo test presets tuned cards goldens bench clean
 
 # Each stamp says that an environment holds what pyproject.toml and constraints.txt ask for.
 $(VENV)/.demo: pyproject.toml constraints.txt
@@ -49,6 +50,10 @@ presets: $(VENV)/.dev
 
 cards: $(VENV)/.demo
 	$(BIN)/python -m twmd_registry.hub hub_cards
+
+goldens: $(VENV)/.demo
+	$(BIN)/python -m twmd_registry.selfcheck
+	$(BIN)/twmd list --signatures > tests/registry/canonical.tsv
 
 # Chosen on WMT15 after training on WMT16, and the other way round; see presets.toml.
 RECIPE := --loss pearson --batch 24 --epochs 3 --dropout 0.15 --bf16

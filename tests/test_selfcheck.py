@@ -33,3 +33,14 @@ def test_a_score_that_is_off_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "off by more than" in lines["twmd"]
     assert "another signature" in lines["sbert"]
     assert lines["trwmd"].endswith("ok")
+
+
+def test_a_new_metrics_scores_are_added_and_published_ones_stay() -> None:
+    golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
+    golden["metrics"]["trwmd"]["scores"][0] = 9.0
+    published = golden["metrics"].pop("twmd")
+    completed = selfcheck.complete(golden)["metrics"]
+    assert list(completed) == list(MetricName)
+    assert completed["trwmd"]["scores"][0] == 9.0
+    assert completed["twmd"]["signature"] == published["signature"]
+    assert completed["twmd"]["scores"] == pytest.approx(published["scores"], abs=selfcheck.TOLERANCE)

@@ -53,20 +53,25 @@ def check(options: RunOptions | None = None) -> list[Check]:
     return results
 
 
-def measure(pairs: list[dict[str, str]]) -> dict[str, Any]:
-    """Scores of some pairs by every metric: the content of the golden file.
+def complete(golden: dict[str, Any]) -> dict[str, Any]:
+    """Add the scores of metrics that have none; published ones stay what they are.
 
     Args:
-        pairs: Objects with ``prediction`` and ``reference``.
+        golden: The content of the golden file: ``pairs``, objects with ``prediction`` and ``reference``, and ``metrics``.
+
+    Returns:
+        The same with every metric, in the catalogue's order.
     """
-    metrics = [str(metric) for metric in MetricName]
-    found = _score(pairs, metrics, None)
-    table = {
-        metric: {"signature": str(one.signature), "scores": [round(x, 7) for x in one.scores]} for metric, one in zip(metrics, found, strict=True)
-    }
-    return {"pairs": pairs, "metrics": table}
+    new = [str(metric) for metric in MetricName if metric not in golden["metrics"]]
+    found = zip(new, _score(golden["pairs"], new, None) if new else [], strict=True)
+    known = golden["metrics"] | {metric: {"signature": str(one.signature), "scores": [round(x, 7) for x in one.scores]} for metric, one in found}
+    return golden | {"metrics": {str(metric): known[metric] for metric in MetricName}}
 
 
 def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions | None) -> list[ScoreSet]:
     scorers = [scorer_of(make_spec(metric), options) for metric in metrics]
     return score_all(scorers, [pair["prediction"] for pair in pairs], [pair["reference"] for pair in pairs])
+
+
+if __name__ == "__main__":  # what `make goldens` runs
+    GOLDEN.write_text(json.dumps(complete(json.loads(GOLDEN.read_text(encoding="utf-8"))), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

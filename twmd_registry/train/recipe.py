@@ -13,7 +13,7 @@ from twmd_registry.registry.spec import MetricSpec
 TRAINABLE = (MetricName.TWMD, MetricName.TRWMD, MetricName.BERTSCORE_CENTERED, MetricName.SBERT, MetricName.WORDSET_CKA)
 POPULATIONS = frozenset({Centering.BATCH, Centering.CORPUS})
 """Centerings by the mean of what is scored; in training that is the training batch."""
-_WHY_NOT = {
+UNTRAINABLE = {
     MetricName.MOVERSCORE: "exact transport is solved pair by pair and its plan does not move with the weights; twmd is its tempered form",
     MetricName.STSSCORE: "it is a regression model already ('twmd train stsb')",
     MetricName.ENSEMBLE: "train its members one by one",
@@ -117,7 +117,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
         SpecError: A metric without a trainable encoder (with the menu), or a key that means nothing in training; says why.
     """
     if spec.metric not in TRAINABLE:
-        raise SpecError(f"{spec.metric} cannot be trained: {_WHY_NOT[spec.metric]}; {menu(spec.metric, TRAINABLE)}.")
+        raise SpecError(f"{spec.metric} cannot be trained: {UNTRAINABLE[spec.metric]}; {menu(spec.metric, TRAINABLE)}.")
     if spec.centering_kind in POPULATIONS and recipe.batch == 1:
         raise SpecError(
             f"centering={spec.centering} with a training batch of 1 subtracts a segment's own mean from it, which is centering=sentence: "
