@@ -13,6 +13,7 @@ from tests.align.test_family import ORACLES
 from twmd_registry import selfcheck
 from twmd_registry.align import ALIGNERS, PLANS, SYMMETRIC
 from twmd_registry.hub.prose import metrics_with_card
+from twmd_registry.hub.values import measured
 from twmd_registry.plugins.evaluate import hook
 from twmd_registry.plugins.sacrebleu import metric as for_sacrebleu
 from twmd_registry.registry.catalogue import CATALOGUE
@@ -58,6 +59,8 @@ def aligning(metric: str) -> Iterator[str]:
 def setting(metric: str) -> Iterator[str]:
     if (metric, "embedded") not in presets():
         yield f"twmd_registry/registry/presets.toml: add [embedded.metrics.{metric}] with a provenance: how its values were chosen"
+    if not any(owner == metric and preset.model is None for (owner, _), preset in presets().items()):
+        yield f"twmd_registry/registry/presets.toml: add [paper.metrics.{metric}]: the settings for models that nobody tuned"
     if metric not in recipe.TRAINABLE and metric not in recipe.UNTRAINABLE:
         yield f"twmd_registry/train/recipe.py: name {metric} in TRAINABLE, or in UNTRAINABLE with the reason"
 
@@ -83,6 +86,11 @@ def publishing(metric: str) -> Iterator[str]:
         yield f"README.md: add a row for {metric} to the table of metrics"
     if f"`{metric}`" not in text("CHANGELOG.md") and metric not in re.findall(r"\w+", text("CHANGELOG.md")):
         yield f"CHANGELOG.md: say in the newest section that {metric} is new"
+    if metric not in {one.metric for one in measured()}:
+        yield (
+            f"twmd_registry/data/agreement.tsv: add {metric}'s agreement with people on WMT17, and the README's two tables of it "
+            f"(`twmd correlate wmt:wmt17.jsonl -m {metric} --correlation pearson kendall` measures it)"
+        )
     if metric not in NO_CARD and metric not in metrics_with_card():
         yield f"twmd_registry/data/cards/{metric}.toml: write what a person knows about {metric} (wordset_cka.toml is a short one)"
     if metric not in NO_CARD and not (ROOT / "hub_cards" / metric).is_dir():
@@ -116,8 +124,8 @@ def begun() -> list[str]:
 
 @pytest.mark.parametrize("metric", begun())
 def test_every_step_of_a_metric_is_done(metric: str) -> None:
-    todo = missing(metric)
-    assert not todo, f"{metric} is not finished (see CONTRIBUTING.md):\n  " + "\n  ".join(todo)
+    if todo := missing(metric):
+        pytest.fail("\n  ".join([f"{metric} is not finished (see CONTRIBUTING.md):", *todo]), pytrace=False)
 
 
 def test_the_steps_are_those_of_contributing() -> None:
@@ -126,7 +134,10 @@ def test_the_steps_are_those_of_contributing() -> None:
 
 
 def test_a_metric_that_nobody_wrote_begins_with_its_name() -> None:
-    assert [line.split(":")[1].strip() for line in missing("toy")] == ["twmd_registry/registry/names.py", "twmd_registry/registry/catalogue.py"]
+    assert [line.split(":")[1].strip() for line in missing("no_such_metric")] == [
+        "twmd_registry/registry/names.py",
+        "twmd_registry/registry/catalogue.py",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,15 @@ class Change(NamedTuple):
     centerings: tuple[Centering, ...] = ()
 
 
-_ALIGNED = tuple(metric for metric in MetricName if metric not in {MetricName.STSSCORE, MetricName.ENSEMBLE})
+_ALIGNED = (
+    MetricName.TWMD,
+    MetricName.TRWMD,
+    MetricName.MOVERSCORE,
+    MetricName.BERTSCORE_CENTERED,
+    MetricName.WORDSET_CKA,
+    MetricName.SBERT,
+)
+"""The metrics of token vectors that there were in 0.1.0."""
 
 CHANGES = (
     Change(
