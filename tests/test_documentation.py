@@ -1,26 +1,42 @@
-"""Documentation is executed: every Python and shell block of the README, on the embedded model, offline."""
+"""Documentation is executed: every code block and command, on the embedded model, offline. Cards have their own test, and so has Ray."""
 
 from __future__ import annotations
 
 import doctest
 import re
 import shlex
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
+import yaml
 
 from tests.conftest import Texts
+from twmd_registry import scale
 from twmd_registry.cli import main
+from twmd_registry.cli.parser import build_parser
 from twmd_registry.plugins.evaluate.hook import METRICS
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
+from twmd_registry.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CLUSTER = (ROOT / "twmd_registry" / "scale" / "README.md").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TOY = re.compile(r"\btoy\b")
+"""The metric that CONTRIBUTING.md has its reader write."""
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def shell_lines(text: str) -> list[list[str]]:
+    return [shlex.split(line, comments=True) for block in blocks("bash", text) for line in block.splitlines() if line]
 
 
 def test_every_python_block_gives_what_it_shows() -> None:
@@ -47,11 +63,105 @@ def test_every_command_runs(command: str, texts: Texts, tmp_path: Path, monkeypa
     assert capsys.readouterr().out.strip()
 
 
-def test_the_make_targets_of_the_readme_exist() -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = re.findall(r"(?:^|`)make (\w+)", README, flags=re.MULTILINE)
-    assert {"demo", "test", "bench"} <= set(targets)
-    assert all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
+def make_targets(text: str) -> set[str]:
+    return set(re.findall(r"(?:^|`)make (\w+)", text, flags=re.MULTILINE))
+
+
+def test_the_make_targets_exist() -> None:
+    rules = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert {"demo", "test", "bench"} <= make_targets(README)
+    assert {"test", "cards", "goldens"} <= make_targets(CONTRIBUTING)
+    assert make_targets(README) | make_targets(CONTRIBUTING) <= rules
+
+
+def test_every_block_is_of_a_language_that_a_test_reads() -> None:
+    read = {"README.md": {"bash", "python"}, "CONTRIBUTING.md": {"bash"}, "twmd_registry/scale/README.md": {"bash", "python", "yaml"}}
+    for path in [*ROOT.glob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
+        name = path.relative_to(ROOT).as_posix()
+        fences = re.findall(r"^ *```(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert set(fences[::2]) == read.get(name, set()), name
+        assert set(fences[1::2]) <= {""}, name
+
+
+def test_the_commands_of_contributing_are_there() -> None:
+    tools = {re.split(r"[\[>=]", need)[0] for need in PROJECT["optional-dependencies"]["dev"]}
+    tests = 0
+    for program, *arguments in shell_lines(CONTRIBUTING):
+        if program == ".venv/bin/python":
+            option, module, *paths = arguments
+            assert (option, module) == ("-m", "pytest")
+            assert all((ROOT / path).is_file() for path in paths)
+            tests += len(paths)
+        else:
+            assert program == "make" or program.removeprefix(".venv/bin/") in tools, program
+    assert tests == 3
+
+
+def test_every_file_that_contributing_names_is_there() -> None:
+    named = {word for word in re.findall(r"`([\w./-]+)`", CONTRIBUTING) if "/" in word or Path(word).suffix in {".md", ".py", ".toml"}}
+    assert len(named) > 20
+    assert {word for word in named if not TOY.search(word) and word != "FILE.toml" and not (ROOT / word).exists()} == set()
+
+
+def commands_of(text: str) -> Iterator[list[str]]:
+    """Arguments of every ``twmd`` in a text's blocks: bare, given to ``ray exec``, or a job's entry point."""
+    for program, *arguments in shell_lines(text):
+        if program == "twmd":
+            yield arguments
+        elif program == "ray":
+            yield from (shlex.split(word)[1:] for word in arguments if word.startswith("twmd "))
+    for block in blocks("yaml", text):
+        spec = yaml.safe_load(block).get("spec", {})
+        yield from (shlex.split(line)[1:] for line in [spec.get("entrypoint")] if line)
+
+
+def test_the_commands_for_a_cluster_are_ones_that_we_have() -> None:
+    read = [build_parser().parse_args(arguments) for arguments in commands_of(CLUSTER)]
+    assert [arguments.engine for arguments in read] == ["ray"] * 3
+    assert [bool(arguments.resume) for arguments in read] == [False, False, True]
+    assert {program for program, *_ in shell_lines(CLUSTER)} == {"pip", "twmd", "ray"}
+
+
+def test_the_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What they do, tests/scale/test_ray.py and test_dataset.py show; starting Ray's workers once more for this would take half a minute.
+    (block,) = blocks("python", CLUSTER)
+    called = {name: create_autospec(getattr(scale, name)) for name in ("score_files", "score_dataset")}
+    for name, instead in called.items():
+        monkeypatch.setattr(scale, name, instead)
+    given = {"ray_dataset": object(), "hf_dataset": object()}
+    exec(block, given)
+    called["score_files"].assert_called_once()
+    assert [call.args[0] for call in called["score_dataset"].call_args_list] == [given["ray_dataset"], given["hf_dataset"]]
+
+
+def test_the_commands_that_contributing_names_are_ones_that_we_have(capsys: pytest.CaptureFixture[str]) -> None:
+    named = [shlex.split(line)[1:] for line in re.findall(r"`(twmd [^`]+)`", CONTRIBUTING)]
+    assert len(named) > 5
+    for name, *arguments in named:
+        if arguments and "--help" not in arguments:
+            assert build_parser().parse_args([name, *arguments]).run is not None
+        else:
+            with pytest.raises(SystemExit, match="0"):
+                main([name, "--help"])
+    assert capsys.readouterr().out.count("usage: twmd") >= 3
+
+
+def test_the_citation_file_has_the_fields_of_its_format_and_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    texts = {"cff-version", "title", "message", "type", "version", "license"}
+    assert set(citation) == texts | {"authors"}
+    assert all(isinstance(citation[name], str) and citation[name] for name in texts)
+    assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
+    assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
+    assert citation["authors"]
+    assert all(
+        set(author) <= {"name", "family-names", "given-names", "orcid", "affiliation"} and all(author.values()) for author in citation["authors"]
+    )
+
+
+def test_the_changelogs_newest_section_is_this_version() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert headings[0] == __version__
 
 
 @pytest.mark.parametrize("metric", MetricName)
