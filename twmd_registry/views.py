@@ -223,6 +223,9 @@ def places_of(view: View, tokens: TokenVectors, units: TokenVectors, item: int) 
         tokens: What `token_vectors` gave.
         units: What `compared` made of it.
         item: The item.
+
+    Raises:
+        ValueError: The tokens were encoded without their places.
     """
     if tokens.places is None or units.places is None:
         raise ValueError("these tokens do not know where they come from.")

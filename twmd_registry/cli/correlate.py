@@ -23,7 +23,11 @@ from twmd_registry.rated.sets import content_of, read_rated, title_of
 
 
 def run_correlate(arguments: argparse.Namespace) -> int:
-    """Measure how metrics agree with people on rated data; print the tables, and write them with every segment's scores if asked to."""
+    """Measure how metrics agree with people on rated data; print the tables, and write them with every segment's scores if asked to.
+
+    Raises:
+        SpecError: ``--threshold`` without the correlation that has one.
+    """
     options = options_of(arguments)
     check_folder(arguments.output)
     metrics = compared(arguments, options)

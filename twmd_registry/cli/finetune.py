@@ -14,7 +14,11 @@ from twmd_registry.registry.presets import check_name
 
 
 def run_finetune(arguments: argparse.Namespace) -> int:
-    """Train a metric, print what it reached and how to use it."""
+    """Train a metric, print what it reached and how to use it.
+
+    Raises:
+        SpecError: ``--rank`` beside ``--full``.
+    """
     from twmd_registry.train.data import NamedData
     from twmd_registry.train.finetune import Plan, finetune
     from twmd_registry.train.recipe import Loss, Recipe, Target, Weights

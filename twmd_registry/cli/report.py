@@ -31,7 +31,11 @@ CORRELATIONS = (Statistic.PEARSON, Statistic.SPEARMAN, Statistic.KENDALL)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Score every system by every metric and write a page about it."""
+    """Score every system by every metric and write a page about it.
+
+    Raises:
+        SpecError: None of the metrics is of this package.
+    """
     lexical, scorers = lexical_names(arguments), own_scorers(arguments)
     if not scorers:
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")

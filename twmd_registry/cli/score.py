@@ -33,7 +33,11 @@ PATIENCE_S = 2.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Score every system by every metric and print."""
+    """Score every system by every metric and print.
+
+    Raises:
+        SpecError: An option of the other engine, or ``--record`` without a metric of this package.
+    """
     for name in RAY_OPTIONS:
         if getattr(arguments, name) is not None:
             raise SpecError(f"--{name.replace('_', '-')} is for --engine ray, which scores files of rows.")
@@ -152,7 +156,11 @@ def _request(arguments: argparse.Namespace) -> Request:
 
 
 def check_shared(tasks: list[Task]) -> None:
-    """Refuse systems that bring different references: their scores do not belong side by side."""
+    """Refuse systems that bring different references: their scores do not belong side by side.
+
+    Raises:
+        InputError: Two of them do; the message names both.
+    """
     for task in tasks:
         if task.references != tasks[0].references:
             raise InputError(f"{task.name} and {tasks[0].name} hold different references: score them one by one.")

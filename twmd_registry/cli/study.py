@@ -35,7 +35,11 @@ Scores = dict[str, dict[str, np.ndarray]]
 
 
 def run_study(arguments: argparse.Namespace) -> int:
-    """Score the data sets that are here by every measure, and write tables and figures."""
+    """Score the data sets that are here by every measure, and write tables and figures.
+
+    Raises:
+        InputError: Neither a folder nor the Hub is named.
+    """
     figures.require_matplotlib()
     if not arguments.data_dir and not arguments.hub:
         raise InputError("no data: give --data-dir DIR, --hub, or both.")

@@ -27,7 +27,11 @@ SHOWN_TRIALS = 12
 
 
 def run_tune(arguments: argparse.Namespace) -> int:
-    """Try every setting of the grid, print the best, and write trials, surfaces and a preset where a folder is given."""
+    """Try every setting of the grid, print the best, and write trials, surfaces and a preset where a folder is given.
+
+    Raises:
+        SpecError: A key to try that no metric has.
+    """
     check_folder(arguments.output)
     if arguments.output:
         require_matplotlib()

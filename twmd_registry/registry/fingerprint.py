@@ -86,7 +86,11 @@ def _keep(path: str, entry: list[int | str]) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a model folder, one or all shards; empty when it has none."""
+    """The safetensors files of a model folder, one or all shards; empty when it has none.
+
+    Raises:
+        ModelError: The index of shards is none.
+    """
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
