@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from twmd_registry.cli.parser import build_parser
+from twmd_registry.cli.parser.arguments import BAD_USAGE
+from twmd_registry.cli.terminal import Style, complain, silence
 from twmd_registry.errors import SpecError, TwmdError
 
-GOOD, BAD_DATA, BAD_USAGE = 0, 1, 2
+GOOD, BAD_DATA = 0, 1
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """What a shell reports for a program that SIGINT or SIGPIPE ended."""
 
@@ -49,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        status: int = arguments.run(arguments)
+        with silence(wanted=arguments.quiet):
+            status: int = arguments.run(arguments)
         sys.stdout.flush()
     except SpecError as error:
         return _fail(error, BAD_USAGE)
@@ -60,7 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return PIPE_CLOSED
     except OSError as error:
         if error.errno != errno.ENOSPC:
-            raise
+            return _fail(f"{error.filename}: {error.strerror}." if error.filename is not None else error, BAD_DATA)
         _drop_output()
         return _fail(f"cannot write: {error.strerror}", BAD_DATA)
     return status
@@ -79,9 +82,9 @@ def _escape_what_cannot_be_shown() -> None:
 
 
 def _fail(message: object, status: int) -> int:
-    print(f"twmd: {message}", file=sys.stderr)
+    complain("twmd:", Style.BAD, message)
     return status
 
 
 def _show_warning(message: Warning | str, *_where: Any, **_how: Any) -> None:
-    print(f"twmd: warning: {message}", file=sys.stderr)
+    complain("twmd: warning:", Style.DOUBTFUL, message)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from tabulate import tabulate
 
+from twmd_registry.cli.terminal import say
 from twmd_registry.encode.disk import cache_folder
 from twmd_registry.encode.index import UNUSABLE, Index, ModelUse
 from twmd_registry.errors import FileError, SpecError, menu
@@ -34,7 +35,7 @@ def run_cache(arguments: argparse.Namespace) -> int:
     print(f"{index.folder}: {texts} texts, {size:.1f} MB (each run brings its own bound: --disk-cache SIZE)")
     if uses:
         rows = [[use.model, use.texts, use.shards, f"{use.bytes / 1e6:.1f}", _time(use.used)] for use in uses]
-        print(tabulate(rows, headers=["model", "texts", "files", "MB", "last used"], disable_numparse=True))
+        say(tabulate(rows, headers=["model", "texts", "files", "MB", "last used"], disable_numparse=True))
     return 0
 
 

@@ -12,6 +12,7 @@ from twmd_registry.cli.compared import compared, write_tables
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
+from twmd_registry.cli.terminal import Rule, Style, best, matches, say
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.correlation import Statistic, statistic_named
@@ -48,10 +49,17 @@ def run_correlate(arguments: argparse.Namespace) -> int:
     )
     with progress_bar() as progress:
         found = run_study(study, rated, options, progress)
-    print(found.as_text(FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+    shown = found.as_text(FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False)
+    say(shown, *(_marked(study) if arguments.format == "txt" else ()))
     if arguments.output:
         _write(found, rated, arguments.output)
     return 0
+
+
+def _marked(study: Study) -> tuple[Rule, ...]:
+    """What a terminal shows in colour: the highest averages, and p below 0.05, which stands between two columns or ends a line."""
+    averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
+    return best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", Style.GOOD)
 
 
 def _write(found: StudyResult, rated: Rated, folder: Path) -> None:

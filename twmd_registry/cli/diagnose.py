@@ -12,6 +12,7 @@ from tabulate import tabulate
 from twmd_registry.cli.files import check_folder, read_texts, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
+from twmd_registry.cli.terminal import say
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
 from twmd_registry.report.curves import Axis, Curve, curves
 from twmd_registry.report.figures import SUFFIXES, as_csv, require_matplotlib
@@ -29,7 +30,7 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
     texts = read_texts(arguments.data)
     with progress_bar() as progress:
         found = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)
-    print(_as_text(found))
+    say(_as_text(found))
     if arguments.output:
         write_diagnosis(found, arguments.output, "diagnosis")
     return 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import re
 import textwrap
 from pathlib import Path
 
 from tabulate import tabulate
 
 from twmd_registry.cli.options import options_of
+from twmd_registry.cli.terminal import Style, matches, say
 from twmd_registry.models.files import EMBEDDED_PACKAGE, HUB_ID
 from twmd_registry.plugins.evaluate import startup
 from twmd_registry.registry.catalogue import CATALOGUE, entry
@@ -32,7 +34,10 @@ def run_list(arguments: argparse.Namespace) -> int:
     for metric, facts in CATALOGUE.items():
         for i, preset in enumerate(presets_of(metric).values()):
             rows.append([metric if i == 0 else "", facts.title if i == 0 else "", preset.name, preset.model or "any", _availability(preset)])
-    print(tabulate(rows, headers=["metric", "what", "preset", "model", "offline"], disable_numparse=True))
+    say(
+        tabulate(rows, headers=["metric", "what", "preset", "model", "offline"], disable_numparse=True),
+        matches(r"(?<=  )yes \([^()]+\)$", Style.GOOD),
+    )
     state = f"on ({startup.startup_file()})" if startup.installed() else "off ('twmd install' switches it on)"
     print(f"\nevaluate.load('twmd') without importing twmd_registry: {state}")
     return 0
@@ -80,7 +85,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
     print(f"{metric}: {facts.title}\n\n{textwrap.fill(facts.about, 100)}\n")
     print(f"C(X, Y):            {facts.formula}\nrange:              {low} to {high}, higher is closer\na text and itself:  {identical}\n")
     rows = [[name, KEYS[name].short, default.keys.get(name, "by model"), KEYS[name].about, KEYS[name].accepts] for name in facts.keys]
-    print(
+    say(
         tabulate(
             [[_shown(cell) for cell in row] for row in rows],
             headers=["key", "short", f"in {default.name!r}", "what", "accepts"],
@@ -104,7 +109,8 @@ def run_selfcheck(arguments: argparse.Namespace) -> int:
 
     results = check(options_of(arguments))
     rows = [[result.metric, f"{result.worst:.1e}", result.problem or "ok"] for result in results]
-    print(tabulate(rows, headers=["metric", "largest difference", "result"], disable_numparse=True))
+    shown = tabulate(rows, headers=["metric", "largest difference", "result"], disable_numparse=True)
+    say(shown, matches(r"(?<=  )ok$", Style.GOOD), *(matches(re.escape(result.problem), Style.BAD) for result in results if result.problem))
     failed = sum(result.problem is not None for result in results)
     print(f"\n{len(results) - failed} of {len(results)} metrics agree with the published scores within {TOLERANCE:g}.")
     return 1 if failed else 0

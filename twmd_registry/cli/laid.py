@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from twmd_registry.cli.files import write_file
+from twmd_registry.cli.terminal import say
 from twmd_registry.metaeval.reproduce.layout import Laid
 from twmd_registry.report.figures import SUFFIXES
 
@@ -28,7 +29,7 @@ def show(found: Laid, output: Path | None) -> int:
             write_file(output / f"{found.table}.{suffix}", f"{content}\n".encode())
         signatures = "".join(f"{row}\t{signature}\n" for row, signature in found.signatures.items())
         write_file(output / f"{found.table}-signatures.tsv", signatures.encode())
-    print(f"{found.text()}\n\n{found.sentence}")
+    say(f"{found.text()}\n\n{found.sentence}")
     return 0
 
 

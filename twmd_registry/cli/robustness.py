@@ -12,6 +12,7 @@ from twmd_registry.cli.compared import compared, write_tables
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
+from twmd_registry.cli.terminal import say
 from twmd_registry.metaeval.robustness import RobustnessResult, RobustnessStudy, run_robustness
 from twmd_registry.metaeval.table import FORMATS
 from twmd_registry.rated.sets import content_of, read_all_rated, title_of
@@ -31,7 +32,7 @@ def run_robustness_command(arguments: argparse.Namespace) -> int:
     )
     with progress_bar() as progress:
         found = run_robustness(study, list(data.values()), options, progress)
-    print(found.as_text(FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+    say(found.as_text(FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
     if arguments.output:
         _write(found, arguments.output)
     return 0

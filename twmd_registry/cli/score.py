@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.parser.scoring import RAY_OPTIONS
 from twmd_registry.cli.tasks import Task, read_tasks
+from twmd_registry.cli.terminal import Rule, Style, best, matches, say
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, Request, Scored, compare_systems
@@ -58,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     seconds = time.perf_counter() - started
     if arguments.record:  # before anything is printed: a reader that leaves must not cost the record
         write_record(record_of(tasks, scores, seconds, arguments.device), arguments.record)
-    print(render(compare(tasks, scorers, scores, lexical, _request(arguments)), arguments))
+    comparison = compare(tasks, scorers, scores, lexical, _request(arguments))
+    say(render(comparison, arguments), *(_marked(comparison) if arguments.format in {"text", "table"} else ()))
     return 0
 
 
@@ -171,6 +173,11 @@ def compare(tasks: list[Task], scorers: list[Scorer], scores: list[list[ScoreSet
     scored = [Scored(scorer, tuple(sets)) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)] if scorers else []
     systems = [(task.name, task.system.predictions) for task in tasks]
     return compare_systems(systems, tasks[0].references, scored, lexical=lexical, request=request)
+
+
+def _marked(comparison: Comparison) -> tuple[Rule, ...]:
+    """What a terminal shows in colour: every metric's best score, and differences that a test calls significant."""
+    return best({column.name: not column.errors for column in comparison.columns}), matches(r"\(p = \d\.\d+\)\*", Style.GOOD)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar, scorer_with_keys
+from twmd_registry.cli.terminal import say
 from twmd_registry.errors import FileError, InputError, ModelError, warn
 from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
 from twmd_registry.metaeval.lexical import sentence_bleu
@@ -64,7 +65,7 @@ def run_study(arguments: argparse.Namespace) -> int:
     ]
     _write_tables(tables, signatures, arguments.output)
     _draw(data, scores, arguments.output)
-    print("\n\n".join(as_text(one, "simple") for one in tables))
+    say("\n\n".join(as_text(one, "simple") for one in tables))
     print("\n" + "\n".join(f"{name}: {signature}" for name, signature in signatures.items()))
     return 0
 

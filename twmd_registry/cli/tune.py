@@ -11,6 +11,7 @@ from tabulate import tabulate
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import progress_bar
+from twmd_registry.cli.terminal import say
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.metaeval.sweeps import layers_of
 from twmd_registry.metaeval.tune import GRID, Trial, read_tried, settings, tune, varied_keys, write_preset
@@ -52,7 +53,7 @@ def run_tune(arguments: argparse.Namespace) -> int:
     by_metric = {metric: [trial for trial in trials if trial.spec.metric == metric] for metric in metrics}
     for metric, own in by_metric.items():
         print(f"{metric}: {len(own)} settings on {sum(len(rated.ratings) for rated in data.values())} segments")
-        print(tabulate([_row(trial, varied_keys(own)) for trial in own[:SHOWN_TRIALS]], headers="keys", disable_numparse=True), "\n")
+        say(f"{tabulate([_row(trial, varied_keys(own)) for trial in own[:SHOWN_TRIALS]], headers='keys', disable_numparse=True)} \n")
     if arguments.output:
         _write(arguments, by_metric, [f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)" for name, rated in data.items()])
     return 0

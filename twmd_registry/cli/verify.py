@@ -9,6 +9,7 @@ from pathlib import Path
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import parts_of
 from twmd_registry.cli.tasks import Task, read_tasks
+from twmd_registry.cli.terminal import Style, matches, say
 from twmd_registry.errors import SpecError
 from twmd_registry.record.file import read_record
 from twmd_registry.record.verify import Check, Texts, Verification, verify_number, verify_record
@@ -20,6 +21,8 @@ from twmd_registry.report.table import visible
 
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
+VERDICTS = (matches(r"^agrees\b", Style.GOOD), matches(r"^(?:DIFFERS|EDITED|NOT VERIFIED)\b", Style.BAD))
+"""What a terminal shows in colour."""
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
@@ -34,7 +37,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     tasks = read_tasks(arguments)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     found = verify_record(record, [_texts(task) for task in tasks], inputs=files, options=options, parts=parts, tolerance=arguments.tolerance)
-    print("\n".join(map(visible, _report(found))))
+    say("\n".join(map(visible, _report(found))), *VERDICTS)
     return 0 if found.agrees else 1
 
 
@@ -47,7 +50,7 @@ def _verify_number(arguments: argparse.Namespace, options: RunOptions, parts: Pa
         raise SpecError(f"one number belongs to one system, not to {len(tasks)}.")
     found = verify_number(arguments.what, arguments.value, _texts(tasks[0]), options=options, parts=parts, tolerance=arguments.tolerance)
     shown = f"{100 * found.found:.6f} (per cent)" if found.per_cent else f"{found.found:.8f}"
-    print(f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here (margin {found.margin:.2g})")
+    say(f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here (margin {found.margin:.2g})", *VERDICTS)
     print(f"applied: {found.signature}")
     if not found.pinned:
         print("The printed signature does not say which content of the model was used (@...): it may have been another.")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-
 from twmd_registry.cli.parser import fit, hub, inform, published, scoring, study
+from twmd_registry.cli.parser.arguments import Parser, example_of, quiet
 from twmd_registry.version import __version__
 
 COMMANDS = (
@@ -34,15 +33,21 @@ COMMANDS = (
     study.add_reproduce,
     hub.add_hub,
     inform.add_install,
+    inform.add_completion,
 )
 """In the order of ``--help``."""
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """The parser of ``twmd``."""
-    parser = argparse.ArgumentParser(prog="twmd", description="Embedding metrics for generated text, with signatures that can be re-run.")
+    parser = Parser(
+        prog="twmd",
+        description="Embedding metrics for generated text, with signatures that can be re-run.",
+        **example_of("twmd score ref.txt -i system_a.txt system_b.txt -m twmd moverscore\n  twmd score --help"),
+    )
     parser.add_argument("--version", action="version", version=f"twmd {__version__}")
     parser.set_defaults(run=None)
+    quiet(parser, default=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for add in COMMANDS:
         add(commands)

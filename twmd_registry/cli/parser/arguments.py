@@ -6,15 +6,30 @@ import argparse
 import importlib
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, NoReturn, TypeAlias
+
+from twmd_registry.cli.terminal import Style, complain
 
 DATA = "rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, summeval, table), a table's path, or a name on the Hub (glue/stsb)"
 """How data are named, wherever they are asked for; `twmd_registry.rated.sets` reads it."""
 
 LAST_PORT = 65_535
 
+BAD_USAGE = 2
+"""What a shell reports for a command line that cannot be."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line: what is wrong, and where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the command line, and end with status 2."""
+        complain(f"{self.prog}: error (see {self.prog} --help):", Style.BAD, message)
+        self.exit(BAD_USAGE)
+
+
 Run = Callable[[argparse.Namespace], int]
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (argparse has no public name for it)
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 (argparse has no public name for it)
 
 
 def later(module: str, function: str) -> Run:
@@ -27,13 +42,22 @@ def later(module: str, function: str) -> Run:
     return run
 
 
-def command(commands: Commands, name: str, run: Run, about: str, example: str) -> argparse.ArgumentParser:
+def example_of(example: str) -> dict[str, Any]:
+    """What makes a parser show an example below its arguments."""
+    return {"epilog": f"example:\n  {example}", "formatter_class": argparse.RawDescriptionHelpFormatter}
+
+
+def command(commands: Commands, name: str, run: Run, about: str, example: str) -> Parser:
     """Add a command with its help and an example."""
-    sub = commands.add_parser(
-        name, help=about, description=about, epilog=f"example:\n  {example}", formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    sub = commands.add_parser(name, help=about, description=about, **example_of(example))
     sub.set_defaults(run=run)
+    quiet(sub, default=argparse.SUPPRESS)  # or it would take back what was said before the command
     return sub
+
+
+def quiet(parser: Parser, default: object) -> None:
+    """Add ``--quiet``, which every command has."""
+    parser.add_argument("-q", "--quiet", action="store_true", default=default, help="no warnings, notices and progress bars; results and errors stay")
 
 
 def where(sub: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""``list``, ``explain``, ``preset``, ``selfcheck``, ``demo``, ``install``: what is here."""
+"""``list``, ``explain``, ``preset``, ``selfcheck``, ``demo``, ``install``, ``completion``: what is here."""
 
 from __future__ import annotations
 
@@ -54,3 +54,11 @@ def add_install(commands: Commands) -> None:
     about = "Let every script of this environment say evaluate.load('twmd'), without importing twmd_registry."
     command(commands, "install", later("setup", "run_install"), about, "twmd install")
     command(commands, "uninstall", later("setup", "run_uninstall"), "Take back what 'twmd install' did.", "twmd uninstall")
+
+
+def add_completion(commands: Commands) -> None:
+    """Add ``twmd completion``."""
+    about = "Print a script that lets a shell complete commands, options, metrics, presets and files of twmd."
+    example = "twmd completion bash > ~/.local/share/bash-completion/completions/twmd\n  twmd completion zsh > ~/.zfunc/_twmd"
+    sub = command(commands, "completion", later("completion", "run"), about, example)
+    sub.add_argument("shell", choices=("bash", "zsh"))

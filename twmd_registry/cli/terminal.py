@@ -1,0 +1,125 @@
+"""What a person at a terminal gets beside the plain text: colours, complaints of one line, silence where it was asked for.
+
+Text is laid out first and painted afterwards, so that no width ever counts a colour, and text without its colours is what a file gets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import NamedTuple, TextIO
+
+_HEADED = re.compile(r"^(?P<header>.+)\n-+(?: +-+)*\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
+_LINE = re.compile(r".+")
+_CELL = re.compile(r"\S+(?: \S+)*")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+class Style(StrEnum):
+    """How a piece of text is painted: the parameters of ECMA-48's SGR."""
+
+    HEADER = "1"
+    GOOD = "1;32"
+    BAD = "1;31"
+    DOUBTFUL = "33"
+
+
+class Mark(NamedTuple):
+    """A piece of a text, from one index to before another, and its style."""
+
+    start: int
+    end: int
+    style: Style
+
+
+Rule = Callable[[str], Iterable[Mark]]
+"""What is painted in a text."""
+
+
+def shows_colours(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal that can show colours, and its user has not refused them by NO_COLOR (https://no-color.org)."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+
+
+def painted(text: str, marks: Iterable[Mark]) -> str:
+    """Put the colours of marks into a text; of two that overlap the first is kept."""
+    parts, at = [], 0
+    for mark in sorted(marks):
+        if mark.start >= at:
+            parts += [text[at : mark.start], f"\x1b[{mark.style}m{text[mark.start : mark.end]}\x1b[0m"]
+            at = mark.end
+    return "".join([*parts, text[at:]])
+
+
+def say(text: str, *rules: Rule) -> None:
+    """Print results; on a terminal with colours, with every table's header in bold and what the rules mark."""
+    print(painted(text, [mark for rule in (_headers, *rules) for mark in rule(text)]) if shows_colours(sys.stdout) else text)
+
+
+def complain(head: str, style: Style, message: object) -> None:
+    """Write one line to stderr, whatever the message holds."""
+    if sys.stderr is None:
+        return
+    line = " ".join(part.strip() for part in str(message).splitlines() if part.strip())
+    shown = painted(head, [Mark(0, len(head), style)]) if shows_colours(sys.stderr) else head
+    print(f"{shown} {line}", file=sys.stderr)
+
+
+def matches(pattern: str, style: Style) -> Rule:
+    """A rule that paints every match of a pattern, in which ``^`` and ``$`` are the ends of a line."""
+    return lambda text: (Mark(found.start(), found.end(), style) for found in re.finditer(pattern, text, re.MULTILINE))
+
+
+def best(columns: Mapping[str, bool]) -> Rule:
+    """A rule that paints the best number of a column, as it is printed, where a table has several.
+
+    Args:
+        columns: From a column's header to whether more is better.
+    """
+    return lambda text: (mark for table in _HEADED.finditer(text) for mark in _best_of(table, columns))
+
+
+def _headers(text: str) -> Iterator[Mark]:
+    return (Mark(*table.span("header"), Style.HEADER) for table in _HEADED.finditer(text))
+
+
+def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[Mark]:
+    rows = [list(_CELL.finditer(table.string, *line.span())) for line in _LINE.finditer(table.string, *table.span("rows"))]
+    for back, header in enumerate(reversed(_CELL.findall(table["header"])), 1):
+        name = header.partition(" (")[0]
+        # Counted from the right: the first cell of a row is a name, which may hold anything.
+        cells = [row[-back] for row in rows if back < len(row)] if name in columns else []
+        numbers = [
+            (float(number[0]), Mark(cell.start(), cell.start() + number.end(), Style.GOOD)) for cell in cells if (number := _NUMBER.match(cell[0]))
+        ]
+        values = {value for value, _ in numbers}
+        if len(values) > 1:
+            chosen = max(values) if columns[name] else min(values)
+            yield from (mark for value, mark in numbers if value == chosen)
+
+
+class _Nowhere(io.TextIOBase):
+    """A stream that forgets."""
+
+    def write(self, text: str) -> int:
+        """Take a text and drop it."""
+        return len(text)
+
+
+@contextlib.contextmanager
+def silence(*, wanted: bool) -> Iterator[None]:
+    """Let nothing reach stderr meanwhile, where that is wanted: no warning, no progress bar, no library's remark.
+
+    Args:
+        wanted: Whether it is.
+    """
+    if not wanted:
+        yield
+        return
+    with contextlib.redirect_stderr(_Nowhere()):
+        yield
