@@ -1,0 +1,302 @@
+"""Colours on a terminal only, silence on request, one line per error, completion, and examples in every help text."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import pty
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from twmd_registry.cli import main
+from twmd_registry.cli.completion import LEXICAL
+from twmd_registry.cli.parser import build_parser
+from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say, shows_colours
+from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
+from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
+
+ROOT = Path(__file__).resolve().parents[2]
+CODES = re.compile(r"\x1b\[[\d;]*m")
+TABLE = """\
+system          twmd  TER
+------------  ------  -----
+Baseline: a   0.8100  50.00
+b  c          0.8200  40.00
+d             0.8200  60.00
+"""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def colourful(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return monkeypatch
+
+
+class TestColours:
+    @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("NO_COLOR", "0"), ("TERM", "dumb")])
+    def test_a_user_can_refuse_them(self, name: str, value: str, colourful: pytest.MonkeyPatch) -> None:
+        assert shows_colours(Terminal())
+        colourful.setenv(name, value)
+        assert not shows_colours(Terminal())
+
+    def test_an_empty_no_color_refuses_nothing(self, colourful: pytest.MonkeyPatch) -> None:
+        colourful.setenv("NO_COLOR", "")
+        assert shows_colours(Terminal())
+
+    def test_a_file_has_none(self, colourful: pytest.MonkeyPatch) -> None:
+        assert not shows_colours(io.StringIO())
+        assert not shows_colours(None)
+
+    def test_the_best_of_every_column_is_marked_with_its_ties(self) -> None:
+        marks = [(TABLE[mark.start : mark.end], TABLE.count("\n", 0, mark.start)) for mark in best({"twmd": True, "TER": False})(TABLE)]
+        assert sorted(marks) == [("0.8200", 3), ("0.8200", 4), ("40.00", 3)]
+
+    def test_where_all_are_alike_none_is_best(self) -> None:
+        assert list(best({"twmd": True})(TABLE.replace("0.8100", "0.8200"))) == []
+
+    def test_of_two_marks_that_overlap_the_first_is_kept(self) -> None:
+        assert painted("abcd", [Mark(1, 4, Style.BAD), Mark(0, 2, Style.HEADER)]) == "\x1b[1mab\x1b[0mcd"
+
+    def test_a_painted_text_is_the_plain_text_with_colours(self, colourful: pytest.MonkeyPatch) -> None:
+        colourful.setattr(sys, "stdout", shown := Terminal())
+        say(TABLE, best({"twmd": True}), matches("^d", Style.BAD))
+        assert shown.getvalue().startswith("\x1b[1msystem          twmd  TER\x1b[0m\n---")
+        assert "\x1b[1;31md\x1b[0m   " in shown.getvalue()
+        assert CODES.sub("", shown.getvalue()) == f"{TABLE}\n"
+
+    def test_errors_are_red_on_a_terminal(self, colourful: pytest.MonkeyPatch) -> None:
+        colourful.setattr(sys, "stderr", shown := Terminal())
+        assert main(["explain", "bleu"]) == 2
+        assert shown.getvalue().startswith("\x1b[1;31mtwmd:\x1b[0m there is no metric 'bleu'")
+
+    def test_the_program_paints_a_terminal_and_not_a_pipe(self) -> None:
+        command = [sys.executable, "-m", "twmd_registry.cli", "explain", "moverscore"]
+        environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
+        piped = subprocess.run(command, capture_output=True, check=True, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL).stdout
+        outer, inner = pty.openpty()
+        found: list[bytes] = []
+        reader = threading.Thread(target=lambda: found.extend(_read(outer)))
+        reader.start()
+        subprocess.run(command, stdout=inner, check=True, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL)
+        os.close(inner)
+        reader.join()
+        os.close(outer)
+        shown = b"".join(found).decode().replace("\r\n", "\n")
+        assert b"\x1b" not in piped
+        assert "\x1b[1mkey " in shown
+        assert CODES.sub("", shown) == piped.decode()
+
+
+def _read(terminal: int) -> Iterator[bytes]:
+    """Everything that is written to a terminal until its other end is closed, which Linux reports as an error."""
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            return
+        if not piece:
+            return
+        yield piece
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with good files and bad ones."""
+    monkeypatch.chdir(tmp_path)
+    for name, content in (
+        ("ref.txt", b"a cat\nit rains\n"),
+        ("sys.txt", b"the cat\n\n"),
+        ("latin.txt", b"caf\xe9\n"),
+        ("empty.txt", b""),
+        ("bad.jsonl", b'{"prediction": 1}\n'),
+    ):
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+def run(arguments: list[str]) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+QUIET = (["--quiet", "score", "ref.txt", "-i", "sys.txt"], ["score", "ref.txt", "-i", "sys.txt", "-q"])
+
+
+@pytest.mark.parametrize("arguments", QUIET)
+def test_quiet_leaves_results_and_takes_warnings(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([one for one in arguments if one not in {"-q", "--quiet"}]) == 0
+    loud = capsys.readouterr()
+    assert main(arguments) == 0
+    quiet = capsys.readouterr()
+    assert loud.err.startswith("twmd: warning: texts without a token: 1")
+    assert (quiet.out, quiet.err) == (loud.out, "")
+
+
+def test_quiet_leaves_errors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "none.txt", "-i", "sys.txt", "--quiet"]) == 1
+    assert capsys.readouterr().err == "twmd: none.txt: No such file or directory.\n"
+
+
+WRONG = """\
+fly
+score --bogus
+score ref.txt -i
+score nofile -i sys.txt
+score folder -i sys.txt
+score ref.txt -i folder
+score latin.txt -i sys.txt
+score ref.txt -i empty.txt
+score ref.txt -i bad.jsonl
+score ref.txt -i sys.txt -m 'tw\u2028md'
+score 'no\u2028file' -i sys.txt
+score ref.txt -i sys.txt --record folder
+score ref.txt -i sys.txt --device nonsense
+score ref.txt -i sys.txt --set model=folder
+score ref.txt -i sys.txt --paired-bs-n 'x\u2028y'
+report ref.txt -i sys.txt -o folder
+align twmd a b -o plan.xyz
+verify folder
+verify latin.txt --refs ref.txt
+diff a b
+cite folder
+explain
+preset add folder
+preset add latin.txt
+cache rm
+fit-mean folder
+fit-idf latin.txt
+tune twmd --data folder
+correlate wmt:folder -m twmd
+correlate wmt:latin.txt -m twmd
+diagnose embedded --data folder
+reproduce twmd-table2 --data-dir folder
+train stsb --data folder -o out
+average folder -o out
+hub
+hub build twmd -o ref.txt
+hub push twmd a/b --token-file folder
+completion fish"""
+
+
+@pytest.mark.parametrize("line", WRONG.split("\n"))
+def test_what_is_wrong_is_said_in_one_line(line: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = shlex.split(line.replace("\u2028", "\n"))
+    assert run(arguments) in {1, 2}
+    printed = capsys.readouterr()
+    assert re.fullmatch(r"twmd( [\w -]+)?: .+\n", printed.err)
+    assert printed.out == ""
+
+
+def test_a_command_line_that_cannot_be_says_where_to_read_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain"]) == 2
+    assert capsys.readouterr().err == "twmd explain: error (see twmd explain --help): the following arguments are required: METRIC\n"
+
+
+def test_what_no_command_expects_of_a_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "some.file")
+
+    monkeypatch.setattr("twmd_registry.cli.inform.entry", refuse)
+    assert main(["explain", "twmd"]) == 1
+    assert capsys.readouterr().err == "twmd: some.file: Permission denied.\n"
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The script for bash, in a folder with files and a folder that start alike."""
+    folder = tmp_path_factory.mktemp("completion")
+    with (folder / "twmd.bash").open("w", encoding="utf-8") as file, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", file)
+        assert main(["completion", "bash"]) == 0
+    for name in ("ref_a.txt", "ref_b.txt"):
+        (folder / name).touch()
+    (folder / "ref_out").mkdir()
+    return folder / "twmd.bash"
+
+
+class TestCompletion:
+    @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+    @pytest.mark.parametrize(
+        ("words", "expected"),
+        [
+            (("sc",), {"score"}),
+            (("--quiet", "sc"), {"score"}),
+            (("score", "-m", "tw"), {"twmd"}),
+            (("score", "-m", "twmd", "b"), {"bertscore_centered", "bleu"}),
+            (("correlate", "wmt.jsonl", "-m", "c"), {"chrf", "chrf++"}),
+            (("score", "--preset", "emb"), {"embedded", "embedded-tuned"}),
+            (("score", "--paired-b"), {"--paired-bs", "--paired-bs-n"}),
+            (("score", "ref_a.txt", "ref_"), {"ref_a.txt", "ref_b.txt", "ref_out"}),
+            (("tune", "twmd", "-o", "ref_"), {"ref_out"}),
+            (("hub", ""), {"build", "push"}),
+            (("cite", "x.json", "--as", "b"), {"bibtex", "badge"}),
+        ],
+    )
+    def test_bash_completes(self, words: tuple[str, ...], expected: set[str], script: Path) -> None:
+        line = 'source ./twmd.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shtab_twmd; printf "%s\\n" "${COMPREPLY[@]}"'
+        done = subprocess.run(["bash", "-c", line, "bash", "twmd", *words], capture_output=True, text=True, check=True, cwd=script.parent)
+        assert set(done.stdout.splitlines()) == expected
+
+    def test_zsh_gets_a_script_of_its_own(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["completion", "zsh"]) == 0
+        out = capsys.readouterr().out
+        assert out.startswith("#compdef twmd\n")
+        assert all(f"\n    {name}:'" in out for name in ("score", "fit-mean", "completion"))
+
+    def test_the_lexical_metrics_are_those_of_the_commands(self) -> None:
+        assert set(LEXICAL["score"]) == set(LEXICAL["report"]) == set(LEXICAL_NAMES)
+        assert set(LEXICAL["correlate"]) == set(LEXICAL["robustness"]) == set(LEXICAL_OF_SEGMENTS)
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield from parsers(sub)
+
+
+EXAMPLES = [
+    (parser.prog, line.strip().rpartition("| ")[2])
+    for parser in parsers(build_parser())
+    for line in (parser.epilog or "").removeprefix("example:\n").splitlines()
+]
+
+
+def test_every_help_text_has_an_example_of_its_own_command() -> None:
+    without = [
+        one.prog for one in parsers(build_parser()) if not any(f"{line} ".startswith(f"{one.prog} ") for prog, line in EXAMPLES if prog == one.prog)
+    ]
+    assert without == []
+
+
+@pytest.mark.parametrize("line", [line for _, line in EXAMPLES])
+def test_every_example_can_be_parsed(line: str) -> None:
+    command, *arguments = shlex.split(line.partition(" > ")[0])
+    assert command == "twmd"
+    if "--help" not in arguments:
+        assert callable(build_parser().parse_args(arguments).run)
+
+
+@pytest.mark.parametrize("line", sorted({line for _, line in EXAMPLES if line.split()[1] in {"list", "explain", "completion"}}))
+def test_examples_that_need_no_file_run(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split(line.partition(" > ")[0])[1:]) == 0
+    assert capsys.readouterr().out.strip()
