@@ -23,7 +23,7 @@ FLOORS = (
     {"errors", "version"},
     {"registry"},
     {"alignment"},
-    {"carriers", "border", "models", "scores"},
+    {"ahead", "carriers", "border", "models", "scores"},
     {"comparison"},
     {"pairs", "rated"},
     {"encode", "center", "aggregate", "ngrams", "align", "assemble", "regress", "baseline"},

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from functools import cache, cached_property, partial
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from twmd_registry.ahead import one_ahead
 from twmd_registry.align import SYMMETRIC, marginal, plans, similarities, similarities_for
 from twmd_registry.blocks import align_pairs, counts_of, settings_of
 from twmd_registry.carriers import PRF, Encoded, Sides, pad
@@ -26,7 +28,7 @@ from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted, Items, Selected, View, compared, make_items, places_of, select, sum_items, token_vectors, view_of
 
 PIECE_TOKENS = 65_536
-"""Tokens of different texts that are in memory at once (100 MB per layer at 384 dimensions)."""
+"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions); two pieces are in memory, one being aligned."""
 ACCELERATOR_PIECES = 4
 """Times as many on an accelerator, whose batches are larger: of fewer texts, too few are alike, and a fifth of a batch is padding."""
 
@@ -140,14 +142,14 @@ class Run:
             keep: Most bytes of encoded references to keep in main memory for later calls.
             disk: Most bytes of encoded texts to keep in files for other processes.
             total: Adds up what depends on the whole corpus, where these pairs are a share of it.
-            progress: Called with the number of texts encoded.
+            progress: Called with the number of texts encoded; from another thread where pieces are encoded ahead.
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
         asked = [_aligned_as(job.spec) for job in jobs]
         place = {spec: j for j, spec in enumerate(dict.fromkeys(asked))}
         self._place = [place[spec] for spec in asked]
         self._jobs = list(dict(zip(asked, jobs, strict=True)).values())
-        self._batch_tokens, self._progress, self._total = batch_tokens, progress, total
+        self._batch_tokens, self._progress, self._total, self._over = batch_tokens, progress, total, Event()
         self._views: dict[View, list[int]] = {}
         for j, job in enumerate(self._jobs):
             self._views.setdefault(view_of(job.spec), []).append(j)
@@ -231,26 +233,21 @@ class Run:
 
     def _fetch_ahead(self) -> Iterator[Fetched]:
         """All pieces; unless gradients are wanted, the next one is encoded while one is aligned: plans are solved beside an accelerator's work."""
+        self._over.clear()
         fetching = self._fetch(self._pieces)
-        if torch.is_grad_enabled() or len(self._pieces) == 1:
-            yield from fetching
-            return
-        inference = torch.is_inference_mode_enabled()
+        return fetching if torch.is_grad_enabled() or len(self._pieces) == 1 else one_ahead(fetching, self._over)
 
-        def fetch() -> Fetched | None:
-            with torch.no_grad(), torch.inference_mode(inference):  # a thread has modes of its own
-                return next(fetching, None)
-
-        with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(fetch)
-            while (fetched := coming.result()) is not None:
-                coming = pool.submit(fetch)
-                yield fetched
+    def _tell(self, texts: int) -> None:
+        """Report that so many more texts are encoded, unless nobody wants them."""
+        if self._over.is_set():
+            raise CancelledError
+        if self._progress is not None:
+            self._progress(texts)
 
     def _fetch(self, pieces: Sequence[slice]) -> Iterator[Fetched]:
         for p, piece in enumerate(pieces):
             ids = np.union1d(self._pairs.hyp[piece], self._pairs.ref[piece])
-            encoded, rows = self._store.fetch(ids, batch_tokens=self._batch_tokens, progress=self._progress)
+            encoded, rows = self._store.fetch(ids, batch_tokens=self._batch_tokens, progress=self._tell)
             yield Fetched(piece, encoded, ids, rows)
             if len(pieces) > 1:
                 self._store.forget(p, self._most_tokens)

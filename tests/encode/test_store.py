@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from threading import Event
+from threading import Event, current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from twmd_registry.border import check_segments
 from twmd_registry.encode.cache import KeptText, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import Lasting, Reading, TextStore
-from twmd_registry.errors import ModelError
+from twmd_registry.errors import ModelError, hold_warnings, warn
 from twmd_registry.models.files import find_model
 from twmd_registry.pairs import Pairs, estimate_tokens, make_pairs, plan_pieces, uses_of_texts
 
@@ -163,3 +163,51 @@ def test_what_fails_in_a_later_piece_is_said_and_leaves_the_scorer_usable(texts:
         with pytest.raises(ModelError, match="out of memory"):
             scorer.score(*texts)
     assert scorer.score(*texts).scores == whole.scores
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_pieces_encoded_ahead_have_no_gradients(mode: Any, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    route = twmd_registry.scorer("twmd", layer=1).route
+    run = route.run([route], make_pairs(check_segments(*texts)), None)  # type: ignore[attr-defined]
+    with mode():
+        found = list(run.align())
+    assert len(found) > 2
+    assert not any(side.f1.requires_grad or one.fetched.encoded.layers[1].requires_grad for one in found for side in one.sides)
+
+
+def test_warnings_of_pieces_encoded_ahead_are_held(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    fetch = TextStore.fetch
+
+    def fetch_and_warn(*given: Any, **options: Any) -> Any:
+        warn("a piece.")
+        return fetch(*given, **options)
+
+    monkeypatch.setattr(TextStore, "fetch", fetch_and_warn)
+    with hold_warnings() as held:
+        twmd_registry.scorer("twmd", layer=1).score(*texts)
+    assert sum("a piece." in str(one) for one in held) > 2
+
+
+def test_no_piece_is_finished_that_nobody_waits_for(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    scorer = twmd_registry.scorer("twmd", layer=1, batch_tokens=1)  # a text per batch
+    scorer.score(*texts)
+    began, told = Event(), []
+
+    def interrupt(*given: Any) -> Any:
+        began.wait(20)
+        raise KeyboardInterrupt
+
+    def progress(texts: int) -> None:
+        told.append(texts)
+        if current_thread() is not main_thread() and len(told) > 3:
+            began.set()
+
+    monkeypatch.setattr("twmd_registry.pipeline.align_pairs", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        twmd_registry.score_all([scorer], *texts, progress=progress)
+    monkeypatch.undo()
+    assert len(told) < len({*texts[0], *texts[1]})
+    assert scorer.score(*texts).scores

@@ -61,6 +61,7 @@ def test_a_view_that_is_not_in_one_row_is_multiplied_alike(products: list[int]) 
     assert products == [10]
 
 
+@needs_onednn
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_other_formats_are_left_to_torch(dtype: torch.dtype, products: list[int]) -> None:
     layer, x = nn.Linear(8, 4).to(dtype), torch.randn(3, 8, dtype=dtype)
@@ -69,6 +70,7 @@ def test_other_formats_are_left_to_torch(dtype: torch.dtype, products: list[int]
     assert not products
 
 
+@needs_onednn
 def test_training_is_left_to_torch(products: list[int]) -> None:
     layer, x = nn.Linear(8, 4), torch.randn(3, 8)
     own = quick(layer)
@@ -76,6 +78,13 @@ def test_training_is_left_to_torch(products: list[int]) -> None:
         one(x).sum().backward()
     assert own.weight.grad is not None
     assert torch.equal(own.weight.grad, layer.weight.grad)  # type: ignore[arg-type]
+    assert not products
+
+
+@needs_onednn
+def test_who_switches_onednn_off_goes_without(products: list[int]) -> None:
+    with torch.inference_mode(), torch.backends.mkldnn.flags(enabled=False):
+        quick(nn.Linear(8, 4))(torch.randn(3, 8))
     assert not products
 
 

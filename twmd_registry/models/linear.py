@@ -1,4 +1,4 @@
-"""Linear layers in float32 on CPUs by oneDNN: the same arithmetic as torch's own choice, and no slower on any CPU."""
+"""Linear layers in float32 on CPUs by oneDNN: the same arithmetic as torch's own choice, in another order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ class QuickLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (torch's own signature)
         """Products of vectors and weights; shape (..., D) to (..., E)."""
-        if torch.is_grad_enabled() or input.device.type != "cpu" or not input.dtype == self.weight.dtype == torch.float32:
+        if (
+            torch.is_grad_enabled()
+            or not torch.backends.mkldnn.enabled
+            or input.device.type != "cpu"
+            or not input.dtype == self.weight.dtype == torch.float32
+        ):
             return super().forward(input)
         product: Tensor = torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, "none", [], "")  # noqa: SLF001 (torch.compile's own)
         return product

@@ -34,6 +34,8 @@ def pick_device(device: str) -> torch.device:
     try:
         chosen = torch.device(device)
         torch.zeros(1, device=chosen).item()
+        if chosen.type == "cuda" and chosen.index is None:
+            return torch.device("cuda", torch.cuda.current_device())  # every thread has a current device of its own
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise SpecError(f"device {device!r} is not available here: expected auto, cpu, cuda, cuda:N or mps.") from error
     return chosen
