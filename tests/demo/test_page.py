@@ -36,9 +36,12 @@ def browser() -> Iterator[Any]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def tab(browser: Any, address: str) -> Tab:
-    return Tab(browser, address)
+@pytest.fixture
+def tab(browser: Any, address: str) -> Iterator[Tab]:
+    """A fresh tab for each test: the tests of one file may run in any order, and in several processes."""
+    found = Tab(browser, address)
+    yield found
+    found.page.close()
 
 
 def scores(tab: Tab) -> dict[str, str]:
@@ -139,7 +142,6 @@ def test_a_good_file_is_scored_and_can_be_downloaded(tab: Tab, tmp_path: Path) -
     rows = [(f"It rains {word}.", f"It is raining {word}.") for word in ("today", "here", "again")]
     (tmp_path / "good.csv").write_text("prediction,reference\n" + "".join(f"{p},{r}\n" for p, r in rows), encoding="utf-8")
     tab.open("A file")
-    tab.fill("#pasted", "")
     tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "good.csv")
     tab.page.wait_for_selector("#upload [aria-label='good.csv']")
     tab.page.locator("#score-file").click()
@@ -161,7 +163,7 @@ def test_a_good_file_is_scored_and_can_be_downloaded(tab: Tab, tmp_path: Path) -
 
 def test_a_bad_file_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("prediction,refrence\na,b\n", encoding="utf-8")
-    tab.page.locator("#upload").get_by_label("Clear").click()
+    tab.open("A file")
     tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "bad.csv")
     tab.page.wait_for_selector("#upload [aria-label='bad.csv']")
     tab.page.locator("#score-file").click()
