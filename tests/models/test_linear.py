@@ -13,7 +13,7 @@ from torch import nn
 from tests import tiny
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.models.files import find_model
-from twmd_registry.models.linear import QuickLinear, has_onednn, quicken
+from twmd_registry.models.linear import QuickLinear, has_onednn, laid_out, multiplies, quicken
 
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN for this CPU")
 
@@ -36,6 +36,20 @@ def products(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return own(input, *rest)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
+    return seen
+
+
+@pytest.fixture
+def layouts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The tokens of every product for which weights were laid out."""
+    seen: list[int] = []
+    own = torch.ops.mkldnn._reorder_linear_weight
+
+    def counted(weight: torch.Tensor, tokens: int) -> torch.Tensor:
+        seen.append(tokens)
+        return own(weight, tokens)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", counted)
     return seen
 
 
@@ -62,7 +76,50 @@ def test_a_view_that_is_not_in_one_row_is_multiplied_alike(products: list[int]) 
 
 
 @needs_onednn
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bias", [True, False])
+def test_weights_laid_out_once_give_the_same_products(dtype: torch.dtype, products: list[int], layouts: list[int], *, bias: bool) -> None:
+    if not multiplies(dtype):
+        pytest.skip(f"oneDNN does not multiply {dtype} on this CPU")
+    torch.manual_seed(0)
+    layer = quick(nn.Linear(48, 96, bias=bias).to(dtype))
+    inputs = [torch.randn(n, 48).to(dtype) for n in (50, 0, 1, 700)]
+    with torch.inference_mode():
+        apart = [layer(x) for x in inputs]
+        assert not layouts
+        with laid_out(layer):
+            together = [layer(x) for x in inputs]
+    assert (products, layouts) == ([50, 0, 1, 700] * 2, [50])
+    for one, other in zip(apart, together, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=2e-6 if dtype == torch.float32 else 2**-7)
+
+
+@needs_onednn
+def test_weights_that_change_afterwards_count(layouts: list[int]) -> None:
+    layer, x = quick(nn.Linear(8, 4)), torch.randn(3, 8)
+    with torch.inference_mode():
+        for scale in (1, 2):
+            layer.weight.data.mul_(scale)
+            with laid_out(layer):
+                torch.testing.assert_close(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
+        assert len(layouts) == 2
+        with pytest.raises(RuntimeError, match="inner product"), laid_out(layer):
+            layer(x[:, :5])
+        layer.weight.data.mul_(2)
+        torch.testing.assert_close(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
+
+
+@needs_onednn
+def test_a_cpu_without_bfloat16_leaves_it_to_torch(products: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    layer, x = nn.Linear(8, 4).to(torch.bfloat16), torch.randn(3, 8, dtype=torch.bfloat16)
+    with torch.inference_mode():
+        assert torch.equal(quick(layer)(x), layer(x))
+    assert not products
+
+
+@needs_onednn
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_other_formats_are_left_to_torch(dtype: torch.dtype, products: list[int]) -> None:
     layer, x = nn.Linear(8, 4).to(dtype), torch.randn(3, 8, dtype=dtype)
     with torch.inference_mode():
@@ -117,8 +174,9 @@ def test_a_torch_without_onednn_is_left_alone(without: str, monkeypatch: pytest.
 
 
 @needs_onednn
-def test_encoders_multiply_by_it(tmp_path: Path, products: list[int]) -> None:
+def test_encoders_multiply_by_it(tmp_path: Path, products: list[int], layouts: list[int]) -> None:
     encoder = Encoder(find_model(str(tiny.save_encoder("bert", tmp_path))), None, "float32", torch.device("cpu"))
     with torch.inference_mode():
-        encoder.encode(encoder.tokenise(["some text"]), [1])
-    assert products
+        encoder.encode(encoder.tokenise(["some text", "text"]), [1], batch_tokens=1)
+    assert len(products) == 2 * len(layouts) > 0
+    assert all(layer.kept is None for layer in encoder.network.modules() if isinstance(layer, QuickLinear))

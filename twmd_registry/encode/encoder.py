@@ -20,6 +20,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
+from twmd_registry.models.linear import laid_out
 from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static, load_static
@@ -153,7 +154,8 @@ class Encoder(Resident):
             if progress is not None:
                 progress(len(batch))
 
-        run_batches(sequences.lengths, batch_tokens or default_batch_tokens(self.device), forward)
+        with laid_out(self.network):
+            run_batches(sequences.lengths, batch_tokens or default_batch_tokens(self.device), forward)
         if sequences.repeats is not None:
             repeats = torch.from_numpy(sequences.repeats).to(self.device, torch.float32)
             store = {k: vectors / repeats[:, None] for k, vectors in store.items()}

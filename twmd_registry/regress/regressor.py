@@ -16,6 +16,7 @@ from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, said_of
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
+from twmd_registry.models.linear import laid_out
 from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_network, load_tokenizer
 from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static
@@ -146,7 +147,8 @@ class Regressor(Resident):
             if progress is not None:
                 progress(len(batch))
 
-        run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
+        with laid_out(self.network):
+            run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
         return Predictions(values, truncated)
 
 
