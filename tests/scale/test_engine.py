@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -28,8 +29,9 @@ from twmd_registry.pairs import make_pairs, plan_pieces
 from twmd_registry.pipeline import Run
 from twmd_registry.registry import home
 from twmd_registry.scale import Columns, Manner, ScoredDataset
-from twmd_registry.scale.engine import score_parts
+from twmd_registry.scale.engine import Crew, score_parts
 from twmd_registry.scale.parts import PartScorer
+from twmd_registry.scale.places import LOCK
 from twmd_registry.scale.plan import Part
 from twmd_registry.scale.rows import Checked
 from twmd_registry.scale.workers import MOST_TRIES, Answer, PartWorker, Pass, Task, here
@@ -60,7 +62,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def score(own: Sequence[Scorer], data: Path, out: Path, each: Any = here, **how: Any) -> ScoredDataset:
-    return score_parts(own, [str(data)], str(out), Manner(**{"part_rows": 5, **how}), each=each)
+    return score_parts(own, [str(data)], str(out), Manner(**{"part_rows": 5, **how}), call=lambda: nullcontext(Crew(each)))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -103,7 +105,7 @@ def test_a_metric_twice_an_ensemble_and_a_regression_model(model: Path, data: Pa
 
 BAD_ROWS = [
     ("no json", "not JSON"),
-    ('{"prediction": "the cat"}', "no column 'references'"),
+    ('{"prediction": "the cat"}', "no column 'references' or 'reference'; Choices: prediction"),
     ('{"prediction": 5, "references": ["a"]}', "must be a text; got int 5"),
     ('{"prediction": "a", "references": []}', "is an empty list"),
     ('{"prediction": "a \\ud800", "references": ["a"]}', "lone surrogate"),
@@ -160,7 +162,7 @@ def test_a_row_that_is_missing_leaves_its_place_in_its_batch(model: Path, broken
 
 
 def test_strict_stops_at_the_row(model: Path, broken: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^row 4 \(rows\.jsonl, row 4 there\): not JSON: .*\.$"):
+    with pytest.raises(InputError, match=r"^row 4 \(rows\.jsonl, row 4 there, counted from 0\): not JSON: .*\.$"):
         score(scorers(model, "none"), broken, tmp_path / "out", strict=True)
     assert sorted(content(tmp_path / "out")) == []
     with pytest.warns(TwmdWarning, match="could not be scored: 6"):
@@ -390,3 +392,23 @@ def test_segments_may_have_gaps_where_pieces_are_cut() -> None:
     gaps = pairs._replace(segment=np.repeat(numbers, pairs.counts))
     pieces = plan_pieces(gaps, np.full(len(pairs.texts), 10), 1, step=3)
     assert [sorted(set(gaps.segment[piece].tolist())) for piece in pieces] == [[0, 2], [3], [7, 8], [9]]
+
+
+def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Path, tmp_path: Path) -> None:
+    def nobody() -> NoReturn:
+        pytest.fail("called")
+
+    def refused(message: str, own: Sequence[Scorer], given: Path, out: Path, **how: Any) -> None:
+        with pytest.raises(TwmdError, match=message):
+            score_parts(own, [str(given)], str(out), Manner(**how), call=nobody)
+
+    own, done = scorers(model, "none"), tmp_path / "done"
+    score(own, data, done)
+    refused("there is no such file", own, tmp_path / "nothing.jsonl", tmp_path / "out")
+    refused("no column 'ours'", own, data, tmp_path / "out", columns=Columns("ours"))
+    refused("is not empty", own, data, done)
+    refused("the metrics are not those", scorers(model, "batch"), data, done, part_rows=5, resume=True)
+    refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
+    refused("there is no metric to score by", [], data, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
+    assert score_parts(own, [str(data)], str(done), Manner(part_rows=5, resume=True), call=nobody).rows == len(SEGMENTS)

@@ -96,7 +96,7 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
             ask(*inputs)
     for file, columns, message in [
         (tmp_path / "empty.jsonl", Columns(), r"there is nothing to score: no row in empty\.jsonl"),
-        (rows, Columns("predicted"), r"none of its first 2 rows can be scored; row 0: no column 'predicted'; did you mean 'prediction'\?"),
+        (rows, Columns("predicted"), r"none of its first 2 rows can be scored; the first: no column 'predicted'; did you mean 'prediction'\?"),
         (table, Columns("prediction", ("ref",)), r"rows\.csv: no column 'ref'; did you mean 'reference'\?"),
     ]:
         with pytest.raises(FileError, match=message):

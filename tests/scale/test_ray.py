@@ -16,6 +16,7 @@ from tests.scale.rows import assert_like_one_machine, draw_segments, scorers, wr
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.scale import Manner, Workers, score_dataset, score_files
+from twmd_registry.scale.places import LOCK
 from twmd_registry.scoring import Scorer, score_all
 
 ray = pytest.importorskip("ray")
@@ -118,3 +119,4 @@ def test_a_ray_data_set_gets_columns(model: Path) -> None:
 def test_what_ray_is_asked_for_must_be_there(model: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"^a worker would need 1 GPUs, and Ray has 0 in all\.$"):
         score_files(scorers(model, "none"), [str(data)], str(tmp_path / "out"), workers=Workers(1, gpus=1))
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]

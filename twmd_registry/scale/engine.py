@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from twmd_registry.errors import FileError, InputError, SpecError, warn
@@ -16,7 +18,7 @@ from twmd_registry.scale.plan import PART_ROWS, Asked, Plan, align_part_rows, ch
 from twmd_registry.scale.record import RECORD, ScoredDataset, make_record
 from twmd_registry.scale.rows import Columns
 from twmd_registry.scale.totals import Totals, depend_on_corpus
-from twmd_registry.scale.workers import TRIES, Answer, Pass, RayPool, Task, Workers, on_ray
+from twmd_registry.scale.workers import TRIES, Answer, Pass, RayPool, Task, Workers, import_ray, on_ray
 from twmd_registry.scoring import Scorer, check_scorers
 
 PLAN, TOTALS, REJECTS = "plan.json", "totals.safetensors", "rejects.jsonl"
@@ -25,6 +27,22 @@ _SHOWN = 5
 
 Each = Callable[[Task, Sequence[int]], Iterator[Answer]]
 """Does some parts, in whatever order they are finished."""
+
+
+class Crew(NamedTuple):
+    """Who does the parts.
+
+    Attributes:
+        each: Does some.
+        number: How many work at once, for the record.
+    """
+
+    each: Each
+    number: int = 1
+
+
+Call = Callable[[], AbstractContextManager[Crew]]
+"""Calls a crew together, once it is known that there is something to do, and sends it home at the end."""
 
 
 class Manner(NamedTuple):
@@ -79,12 +97,18 @@ def score_files(
     Warns:
         TwmdWarning: Rows were rejected; what the parts had to say.
     """
-    with on_ray():
-        pool = RayPool(workers or Workers(), scorers[0].options.device if scorers else "auto")
-        return score_parts(scorers, inputs, output, manner or Manner(), each=pool, number=pool.number)
+    import_ray()
+
+    @contextlib.contextmanager
+    def on_workers() -> Iterator[Crew]:
+        with on_ray():
+            pool = RayPool(workers or Workers(), scorers[0].options.device)
+            yield Crew(pool, pool.number)
+
+    return score_parts(scorers, inputs, output, manner or Manner(), call=on_workers)
 
 
-def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: Manner, *, each: Each, number: int = 1) -> ScoredDataset:
+def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: Manner, *, call: Call) -> ScoredDataset:
     """Score files by whatever does the parts.
 
     Args:
@@ -92,8 +116,7 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
         inputs: Likewise.
         output: Likewise.
         manner: Likewise.
-        each: Does parts.
-        number: How many work at once, for the record.
+        call: Calls those together who do the parts; not called for what can be refused without them.
 
     Raises:
         TwmdError: As for `score_files`.
@@ -111,11 +134,13 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
         plan = _begin(folder, asked, resume=manner.resume)
         if folder.has(RECORD):
             return ScoredDataset.from_json(folder.read(RECORD))
-        totals = _sum_up(plan, tuple(scorers), folder, manner, each) if depend_on_corpus(specs) else None
-        task = Task(Pass.SCORE, plan, tuple(scorers), folder.url, manner.strict, totals)
-        summaries = _score(task, manner, each)
+        with call() as crew:
+            folder.write(PLAN, plan.to_json().encode())
+            totals = _sum_up(plan, tuple(scorers), folder, manner, crew.each) if depend_on_corpus(specs) else None
+            task = Task(Pass.SCORE, plan, tuple(scorers), folder.url, manner.strict, totals)
+            summaries = _score(task, manner, crew.each)
         _gather_rejects(folder, plan, summaries)
-        record = make_record(plan, names_of(scorers), summaries, workers=number, seconds=time.perf_counter() - started)
+        record = make_record(plan, names_of(scorers), summaries, workers=crew.number, seconds=time.perf_counter() - started)
         _warn(record, specs)
         folder.write(RECORD, record.to_json().encode())
         _tidy(folder, {TOTALS, *(rejects_name(part) for part in plan.parts)})
@@ -123,7 +148,7 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
 
 
 def _begin(folder: Folder, asked: Asked, *, resume: bool) -> Plan:
-    """Make a plan and write it down, or go on by the one that is there."""
+    """Make a plan, or go on by the one that is there."""
     there = folder.names()
     if there and not resume:
         raise FileError(f"{folder.url} is not empty: give an empty folder, or go on with it by --resume.")
@@ -134,9 +159,7 @@ def _begin(folder: Folder, asked: Asked, *, resume: bool) -> Plan:
         return plan
     if there - {name for name in there if _is_partial(name)}:
         raise FileError(f"--resume: {folder.url} holds no {PLAN}, but other files: give an empty folder.")
-    plan = make_plan(asked)
-    folder.write(PLAN, plan.to_json().encode())
-    return plan
+    return make_plan(asked)
 
 
 def _is_partial(name: str) -> bool:

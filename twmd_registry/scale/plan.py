@@ -233,7 +233,7 @@ def _try_rows(table: Table, span: Span, columns: Columns) -> None:
     rows = read_span(table.file.url, table.form, table.columns, span, columns.wanted)
     checked = check_rows([(Place(i, table.name, i), row) for i, row in enumerate(rows)], columns)
     if not checked.places:
-        raise FileError(f"{table.file.url}: none of its first {span.rows} rows can be scored; row 0: {checked.rejects[0].reason}.")
+        raise FileError(f"{table.file.url}: none of its first {span.rows} rows can be scored; the first: {checked.rejects[0].reason}.")
 
 
 def _cut(tables: Sequence[Table], borders: Sequence[list[tuple[int, int]]], part_rows: int) -> Iterator[Part]:

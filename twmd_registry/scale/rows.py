@@ -54,7 +54,7 @@ class Reject(NamedTuple):
 
     def __str__(self) -> str:
         """For a message."""
-        return f"row {self.place.row} ({self.place.file}, row {self.place.row_in_file} there): {self.reason}"
+        return f"row {self.place.row} ({self.place.file}, row {self.place.row_in_file} there, counted from 0): {self.reason}"
 
 
 class Checked(NamedTuple):
@@ -100,7 +100,9 @@ def _take(raw: RawRow, columns: Columns, row: int) -> tuple[str, list[str]]:
     """
     if raw.values is None:
         raise InputError(raw.trouble)
-    names = columns.references or next(((name,) for name in USUAL_REFERENCES if name in raw.values), USUAL_REFERENCES[:1])
+    names = columns.references or tuple(name for name in USUAL_REFERENCES if name in raw.values)[:1]
+    if not names:
+        raise InputError(f"no column {' or '.join(map(repr, USUAL_REFERENCES))}; {menu(USUAL_REFERENCES[0], raw.values)}")
     referred: list[Any] = [_column(raw.values, name) for name in names]
     if len(referred) == 1:
         (given,) = referred
