@@ -56,6 +56,7 @@ Edit = Callable[[dict[str, Any]], Any]
         (lambda t: t.pop("systems"), "record has no systems: it was cut off or edited"),
         (lambda t: t.update(systems=[]), "record.systems is empty"),
         (lambda t: t.update(systems=3), "record.systems must be a list, not 3"),
+        (lambda t: t.update(format="twmd-dataset-record"), "it is of a run of --engine ray: score the same files into another folder"),
         (lambda t: t.update(format="other"), 'expected "format": "twmd-record", not'),
         (lambda t: t.update(format_version=2), "its format_version is 2; this version of the package reads 1"),
         (lambda t: t["systems"][0].pop("texts"), r"systems\[0\] has no texts"),

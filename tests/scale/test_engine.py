@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -34,7 +36,7 @@ from twmd_registry.scale.parts import PartScorer
 from twmd_registry.scale.places import LOCK
 from twmd_registry.scale.plan import Part
 from twmd_registry.scale.rows import Checked
-from twmd_registry.scale.workers import MOST_TRIES, Answer, PartWorker, Pass, Task, here
+from twmd_registry.scale.workers import MOST_TRIES, Answer, PartWorker, Pass, Task, here, without_lines
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, score_all, scorer
 
@@ -412,3 +414,14 @@ def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Pat
     refused("there is no metric to score by", [], data, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
     assert score_parts(own, [str(data)], str(done), Manner(part_rows=5, resume=True), call=nobody).rows == len(SEGMENTS)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_line_of_a_library_is_left_out_and_no_other(capfd: pytest.CaptureFixture[str], *, fails: bool) -> None:
+    with contextlib.suppress(KeyError), without_lines(b"greeting"):
+        os.write(2, b"one\na greeting of mine\n")
+        os.write(2, b"two\n")
+        if fails:
+            raise KeyError
+    os.write(2, b"three\n")
+    assert capfd.readouterr().err == "one\ntwo\nthree\n"

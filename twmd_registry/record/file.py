@@ -17,6 +17,8 @@ from twmd_registry.record.content import InputFile, Record, RecordedScores, Reco
 from twmd_registry.registry.home import write_whole
 
 FORMAT = "twmd-record"
+DATASET_FORMAT = "twmd-dataset-record"
+"""What a run of ``--engine ray`` writes."""
 FORMAT_VERSION = 1
 LARGEST = 1 << 30
 """Bytes of the largest file that is read as a record: some twenty million scores."""
@@ -105,6 +107,8 @@ def parse_record(text: str) -> Record:
     except ValueError as error:
         raise FileError(f"not JSON ({error}); it may be cut off.") from error
     _check(table, dict, "record")
+    if table.get("format") == DATASET_FORMAT:
+        raise FileError('it is of a run of --engine ray: score the same files into another folder, and compare "texts" and every "score".')
     if table.get("format") != FORMAT:
         raise FileError(f'expected "format": "{FORMAT}", not {_shown(table.get("format"))}.')
     if table.get("format_version") != FORMAT_VERSION:

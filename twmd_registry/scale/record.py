@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError
 from twmd_registry.record.content import spec_keys
+from twmd_registry.record.file import DATASET_FORMAT
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.scale.parts import MetricSums, Summary
 from twmd_registry.scale.plan import Plan
 
 RECORD = "record.json"
-_FORMAT = "twmd-dataset-record"
 _FORMAT_VERSION = 1
 _WARNINGS = 20
 """Warnings that a record keeps, the most common first."""
@@ -80,7 +80,7 @@ class ScoredDataset:
 
     def to_json(self) -> str:
         """The content of ``record.json``."""
-        content = {"format": _FORMAT, "format_version": _FORMAT_VERSION} | asdict(self)
+        content = {"format": DATASET_FORMAT, "format_version": _FORMAT_VERSION} | asdict(self)
         content["metrics"] = [one._asdict() for one in self.metrics]
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
@@ -93,7 +93,7 @@ class ScoredDataset:
         """
         try:
             content = json.loads(text)
-            if (content.pop("format"), content.pop("format_version")) != (_FORMAT, _FORMAT_VERSION):
+            if (content.pop("format"), content.pop("format_version")) != (DATASET_FORMAT, _FORMAT_VERSION):
                 raise FileError(f"{RECORD} is no record of a data set of this version of the package.")
             lists = {name: tuple(content[name]) for name in ("inputs", "environments")}
             metrics = tuple(ScoredMetric(**one) for one in content["metrics"])

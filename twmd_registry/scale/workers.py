@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,10 @@ _MOST_BLOCKS = 4096
 """Pieces of work that Ray Data keeps account of."""
 MOST_TRIES = 3
 """How many workers may die over one part."""
+_STDERR = 2
+"""The file descriptor."""
+_GREETING = b"Set ray log level"
+"""What Ray answers to being asked to say nothing."""
 TRIES = ".tries"
 """What a note ends in that says how many workers have begun a part; it is gone when the part is done."""
 
@@ -218,7 +223,7 @@ def on_ray() -> Iterator[None]:
     ray = import_ray()
     begun = not ray.is_initialized()
     if begun:
-        with _level_of_backend("fatal"):
+        with _level_of_backend("fatal"), without_lines(_GREETING):
             ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
         with _quiet(ray):
@@ -239,6 +244,23 @@ def _level_of_backend(level: str) -> Iterator[None]:
     finally:
         if before is None:
             del os.environ[name]
+
+
+@contextlib.contextmanager
+def without_lines(part: bytes) -> Iterator[None]:
+    """Leave out the lines with this part that a library writes to the process's stderr, past Python's; the others follow at the end."""
+    own = os.dup(_STDERR)
+    try:
+        with tempfile.TemporaryFile() as held:
+            os.dup2(held.fileno(), _STDERR)
+            try:
+                yield
+            finally:
+                os.dup2(own, _STDERR)
+                held.seek(0)
+                os.write(_STDERR, b"".join(line for line in held if part not in line))
+    finally:
+        os.close(own)
 
 
 @contextlib.contextmanager
