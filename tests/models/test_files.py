@@ -155,15 +155,22 @@ def test_scorers_share_one_model_and_the_last_one_frees_it(tmp_path: Path) -> No
     assert models() == 0
 
 
-def test_float32_means_float32_inside_a_training_loop() -> None:
-    scorer = twmd_registry.scorer("twmd")
-    before = scorer.score(["the cat sat on the mat"], ["a cat was sitting there"]).score
-    precision = torch.get_float32_matmul_precision()
+@pytest.mark.parametrize("settings", [{"preset": "embedded-tuned"}, {"metric": "stsscore"}], ids=str)
+@pytest.mark.parametrize("default", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_float32_means_float32_inside_a_training_loop(default: torch.dtype, settings: dict[str, str]) -> None:
+    def score() -> float:  # with a model that is loaded, and an adapter that is merged, here and now
+        with twmd_registry.scorer(**{"metric": "twmd", **settings}) as scorer:
+            return scorer.score(["the cat sat on the mat"], ["a cat was sitting there"]).score
+
+    before = score()
+    own = torch.get_float32_matmul_precision(), torch.get_default_dtype()
     torch.set_float32_matmul_precision("medium")
+    torch.set_default_dtype(default)
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            inside = scorer.score(["the cat sat on the mat"], ["a cat was sitting there"]).score
-        assert torch.get_float32_matmul_precision() == "medium"
+            inside = score()
+        assert (torch.get_float32_matmul_precision(), torch.get_default_dtype()) == ("medium", default)
     finally:
-        torch.set_float32_matmul_precision(precision)
-    assert inside == pytest.approx(before, abs=1e-6)
+        torch.set_float32_matmul_precision(own[0])
+        torch.set_default_dtype(own[1])
+    assert inside == before

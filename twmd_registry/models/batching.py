@@ -89,11 +89,13 @@ def _free_memory() -> None:
 
 @contextlib.contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Float32 means float32: no TF32 or bfloat16 shortcuts, no autocast of a surrounding training loop."""
-    precision = torch.get_float32_matmul_precision()
+    """Float32 means float32: no TF32 or bfloat16 shortcuts, no autocast and no other default of a surrounding training loop."""
+    precision, default = torch.get_float32_matmul_precision(), torch.get_default_dtype()
     torch.set_float32_matmul_precision("highest")
+    torch.set_default_dtype(torch.float32)
     try:
         with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
             yield
     finally:
         torch.set_float32_matmul_precision(precision)
+        torch.set_default_dtype(default)

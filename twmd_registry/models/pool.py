@@ -26,10 +26,13 @@ class Handle:
         self._claim: weakref.finalize[[Hashable], Handle] | None = None
 
     def get(self) -> Any:
-        """The model, loaded now if nobody has it yet."""
+        """The model, loaded now if nobody has it yet, whatever number formats a surrounding training loop has set: adapters are merged here."""
+        from twmd_registry.models.batching import exact_arithmetic
+
         with _LOCK:
             if self._key not in _LOADED:
-                _LOADED[self._key] = self._load()
+                with exact_arithmetic():
+                    _LOADED[self._key] = self._load()
             if self._claim is None or not self._claim.alive:
                 _HOLDERS[self._key] = _HOLDERS.get(self._key, 0) + 1
                 self._claim = weakref.finalize(self, _give_back, self._key)
