@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from contextvars import copy_context
 from itertools import islice
 from threading import Event
@@ -22,9 +23,11 @@ def one_ahead(items: Iterator[Found], over: Event) -> Iterator[Found]:
         over: Set when nobody wants more, so that `items` need not finish what it is at.
     """
     inference, context = torch.is_inference_mode_enabled(), copy_context()  # held warnings are found by the context
+    queue = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
 
     def step() -> list[Found]:
-        with torch.inference_mode(inference), torch.no_grad():  # a thread has modes of its own, and no inference mode means gradients
+        # A thread has modes of its own (no inference mode means gradients), and a queue of work of its own that nobody here would wait for.
+        with torch.inference_mode(inference), torch.no_grad(), torch.cuda.stream(queue) if queue else nullcontext():
             return list(islice(items, 1))
 
     with ThreadPoolExecutor(1) as pool:

@@ -190,6 +190,22 @@ def test_warnings_of_pieces_encoded_ahead_are_held(texts: Texts, monkeypatch: py
     assert sum("a piece." in str(one) for one in held) > 2
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_pieces_are_encoded_ahead_in_the_callers_stream(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    seen, fetch = set(), TextStore.fetch
+
+    def fetch_and_note(*given: Any, **options: Any) -> Any:
+        seen.add(torch.cuda.current_stream())
+        return fetch(*given, **options)
+
+    monkeypatch.setattr(TextStore, "fetch", fetch_and_note)
+    own = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(own):
+        twmd_registry.scorer("twmd", layer=1, device="cuda").score(*texts)
+    assert seen == {own}
+
+
 def test_no_piece_is_finished_that_nobody_waits_for(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
     scorer = twmd_registry.scorer("twmd", layer=1, batch_tokens=1)  # a text per batch
