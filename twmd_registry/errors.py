@@ -95,3 +95,8 @@ def menu(word: str, choices: Iterable[str]) -> str:
     close = [choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()] or difflib.get_close_matches(word, listed, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}Choices: {', '.join(listed)}"
+
+
+def visible(text: str) -> str:
+    """Write every control character of a text out, so that it cannot break a line or steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

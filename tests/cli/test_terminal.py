@@ -205,6 +205,12 @@ def test_what_is_wrong_is_said_in_one_line(line: str, folder: Path, capsys: pyte
     assert printed.out == ""
 
 
+@pytest.mark.parametrize("arguments", [["score", "no\x1b[2J\x07\x9bfile", "-i", "sys.txt"], ["score", "ref.txt", "--no\x1b[2J\x07\x9bfile"]])
+def test_an_error_cannot_steer_the_terminal(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) in {1, 2}
+    assert r"no\x1b[2J\x07\x9bfile" in capsys.readouterr().err
+
+
 def test_a_command_line_that_cannot_be_says_where_to_read_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain"]) == 2
     assert capsys.readouterr().err == "twmd explain: error (see twmd explain --help): the following arguments are required: METRIC\n"

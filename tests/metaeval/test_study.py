@@ -20,6 +20,7 @@ from twmd_registry.metaeval.correlation import Statistic, correlate
 from twmd_registry.metaeval.significance import permutation, williams, williams_by_part
 from twmd_registry.metaeval.study import Level, Study, run_study
 from twmd_registry.metaeval.systems import system_level
+from twmd_registry.metaeval.table import FORMATS, Table, as_note, as_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of
 from twmd_registry.registry.options import RunOptions
@@ -194,6 +195,15 @@ def test_a_part_without_a_value_stays_in_the_table(capsys: pytest.CaptureFixture
     assert "chrf, pearson: the mean is over 1 of 2, without y (3 segments: " in capsys.readouterr().out
     assert main(["correlate", str(path), "-m", "chrf", "-o", str(path / "out")]) == 1
     assert "is a file: give a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", FORMATS.values())
+def test_a_name_neither_steers_a_terminal_nor_breaks_a_row(form: str) -> None:
+    name = "cs\x1b[2J\n\ten"
+    shown = as_text(Table("pearson", ("metric", name), [(name, "0.5")]), form)
+    assert shown == as_text(Table("pearson", ("metric", r"cs\x1b[2J\n\ten"), [(r"cs\x1b[2J\n\ten", "0.5")]), form)
+    assert "\x1b" not in shown + as_note([name], form)
+    assert "\n" not in as_note([name], form)
 
 
 def test_a_result_prints_itself() -> None:

@@ -9,10 +9,10 @@ from tabulate import tabulate
 from twmd_registry.alignment import Alignment
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import make_scorers, parts_of
+from twmd_registry.errors import visible
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.members import split_name
 from twmd_registry.report.picture import draw, writer_of
-from twmd_registry.report.table import visible
 
 SHOWN_LINKS = 15
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple, TextIO
 
+from twmd_registry.errors import visible
+
 _HEADED = re.compile(r"^(?P<header>.+)\n-+(?: +-+)*\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
 _LINE = re.compile(r".+")
 _CELL = re.compile(r"\S+(?: \S+)*")
@@ -62,10 +64,10 @@ def say(text: str, *rules: Rule) -> None:
 
 
 def complain(head: str, style: Style, message: object) -> None:
-    """Write one line to stderr, whatever the message holds."""
+    """Write one line to stderr, whatever the message holds: the name of a file, say, that would steer the terminal."""
     if sys.stderr is None:
         return
-    line = " ".join(part.strip() for part in str(message).splitlines() if part.strip())
+    line = visible(" ".join(part.strip() for part in str(message).splitlines() if part.strip()))
     shown = painted(head, [Mark(0, len(head), style)]) if shows_colours(sys.stderr) else head
     print(f"{shown} {line}", file=sys.stderr)
 

@@ -10,14 +10,13 @@ from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import parts_of
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.cli.terminal import Style, matches, say
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, visible
 from twmd_registry.record.file import read_record
 from twmd_registry.record.verify import Check, Texts, Verification, verify_number, verify_record
 from twmd_registry.registry.diff import Matter, compare
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.report.table import visible
 
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from twmd_registry.errors import visible
+
 NOT_HERE = "-"
 """The cell of a data set that is not here, or of a number that is not defined."""
 FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
@@ -26,7 +28,7 @@ class Table(NamedTuple):
 
 
 def as_text(table: Table, form: str) -> str:
-    """Write a table.
+    """Write a table; names come from data files, and control characters in them are written out.
 
     Args:
         table: The table.
@@ -34,13 +36,14 @@ def as_text(table: Table, form: str) -> str:
     """
     from tabulate import tabulate
 
+    header, *rows = ([visible(cell) for cell in row] for row in (table.header, *table.rows))
     if form == FORMATS["tsv"]:
-        return "\n".join("\t".join(row) for row in (table.header, *table.rows))
-    body = tabulate(table.rows, headers=table.header, tablefmt=form, disable_numparse=True)
+        return "\n".join("\t".join(row) for row in (header, *rows))
+    body = tabulate(rows, headers=header, tablefmt=form, disable_numparse=True)
     return f"% {table.name}\n{body}" if form == FORMATS["tex"] else f"{table.name}\n\n{body}"
 
 
 def as_note(lines: Sequence[str], form: str) -> str:
     """Lines that stand beside tables, as comments where a form has them."""
     sign = {FORMATS["tex"]: "% ", FORMATS["tsv"]: "# "}.get(form, "")
-    return "\n".join(f"{sign}{line}" for line in lines)
+    return "\n".join(f"{sign}{visible(line)}" for line in lines)

@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import quote
 
-from twmd_registry.errors import FileError, SignatureError
+from twmd_registry.errors import FileError, SignatureError, visible
 from twmd_registry.record.content import Record, RecordedScores
 from twmd_registry.registry.catalogue import CATALOGUE, Entry
 from twmd_registry.registry.names import MetricName, Output
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.report.bibtex import bibtex
-from twmd_registry.report.table import visible
 from twmd_registry.version import __version__
 
 

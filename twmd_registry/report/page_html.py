@@ -18,13 +18,14 @@ import numpy as np
 
 from twmd_registry.alignment import Alignment
 from twmd_registry.comparison import Comparison
+from twmd_registry.errors import visible
 from twmd_registry.record.content import Record
 from twmd_registry.record.file import record_text
 from twmd_registry.report.page_tables import correlation_tables, digits_of, distributions, html_table, systems_table
 from twmd_registry.report.picture_html import STYLE, panels
 from twmd_registry.report.picture_text import title
 from twmd_registry.report.remarkable import Remark, disagreements, segment_scores
-from twmd_registry.report.table import signature_lines, visible
+from twmd_registry.report.table import signature_lines
 from twmd_registry.scores import Counts
 
 FAINT = 0.02

@@ -8,9 +8,10 @@ from html import escape
 import numpy as np
 
 from twmd_registry.comparison import Cell, Column, Comparison
+from twmd_registry.errors import visible
 from twmd_registry.report.histogram import histogram, line_style
 from twmd_registry.report.remarkable import DIGITS, segment_scores
-from twmd_registry.report.table import SIGNIFICANT, lines_of_test, number, visible
+from twmd_registry.report.table import SIGNIFICANT, lines_of_test, number
 
 UNDEFINED = "undefined"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from twmd_registry.errors import visible
 from twmd_registry.registry.names import Output
-from twmd_registry.report.table import visible
 
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontEntry

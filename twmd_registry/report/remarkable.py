@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.comparison import Column, Comparison
-from twmd_registry.report.table import number, visible
+from twmd_registry.errors import visible
+from twmd_registry.report.table import number
 
 DIGITS = 4
 

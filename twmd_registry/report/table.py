@@ -8,6 +8,7 @@ from typing import Any
 from tabulate import tabulate
 
 from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest
+from twmd_registry.errors import visible
 from twmd_registry.registry.names import Output
 from twmd_registry.scores import Counts
 
@@ -134,8 +135,3 @@ def sentence_lines(comparison: Comparison, digits: int, *, header: bool) -> str:
 def escaped(text: str) -> str:
     """A name that cannot break its row."""
     return visible(text.replace("\\", "\\\\"))
-
-
-def visible(text: str) -> str:
-    """Text with every control character written out, so that it cannot break a line or steer a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
