@@ -294,6 +294,14 @@ def test_every_help_text_has_an_example_of_its_own_command() -> None:
     assert without == []
 
 
+@pytest.mark.parametrize("at", range(3))
+def test_quiet_may_stand_at_every_level(at: int) -> None:
+    arguments = ["hub", "build", "twmd", "-o", "out"]
+    assert not build_parser().parse_args(arguments).quiet
+    assert build_parser().parse_args([*arguments[:at], "-q", *arguments[at:]]).quiet
+    assert all("--quiet" in parser._option_string_actions for parser in parsers(build_parser()))
+
+
 @pytest.mark.parametrize("line", [line for _, line in EXAMPLES])
 def test_every_example_can_be_parsed(line: str) -> None:
     command, *arguments = shlex.split(line.partition(" > ")[0])

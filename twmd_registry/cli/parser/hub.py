@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import Commands, command, example_of, later
+from twmd_registry.cli.parser.arguments import Commands, command, example_of, later, quiet
 
 
 def add_hub(commands: Commands) -> None:
     """Add ``twmd hub build`` and ``twmd hub push``."""
     about = "Build a metric's Hugging Face Space, or push it to the Hub."
     hub = commands.add_parser("hub", help=about, description=about, **example_of("twmd hub build moverscore -o spaces/moverscore"))
+    quiet(hub, default=argparse.SUPPRESS)  # as in `command`
     actions = hub.add_subparsers(title="actions", metavar="ACTION", required=True)
     build = command(
         actions,
