@@ -20,7 +20,7 @@ import pytest
 from twmd_registry.cli import main
 from twmd_registry.cli.completion import LEXICAL
 from twmd_registry.cli.parser import build_parser
-from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say, shows_colours
+from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say, shows_colours, silence
 from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
 
@@ -148,6 +148,16 @@ def test_quiet_leaves_results_and_takes_warnings(arguments: list[str], folder: P
     quiet = capsys.readouterr()
     assert loud.err.startswith("twmd: warning: texts without a token: 1")
     assert (quiet.out, quiet.err) == (loud.out, "")
+
+
+def test_what_is_written_in_silence_is_written_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with silence(wanted=True):
+        held = sys.stderr
+        assert os.path.samestat(os.fstat(held.fileno()), Path(os.devnull).stat())
+        assert held.buffer.write(b"bytes") == 5
+        print("surrogate \udcff", file=held)
+    print("later, by who still has it", file=held)
+    assert capsys.readouterr().err == ""
 
 
 def test_quiet_leaves_errors(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

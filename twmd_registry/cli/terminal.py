@@ -6,12 +6,13 @@ Text is laid out first and painted afterwards, so that no width ever counts a co
 from __future__ import annotations
 
 import contextlib
-import io
+import functools
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from twmd_registry.errors import visible
@@ -105,12 +106,10 @@ def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[Mark
             yield from (mark for value, mark in numbers if value == chosen)
 
 
-class _Nowhere(io.TextIOBase):
-    """A stream that forgets."""
-
-    def write(self, text: str) -> int:
-        """Take a text and drop it."""
-        return len(text)
+@functools.cache
+def _nowhere() -> TextIO:
+    """A stream that forgets, with all that a file has; it stays open, for what a library found at its start it may write to at exit."""
+    return Path(os.devnull).open("w", encoding="utf-8", errors="backslashreplace")
 
 
 @contextlib.contextmanager
@@ -123,5 +122,5 @@ def silence(*, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    with contextlib.redirect_stderr(_Nowhere()):
+    with contextlib.redirect_stderr(_nowhere()):
         yield
