@@ -78,12 +78,13 @@ def warn(message: str) -> None:
     warnings.warn(message, TwmdWarning, stacklevel=level)
 
 
-def menu(word: str, choices: Iterable[str]) -> str:
+def menu(word: str, choices: Iterable[object], most: int | None = None) -> str:
     """Write the choices after a wrong word, closest match first.
 
     Args:
         word: What the user wrote.
         choices: What exists.
+        most: How many of them are listed; None for all.
 
     Returns:
         A sentence for the end of an error message.
@@ -94,7 +95,8 @@ def menu(word: str, choices: Iterable[str]) -> str:
     listed = [str(choice) for choice in choices]
     close = [choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()] or difflib.get_close_matches(word, listed, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Choices: {', '.join(listed)}"
+    shown = listed if most is None or len(listed) <= most else [*listed[:most], f"... ({len(listed)} in all)"]
+    return f"{hint}Choices: {', '.join(shown)}"
 
 
 def visible(text: str) -> str:

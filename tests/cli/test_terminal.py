@@ -20,6 +20,7 @@ import pytest
 from twmd_registry.cli import main
 from twmd_registry.cli.completion import LEXICAL
 from twmd_registry.cli.parser import build_parser
+from twmd_registry.cli.parser.arguments import MOST_CHOICES
 from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say, shows_colours, silence
 from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
@@ -224,6 +225,28 @@ def test_an_error_cannot_steer_the_terminal(arguments: list[str], folder: Path, 
 def test_a_command_line_that_cannot_be_says_where_to_read_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain"]) == 2
     assert capsys.readouterr().err == "twmd explain: error (see twmd explain --help): the following arguments are required: METRIC\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["score", "--bogus"], "twmd score: error (see twmd score --help): unrecognized arguments: --bogus\n"),
+        (["hub", "build", "twmd", "-o", "x", "y"], "twmd hub build: error (see twmd hub build --help): unrecognized arguments: y\n"),
+        (["scor"], "argument COMMAND: invalid choice: 'scor'; did you mean 'score'? Choices: score, report, align, "),
+        (["score", "--format", "jsn"], "invalid choice: 'jsn'; did you mean 'json'? Choices: text, table, json, latex, tsv\n"),
+        (["score", "-w", "0"], f"invalid choice: 0; Choices: {', '.join(map(str, range(1, 17)))}\n"),
+    ],
+)
+def test_a_wrong_word_is_answered_by_its_own_command(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_long_list_of_choices_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fly"]) == 2
+    listed = capsys.readouterr().err.partition("Choices: ")[2].split(", ")
+    every = [name for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction) for name in action.choices]
+    assert listed == [*every[:MOST_CHOICES], f"... ({len(every)} in all)\n"]
 
 
 def test_what_no_command_expects_of_a_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,15 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
 from twmd_registry.cli.terminal import Style, complain
+from twmd_registry.errors import menu
 
 DATA = "rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, summeval, table), a table's path, or a name on the Hub (glue/stsb)"
 """How data are named, wherever they are asked for; `twmd_registry.rated.sets` reads it."""
 
 LAST_PORT = 65_535
+
+MOST_CHOICES = 16
+"""Choices that an error lists; ``--help`` has them all."""
 
 BAD_USAGE = 2
 """What a shell reports for a command line that cannot be."""
@@ -21,6 +25,19 @@ BAD_USAGE = 2
 
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line: what is wrong, and where to read on."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse what is left over, here and not in the parser above, so that the error points to the help of the command."""
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return found, left
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is no choice, with the closest one first and a long list cut."""
+        if action.choices is not None and value not in action.choices:
+            word = value if isinstance(value, str) else ""  # a number is close to none
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}; {menu(word, action.choices, most=MOST_CHOICES)}")
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line, and end with status 2."""
