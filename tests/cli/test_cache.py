@@ -109,3 +109,9 @@ def test_numbers_are_those_of_a_run_without(home: Path, capsys: pytest.CaptureFi
         score(home, "-sl", size=size)
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] == printed[2]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_of_an_empty_cache_no_model_can_be_chosen(home: Path, action: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", action, "--model", "no/such"]) == 2
+    assert capsys.readouterr().err == "twmd: nothing is kept of a model 'no/such'; the cache is empty.\n"

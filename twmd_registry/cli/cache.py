@@ -46,7 +46,8 @@ def _chosen(uses: list[ModelUse], name: str | None) -> list[ModelUse]:
     name = VALUES.get(("model", name), name)
     chosen = [use for use in uses if use.model == name or use.model.startswith((f"{name}@", f"{name} "))]
     if not chosen:
-        raise SpecError(f"nothing is kept of a model {name!r}; {menu(name, [use.model for use in uses])}.")
+        kept = menu(name, [use.model for use in uses]) if uses else "the cache is empty"
+        raise SpecError(f"nothing is kept of a model {name!r}; {kept}.")
     return chosen
 
 
