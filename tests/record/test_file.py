@@ -137,7 +137,8 @@ def test_a_place_that_cannot_be_written_is_found_out_before_the_work(tmp_path: P
     (tmp_path / "file").write_text("", encoding="utf-8")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     for path, words in (
-        (tmp_path / "file" / "out.json", "there is no folder .*file"),
+        (tmp_path / "file" / "out.json", ".*file is a file, not a folder"),
+        (tmp_path / "file" / "new" / "out.json", ".*/file is a file, not a folder"),
         (tmp_path / "new" / "out.json", "there is no folder .*new"),
         (tmp_path, "it is no regular file"),
         (Path("/dev/null"), "it is no regular file"),

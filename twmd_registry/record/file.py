@@ -63,7 +63,9 @@ def check_writable(path: Path, inputs: Sequence[Path] = ()) -> None:
     if path.exists() and not path.is_file():
         raise FileError(f"cannot write {path}: it is no regular file; name another.")
     if not path.parent.is_dir():
-        raise FileError(f"cannot write {path}: there is no folder {path.parent}.")
+        here = next(one for one in path.absolute().parents if one.exists())
+        why = f"there is no folder {path.parent}" if here.is_dir() else f"{here} is a file, not a folder"
+        raise FileError(f"cannot write {path}: {why}.")
     if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
         raise FileError(f"cannot write {path}: it is one of the files to score.")
     try:
