@@ -89,7 +89,7 @@ def remove_preset(name: str) -> None:
     """
     own = sorted(path.stem for path in _kept("x").parent.glob("*.toml"))
     if name not in own:
-        raise SpecError(f"no preset {name!r} was added here; {menu(name, own)}." if own else "no preset was added here.")
+        raise SpecError(f"no preset {name!r} was added here; {menu(name, own) if own else 'nor was any other'}.")
     try:
         _kept(name).unlink()
     except OSError as error:
