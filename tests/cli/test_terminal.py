@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tabulate import tabulate
 
 from twmd_registry.cli import main
 from twmd_registry.cli.completion import LEXICAL
@@ -66,6 +67,12 @@ class TestColours:
     def test_the_best_of_every_column_is_marked_with_its_ties(self) -> None:
         marks = [(TABLE[mark.start : mark.end], TABLE.count("\n", 0, mark.start)) for mark in best({"twmd": True, "TER": False})(TABLE)]
         assert sorted(marks) == [("0.8200", 3), ("0.8200", 4), ("40.00", 3)]
+
+    @pytest.mark.parametrize("group", ["cs  en", "  ", "日  本"])
+    def test_the_name_of_a_column_may_hold_spaces(self, group: str) -> None:
+        rows = [("a  b", "0.81", "50.00", "1"), ("c", "0.82", "60.00", "2")]
+        table = tabulate(rows, headers=["metric", "twmd", group, "n"], disable_numparse=True)
+        assert [table[mark.start : mark.end] for mark in best({"twmd": True})(table)] == ["0.82"]
 
     def test_where_all_are_alike_none_is_best(self) -> None:
         assert list(best({"twmd": True})(TABLE.replace("0.8100", "0.8200"))) == []

@@ -17,9 +17,10 @@ from typing import NamedTuple, TextIO
 
 from twmd_registry.errors import visible
 
-_HEADED = re.compile(r"^(?P<header>.+)\n-+(?: +-+)*\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
+_HEADED = re.compile(r"^(?P<header>.+)\n(?P<rule>-+(?: +-+)*)\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
 _LINE = re.compile(r".+")
 _CELL = re.compile(r"\S+(?: \S+)*")
+_DASHES = re.compile(r"-+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -93,7 +94,8 @@ def _headers(text: str) -> Iterator[Mark]:
 
 def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[Mark]:
     rows = [list(_CELL.finditer(table.string, *line.span())) for line in _LINE.finditer(table.string, *table.span("rows"))]
-    for back, header in enumerate(reversed(_CELL.findall(table["header"])), 1):
+    headers = [table["header"][slice(*dashes.span())].strip() for dashes in _DASHES.finditer(table["rule"])]
+    for back, header in enumerate(reversed(headers), 1):
         name = header.partition(" (")[0]
         # Counted from the right: the first cell of a row is a name, which may hold anything.
         cells = [row[-back] for row in rows if back < len(row)] if name in columns else []
