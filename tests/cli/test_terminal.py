@@ -25,6 +25,8 @@ from twmd_registry.cli.parser.arguments import MOST_CHOICES
 from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say, shows_colours, silence
 from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
+from twmd_registry.registry.names import MetricName
+from twmd_registry.train.recipe import UNTRAINABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 CODES = re.compile(r"\x1b\[[\d;]*m")
@@ -325,6 +327,13 @@ EXAMPLES = [
     for parser in parsers(build_parser())
     for line in (parser.epilog or "").removeprefix("example:\n").splitlines()
 ]
+
+
+def test_the_help_of_finetune_names_what_can_be_trained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(["finetune", "--help"]) == 0
+    listed = capsys.readouterr().out.partition("  METRIC ")[2].partition("\n")[0]
+    assert set(listed.strip().split(", ")) == set(MetricName) - set(UNTRAINABLE)
 
 
 def test_every_help_text_has_an_example_of_its_own_command() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.names import Centering, Dtype, Idf, MetricName, Output
-from twmd_registry.registry.spec import MetricSpec
+
+if TYPE_CHECKING:  # the command line reads the names below for its help, and need not wait for the presets
+    from twmd_registry.registry.spec import MetricSpec
 
 TRAINABLE = (MetricName.TWMD, MetricName.TRWMD, MetricName.BERTSCORE_CENTERED, MetricName.SBERT, MetricName.WORDSET_CKA)
 POPULATIONS = frozenset({Centering.BATCH, Centering.CORPUS})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from twmd_registry.cli.parser.arguments import DATA, Commands, command, device, later, seed, settings, where, whole
 from twmd_registry.registry.names import MetricName
+from twmd_registry.train.recipe import TRAINABLE
 
 
 def add_fit_mean(commands: Commands) -> None:
@@ -111,7 +112,7 @@ def add_finetune(commands: Commands) -> None:
         "Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2); writes an adapter, a preset and a card.",
         "twmd finetune twmd --train wmt15.jsonl --dev wmt16.jsonl --holdout wmt17.jsonl -o adapter/",
     )
-    sub.add_argument("metric", metavar="METRIC", help="twmd, trwmd, bertscore_centered, sbert, wordset_cka")
+    sub.add_argument("metric", metavar="METRIC", help=", ".join(TRAINABLE))
     sub.add_argument("--model", help="default: that of --preset, else the embedded one")
     sub.add_argument("--train", nargs="+", required=True, metavar="DATA", help=DATA)
     sub.add_argument("--dev", nargs="+", default=[], metavar="DATA", help="likewise; chooses the epoch (default: none, the last epoch is kept)")
