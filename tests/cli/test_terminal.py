@@ -23,6 +23,7 @@ from twmd_registry.cli.completion import LEXICAL
 from twmd_registry.cli.parser import build_parser
 from twmd_registry.cli.parser.arguments import MOST_CHOICES
 from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say, shows_colours, silence
+from twmd_registry.hub.prose import metrics_with_card
 from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
 from twmd_registry.registry.names import MetricName
@@ -295,6 +296,9 @@ class TestCompletion:
             (("score", "ref_a.txt", "ref_"), {"ref_a.txt", "ref_b.txt", "ref_out"}),
             (("tune", "twmd", "-o", "ref_"), {"ref_out"}),
             (("hub", ""), {"build", "push"}),
+            (("hub", "build", ""), set(metrics_with_card())),
+            (("hub", "push", "s"), {"stsscore"}),
+            (("finetune", "s"), {"sbert"}),
             (("cite", "x.json", "--as", "b"), {"bibtex", "badge"}),
         ],
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 
 from twmd_registry.cli.parser import build_parser
+from twmd_registry.hub.prose import metrics_with_card
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets
+from twmd_registry.train.recipe import TRAINABLE
 
 FILES = frozenset({"DATA", "FILE", "FILE.toml|NAME", "HYP", "RECORD", "RECORD|SIGNATURE", "REF"})
 FOLDERS = frozenset({"DIR"})
@@ -42,6 +44,13 @@ def _offer(parser: argparse.ArgumentParser, names: list[str]) -> None:
         elif action.dest == "preset":
             action.choices = names
         elif action.metavar == "METRIC":
-            action.choices = [*MetricName, *LEXICAL.get(parser.prog.rpartition(" ")[2], ())]
+            action.choices = _metrics(parser.prog.removeprefix("twmd "))
         elif action.metavar in FILES or action.metavar in FOLDERS:
             action.complete = FILE if action.metavar in FILES else DIRECTORY  # type: ignore[attr-defined]
+
+
+def _metrics(command: str) -> list[str]:
+    """The metrics that a command takes."""
+    if command in {"hub build", "hub push"}:
+        return list(metrics_with_card())
+    return list(TRAINABLE) if command == "finetune" else [*MetricName, *LEXICAL.get(command, ())]
