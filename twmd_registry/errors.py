@@ -47,6 +47,17 @@ class FileError(TwmdError, OSError):
     """An input file that is missing, empty, not UTF-8 or of the wrong length."""
 
 
+def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
+    """Make the error of a file that is not UTF-8.
+
+    Args:
+        name: The file.
+        error: What decoding its whole content raised.
+    """
+    line = error.object.count(b"\n", 0, error.start) + 1
+    return FileError(f"{name} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}. Convert it first.")
+
+
 class TwmdWarning(UserWarning):
     """Root of every warning: texts that were empty or cut, settings nobody tuned, solvers that stopped early."""
 

@@ -232,6 +232,24 @@ def test_an_error_cannot_steer_the_terminal(arguments: list[str], folder: Path, 
     assert r"no\x1b[2J\x07\x9bfile" in capsys.readouterr().err
 
 
+RECORD = "latin.txt is not a record of this package: it"
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("verify latin.txt --refs ref.txt", RECORD),
+        ("cite latin.txt", RECORD),
+        ("correlate wmt:latin.txt -m twmd", "latin.txt"),
+        ("preset add latin.txt", "latin.txt"),
+    ],
+)
+def test_a_file_in_another_encoding_is_named_with_the_place(line: str, named: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "latin.txt").write_bytes(b"tea\ncaf\xe9\n")
+    assert run(shlex.split(line)) == 1
+    assert capsys.readouterr().err == f"twmd: {named} is not UTF-8: byte 0xe9 in line 2. Convert it first.\n"
+
+
 def test_a_command_line_that_cannot_be_says_where_to_read_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain"]) == 2
     assert capsys.readouterr().err == "twmd explain: error (see twmd explain --help): the following arguments are required: METRIC\n"

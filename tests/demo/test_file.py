@@ -62,7 +62,7 @@ def test_a_row_whose_references_are_all_empty_has_an_empty_one() -> None:
         ("a.csv", b"prediction,reference\na\n", "a.csv, row 2: expected 2 fields (prediction, reference), got 1."),
         ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
         ("a.csv", b"", "a.csv: there is no row under the header."),
-        ("a.csv", b"prediction,reference\n\xff,b\n", "a.csv: 'utf-8' codec can't decode byte 0xff in position 21: invalid start byte."),
+        ("a.csv", b"prediction,reference\n\xff,b\n", "a.csv is not UTF-8: byte 0xff in line 2. Convert it first."),
         ("a.jsonl", b'{"prediction": "a", "reference": "b"}\nno\n', "a.jsonl, line 2: expected a JSON object (Expecting value: line 1"),
         ("a.jsonl", b'{"prediction": 1, "reference": "b"}\n', "a.jsonl, line 1: expected a text as prediction, not 1."),
         ("a.jsonl", b'{"prediction": "a", "references": []}\n', "a.jsonl, line 1: expected a text or a list of texts as references, not []."),

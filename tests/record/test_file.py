@@ -110,7 +110,7 @@ def test_files_that_are_no_records_are_named(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(FileError, match=r"none.json: No such file"):
         read_record(tmp_path / "none.json")
     (tmp_path / "latin.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(FileError, match=r"latin.json is not a record of this package: .*utf-8"):
+    with pytest.raises(FileError, match=r"latin.json is not a record of this package: it is not UTF-8: byte 0xff in line 1\."):
         read_record(tmp_path / "latin.json")
     monkeypatch.setattr(module, "LARGEST", 10)
     (tmp_path / "huge.json").write_text("{}" + " " * 100, encoding="utf-8")

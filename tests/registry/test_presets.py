@@ -125,7 +125,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"none.toml: No such file"):
         add_preset(tmp_path / "none.toml")
     (tmp_path / "latin.toml").write_bytes("# é".encode("latin-1"))
-    with pytest.raises(FileError, match="is not UTF-8: byte 0xe9 at 2"):
+    with pytest.raises(FileError, match="is not UTF-8: byte 0xe9 in line 1"):
         add_preset(tmp_path / "latin.toml")
 
 

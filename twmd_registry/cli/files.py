@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, not_utf8
 from twmd_registry.registry.home import write_whole
 
 STDIN = Path("-")
@@ -95,8 +95,7 @@ def read_source(path: Path) -> Source:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise FileError(f"{name} is not UTF-8: byte 0x{content[error.start]:02x} in line {line}. Convert it first.") from error
+        raise not_utf8(name, error) from error
     return Source(name, text, hashlib.sha256(content).hexdigest())
 
 

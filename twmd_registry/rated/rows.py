@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import FileError, warn
+from twmd_registry.errors import FileError, not_utf8, warn
 
 _NAMED = 5
 """How many of the rows that are left out a warning names."""
@@ -132,13 +132,14 @@ def read_text(path: Path) -> str:
     """A file's text, UTF-8 with or without a byte-order mark, line ends as they are.
 
     Raises:
-        FileError: It cannot be read.
+        FileError: It cannot be read, or is not UTF-8; names the line.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: {error.strerror if isinstance(error, OSError) else error}.") from error
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, error) from error
 
 
 def read_csv(path: Path, text: str, **form: Any) -> list[list[str]]:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, not_utf8
 from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem
 from twmd_registry.registry.home import write_whole
 
@@ -93,7 +93,8 @@ def read_record(path: Path) -> Record:
     try:
         return parse_record(content.decode("utf-8"))
     except (UnicodeDecodeError, FileError) as error:
-        raise FileError(f"{path} is not a record of this package: {error}") from error
+        why = not_utf8("it", error) if isinstance(error, UnicodeDecodeError) else error
+        raise FileError(f"{path} is not a record of this package: {why}") from error
 
 
 def parse_record(text: str) -> Record:

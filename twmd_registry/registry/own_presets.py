@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from twmd_registry.errors import FileError, SpecError, menu, warn
+from twmd_registry.errors import FileError, SpecError, menu, not_utf8, warn
 from twmd_registry.registry.home import home, write_whole
 from twmd_registry.registry.presets import Preset, presets, read_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset
@@ -58,7 +58,7 @@ def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise FileError(f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at {error.start}.") from error
+        raise not_utf8(path, error) from error
 
 
 def warn_of_other_settings(spec: MetricSpec, folder: Path) -> None:
