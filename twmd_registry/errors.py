@@ -58,6 +58,17 @@ def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
     return FileError(f"{name} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}. Convert it first.")
 
 
+_NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""What torch says in a bare RuntimeError where memory does not suffice: on CPUs, on Apple's GPUs and in driver calls, in CUDA's products."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell from Python's, numpy's or torch's error whether memory did not suffice; torch need not be imported for it."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and (type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in _NO_MEMORY))
+
+
 class TwmdWarning(UserWarning):
     """Root of every warning: texts that were empty or cut, settings nobody tuned, solvers that stopped early."""
 

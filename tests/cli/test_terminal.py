@@ -12,10 +12,12 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from tabulate import tabulate
 
 from twmd_registry.cli import main
@@ -284,6 +286,23 @@ def test_what_no_command_expects_of_a_disk_is_one_line(monkeypatch: pytest.Monke
     monkeypatch.setattr("twmd_registry.cli.inform.entry", refuse)
     assert main(["explain", "twmd"]) == 1
     assert capsys.readouterr().err == "twmd: some.file: Permission denied.\n"
+
+
+@pytest.mark.parametrize(
+    "exhaust",
+    [lambda: torch.empty(1 << 50, dtype=torch.uint8), lambda: np.empty(1 << 60, dtype=np.uint8), lambda: bytearray(1 << 60)],
+    ids=["torch", "numpy", "python"],
+)
+def test_a_lack_of_memory_is_one_line(exhaust: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("twmd_registry.cli.inform.entry", lambda _: exhaust())
+    assert main(["explain", "twmd"]) == 1
+    assert re.fullmatch(r"twmd: out of memory: give fewer texts, .+\n", capsys.readouterr().err)
+
+
+def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twmd_registry.cli.inform.entry", lambda _: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="size"):
+        main(["explain", "twmd"])
 
 
 @pytest.fixture(scope="module")

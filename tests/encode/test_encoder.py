@@ -100,7 +100,10 @@ def test_the_rule_gives_the_papers_layer_for_base_models() -> None:
     assert [rule_layer(depth) for depth in (6, 12, 24)] == [5, 10, 20]
 
 
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("no memory"), RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory")]
+)
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
     expected = encode(encoder, SENTENCES, [2])
     sizes: list[int] = []
@@ -109,7 +112,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(tmp_path: Path, monke
     def scarce(network: object, blocks: object, layers: object, inputs: dict[str, torch.Tensor]) -> dict[int, torch.Tensor]:
         sizes.append(len(inputs["input_ids"]))
         if sizes[-1] > 1:
-            raise torch.OutOfMemoryError("no memory")
+            raise error
         return real(network, blocks, layers, inputs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(encoder_module, "hidden_states", scarce)

@@ -14,11 +14,13 @@ from typing import Any
 from twmd_registry.cli.parser import build_parser
 from twmd_registry.cli.parser.arguments import BAD_USAGE
 from twmd_registry.cli.terminal import Style, complain, silence
-from twmd_registry.errors import SpecError, TwmdError
+from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory
 
 GOOD, BAD_DATA = 0, 1
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """What a shell reports for a program that SIGINT or SIGPIPE ended."""
+
+OUT_OF_MEMORY = "out of memory: give fewer texts, cut long ones (--set truncation=cut:N), or use a machine or a --device with more."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,10 +56,12 @@ def _run(arguments: argparse.Namespace) -> int:
         with silence(wanted=arguments.quiet):
             status: int = arguments.run(arguments)
         sys.stdout.flush()
-    except SpecError as error:
-        return _fail(error, BAD_USAGE)
     except TwmdError as error:
-        return _fail(error, BAD_DATA)
+        return _fail(error, BAD_USAGE if isinstance(error, SpecError) else BAD_DATA)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return _fail(OUT_OF_MEMORY, BAD_DATA)
     except BrokenPipeError:  # the reader has gone (`| head`)
         _drop_output()
         return PIPE_CLOSED

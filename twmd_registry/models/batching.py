@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 
-from twmd_registry.errors import ModelError, NotFiniteError
+from twmd_registry.errors import ModelError, NotFiniteError, is_out_of_memory
 
 CPU_TOKENS = 1024
 ACCELERATOR_TOKENS = 16384
@@ -56,7 +56,9 @@ def run_batches(lengths: Sequence[int] | np.ndarray, batch_tokens: int, forward:
         try:
             forward(batch)
             continue
-        except (torch.OutOfMemoryError, MemoryError) as error:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             if len(batch) == 1:
                 raise ModelError(f"out of memory with a single text of {lengths[batch[0]]} tokens: set truncation=cut:N.") from error
         _free_memory()
