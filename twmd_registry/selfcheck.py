@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.errors import TwmdError
+from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -74,4 +75,4 @@ def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions 
 
 
 if __name__ == "__main__":  # what `make goldens` runs
-    GOLDEN.write_text(json.dumps(complete(json.loads(GOLDEN.read_text(encoding="utf-8"))), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_whole(GOLDEN, (json.dumps(complete(json.loads(GOLDEN.read_text(encoding="utf-8"))), indent=1, ensure_ascii=False) + "\n").encode())

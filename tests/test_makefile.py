@@ -1,0 +1,63 @@
+"""``make goldens`` publishes what the package holds, and all of it or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
+KEPT = "the old signatures\n"
+
+
+def program(path: Path, body: str) -> None:
+    """A program of a few lines of shell instead of the one that make would run."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with old signatures, and an environment that make finds complete."""
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "tests" / "registry").mkdir(parents=True)
+    (tmp_path / "tests" / "registry" / "canonical.tsv").write_text(KEPT, encoding="utf-8")
+    program(tmp_path / "bin" / "python", 'echo "$@" >> ran; ls -A "$TWMD_HOME" >> ran')
+    (tmp_path / ".demo").touch()
+    return tmp_path
+
+
+def make_goldens(checkout: Path) -> tuple[int, str]:
+    """Exit status, and the signatures afterwards; nothing else may be left in their folder."""
+    own = checkout / "own"
+    (own / "presets").mkdir(parents=True)
+    done = subprocess.run(
+        ["make", "-f", MAKEFILE, "VENV=.", "goldens"],
+        cwd=checkout,
+        env={**{name: value for name, value in os.environ.items() if not name.startswith("MAKE")}, "TWMD_HOME": str(own)},
+        capture_output=True,
+        check=False,
+    )
+    (left,) = (checkout / "tests" / "registry").iterdir()
+    return done.returncode, left.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+class TestGoldens:
+    def test_nobodys_own_presets_are_read_and_nothing_is_left_behind(self, checkout: Path) -> None:
+        program(checkout / "bin" / "twmd", 'echo "$@"; ls -A "$TWMD_HOME"; echo "$TWMD_HOME" > home')
+        assert make_goldens(checkout) == (0, "list --signatures\n")
+        assert (checkout / "ran").read_text(encoding="utf-8") == "-m twmd_registry.selfcheck\n"
+        assert not Path((checkout / "home").read_text(encoding="utf-8").strip()).exists()
+
+    @pytest.mark.parametrize("broken", ["python", "twmd"])
+    def test_a_failure_leaves_the_old_signatures(self, broken: str, checkout: Path) -> None:
+        program(checkout / "bin" / "twmd", "echo new")
+        program(checkout / "bin" / broken, "echo half; exit 3")
+        status, signatures = make_goldens(checkout)
+        assert (status, signatures) == (2, KEPT)
