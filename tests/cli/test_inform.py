@@ -39,6 +39,8 @@ def test_explain_shows_keys_presets_and_citation(metric: MetricName, capsys: pyt
     assert all(f"\n{key} " in out for key in CATALOGUE[metric].keys)
     assert all(f"\n  {name}\n" in out for owner, name in presets() if owner is metric)
     assert CATALOGUE[metric].citation in out
+    span = "no fixed bounds" if CATALOGUE[metric].lowest is None else f"{CATALOGUE[metric].lowest:g} to {CATALOGUE[metric].highest:g}"
+    assert f"\nrange:              {span}, higher is closer\n" in out
 
 
 def test_explain_refuses_an_unknown_metric(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,13 +77,11 @@ def run_preset(arguments: argparse.Namespace) -> int:
 def run_explain(arguments: argparse.Namespace) -> int:
     """One metric: what it is, its range, keys, presets and citation."""
     facts, metric = entry(arguments.metric), MetricName(arguments.metric)
-    low = "-inf" if facts.lowest is None else f"{facts.lowest:g}"
-    high = "inf" if facts.highest is None else f"{facts.highest:g}"
     identical = "the model decides" if facts.identical is None else f"{facts.identical:g}"
     own = presets_of(metric)
     default = next(iter(own.values()))
     print(f"{metric}: {facts.title}\n\n{textwrap.fill(facts.about, 100)}\n")
-    print(f"C(X, Y):            {facts.formula}\nrange:              {low} to {high}, higher is closer\na text and itself:  {identical}\n")
+    print(f"C(X, Y):            {facts.formula}\nrange:              {facts.span}, higher is closer\na text and itself:  {identical}\n")
     rows = [[name, KEYS[name].short, default.keys.get(name, "by model"), KEYS[name].about, KEYS[name].accepts] for name in facts.keys]
     say(
         tabulate(

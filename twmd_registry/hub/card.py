@@ -134,10 +134,9 @@ def _outputs(metric: MetricName, facts: Entry, prose: Prose) -> str:
             "- `precision`, `recall`, `f1`: the prediction's side, the reference's side, and both; `output` says which of them is the score."
         )
     lines += ["- `scores`: the score of every segment.", "- `signature`: what it takes to compute the score again."]
-    bounds = "no fixed bounds" if facts.lowest is None or facts.highest is None else f"{facts.lowest:g} to {facts.highest:g}"
     identical = "the model decides" if facts.identical is None else f"{facts.identical:g}"
     unrelated = f"Unrelated texts of WMT17 (392 predictions, each against another segment's reference): {prose.scores.unrelated:.2f} on average."
-    notes = (f"Range: {bounds}.", prose.range_note, f"A text and itself: {identical}.", unrelated, prose.reading)
+    notes = (f"Range: {facts.span}.", prose.range_note, f"A text and itself: {identical}.", unrelated, prose.reading)
     return "\n".join([*lines, "", " ".join(note for note in notes if note)])
 
 

@@ -84,6 +84,11 @@ class Entry:
     identical: float | None
     citation: str
 
+    @property
+    def span(self) -> str:
+        """Its range in words: ``-1 to 1``, or that it has no fixed bounds."""
+        return "no fixed bounds" if self.lowest is None or self.highest is None else f"{self.lowest:g} to {self.highest:g}"
+
 
 CATALOGUE: dict[MetricName, Entry] = {
     MetricName.TWMD: Entry(
