@@ -28,6 +28,7 @@ from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say,
 from twmd_registry.hub.prose import metrics_with_card
 from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
 from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
+from twmd_registry.rated.sets import read_rated
 from twmd_registry.registry.names import MetricName
 from twmd_registry.train.recipe import UNTRAINABLE
 
@@ -369,6 +370,9 @@ EXAMPLES = [
     for line in (parser.epilog or "").removeprefix("example:\n").splitlines()
 ]
 
+RATED = {"tune", "finetune", "correlate", "robustness"}
+"""Commands that read rated data of any form."""
+
 
 def test_the_help_of_finetune_names_what_can_be_trained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -398,6 +402,18 @@ def test_every_example_can_be_parsed(line: str) -> None:
     assert command == "twmd"
     if "--help" not in arguments:
         assert callable(build_parser().parse_args(arguments).run)
+
+
+@pytest.mark.parametrize("line", sorted({line for _, line in EXAMPLES if ".jsonl" in line and line.split()[1] in RATED}))
+def test_rated_data_in_examples_are_named_by_their_form(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = '{"lang": "de-en", "candidate": "a cat", "reference": "the cat", "score": 0.5}\n'
+    named = [word for word in shlex.split(line) if word.endswith(".jsonl")]
+    for word in named:
+        form, colon, path = word.partition(":")
+        assert (form, colon) == ("wmt", ":")
+        Path(path).write_text(row, encoding="utf-8")
+        assert read_rated(word).predictions == ["a cat"]
 
 
 @pytest.mark.parametrize("line", sorted({line for _, line in EXAMPLES if line.split()[1] in {"list", "explain", "completion"}}))

@@ -69,7 +69,7 @@ def add_tune(commands: Commands) -> None:
         "tune",
         later("tune", "run_tune"),
         "Choose layer, temperature, centering and special tokens on rated data (TWMD paper, Appendix B).",
-        "twmd tune twmd --data wmt15.jsonl wmt16.jsonl",
+        "twmd tune twmd --data wmt:wmt15.jsonl wmt:wmt16.jsonl",
     )
     sub.add_argument("metrics", nargs="+", metavar="METRIC", help="metrics to tune")
     sub.add_argument("--data", nargs="+", required=True, metavar="DATA", help=DATA)
@@ -110,7 +110,7 @@ def add_finetune(commands: Commands) -> None:
         "finetune",
         later("finetune", "run_finetune"),
         "Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2); writes an adapter, a preset and a card.",
-        "twmd finetune twmd --train wmt15.jsonl --dev wmt16.jsonl --holdout wmt17.jsonl -o adapter/",
+        "twmd finetune twmd --train wmt:wmt15.jsonl --dev wmt:wmt16.jsonl --holdout wmt:wmt17.jsonl -o adapter/",
     )
     sub.add_argument("metric", metavar="METRIC", help=", ".join(TRAINABLE))
     sub.add_argument("--model", help="default: that of --preset, else the embedded one")
