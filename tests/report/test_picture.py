@@ -202,10 +202,19 @@ def test_a_plan_of_nothing_is_drawn(tmp_path: Path) -> None:
         assert (tmp_path / f"nothing{suffix}").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("name", ["picture.pdf", "picture", ".png"])
-def test_another_suffix_is_refused_with_the_three(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SpecError, match=r"Choices: \.png, \.svg, \.html"):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("picture.pdf", "unknown suffix '.pdf' for a picture; Choices: .png, .svg, .html."),
+        ("picture.htm", "unknown suffix '.htm' for a picture; did you mean '.html'? Choices: .png, .svg, .html."),
+        ("picture", "unknown suffix '' for a picture; Choices: .png, .svg, .html."),
+        (".png", "unknown suffix '' for a picture; Choices: .png, .svg, .html."),
+    ],
+)
+def test_another_suffix_is_refused_with_the_three(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(SpecError) as caught:
         draw(sized(2, 2), tmp_path / name)
+    assert str(caught.value) == f"{tmp_path / name}: {said}"
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError
+from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, menu
 from twmd_registry.registry.home import write_whole
 from twmd_registry.report.picture_html import page
 
@@ -70,7 +70,7 @@ def writer_of(path: Path) -> Callable[[Alignment], bytes]:
     """
     suffix = path.suffix.lower()
     if suffix not in WRITERS:
-        raise SpecError(f"a picture of {path.suffix or path.name!r} is not to be had. Choices: {', '.join(WRITERS)}")
+        raise SpecError(f"{path}: unknown suffix {path.suffix!r} for a picture; {menu(suffix, WRITERS)}.")
     return WRITERS[suffix]
 
 
