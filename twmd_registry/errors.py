@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
@@ -124,3 +124,21 @@ def menu(word: str, choices: Iterable[object], most: int | None = None) -> str:
 def visible(text: str) -> str:
     """Write every control character of a text out, so that it cannot break a line or steer a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def no_column(names: Sequence[str], there: Iterable[str]) -> str:
+    """Write that a row, or a table, lacks a column; in the same words wherever data are read.
+
+    Args:
+        names: What it may be called; one or more.
+        there: The columns that there are.
+
+    Returns:
+        The part of an error message after the place, without the full stop.
+
+    >>> no_column(["references", "reference"], ["prediction", "refrence"])
+    "no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence"
+    """
+    listed = list(there)
+    hint = next((said for said in (menu(name, listed) for name in names) if said.startswith("did")), menu(names[0], listed))
+    return f"no column {' or '.join(map(repr, names))}; {hint if listed else 'it has none'}"

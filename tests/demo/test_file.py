@@ -57,8 +57,8 @@ def test_a_row_whose_references_are_all_empty_has_an_empty_one() -> None:
     ("name", "content", "words"),
     [
         ("a.txt", b"a", "a.txt: the suffix of a table is one of .csv, .tsv, .jsonl, .ndjson here, not '.txt'."),
-        ("a.csv", b"prediction,refrence\na,b\n", "a.csv, row 2: no field 'reference'; did you mean 'refrence'? Choices: prediction, refrence."),
-        ("a.csv", b"text,reference\na,b\n", "a.csv, row 2: no field 'prediction'; Choices: text, reference."),
+        ("a.csv", b"prediction,refrence\na,b\n", "a.csv, row 2: no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."),
+        ("a.csv", b"text,reference\na,b\n", "a.csv, row 2: no column 'prediction'; Choices: text, reference."),
         ("a.csv", b"prediction,reference\na\n", "a.csv, row 2: expected 2 fields (prediction, reference), got 1."),
         ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
         ("a.csv", b"", "a.csv: there is no row under the header."),

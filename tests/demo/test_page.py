@@ -168,7 +168,7 @@ def test_a_bad_file_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> No
     tab.page.wait_for_selector("#upload [aria-label='bad.csv']")
     tab.page.locator("#score-file").click()
     tab.page.wait_for_selector("#file-notices p")
-    assert tab.text("#file-notices") == "bad.csv, row 2: no field 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
+    assert tab.text("#file-notices") == "bad.csv, row 2: no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
     assert tab.page.locator("#distribution figure").count() == 0
     assert not tab.page.locator("#downloads").is_visible()
 
@@ -232,7 +232,7 @@ def test_a_program_scores_a_table_and_has_a_signature_explained(client: Any) -> 
     assert parse_record(found["record"]).systems[0].results[0].scores == pytest.approx(expected.scores, abs=1e-5)
     fields = client.predict(str(expected.signature), api_name="/explain_signature")["fields"]
     assert {"key": "vectors", "value": "raw", "meaning": "token vectors of length one, or as they are", "default": "yes"} in fields
-    with pytest.raises(Exception, match="row 2: no field 'reference'"):
+    with pytest.raises(Exception, match="row 2: no column 'reference'"):
         client.predict("prediction\na\n", ["sbert"], api_name="/score_table")
 
 

@@ -45,8 +45,8 @@ def test_rows_with_fewer_than_two_characters_are_dropped_and_counted(tmp_path: P
     ("line", "words"),
     [
         ("not json", "expected a JSON object"),
-        ('{"lang": "x"}', "no field 'candidate'"),
-        ('{"lang": "x", "candidate": "aa", "reference": "bb"}', "no field 'score'"),
+        ('{"lang": "x"}', "no column 'candidate'"),
+        ('{"lang": "x", "candidate": "aa", "reference": "bb"}', "no column 'score'"),
         ('{"lang": "x", "candidate": "aa", "reference": "bb", "score": "high"}', "score: expected a rating, a finite number, not 'high'"),
         ("[1]", "expected a JSON object, not"),
     ],

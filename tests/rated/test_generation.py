@@ -70,7 +70,7 @@ def test_a_summarys_reference_may_be_one_text(tmp_path: Path) -> None:
         (spoken(prediction=3), "line 1: expected a text as prediction, not 3"),
         (spoken(references=[]), r"line 1: expected a text or a list of texts as references, not \[\]"),
         (spoken(references=["a", None]), "line 1: expected a text or a list of texts as references"),
-        ({"id": "0", "quality": 1}, "line 1: no field 'prediction'; Choices: id, quality"),
+        ({"id": "0", "quality": 1}, "line 1: no column 'prediction'; Choices: id, quality"),
     ],
 )
 def test_other_data_to_text_is_refused_with_its_line(row: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_other_data_to_text_is_refused_with_its_line(row: dict[str, Any], words:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (summary({"relevance": 3}, {"fluency": 3}), "line 1, expert 2: no field 'relevance'; Choices: fluency"),
+        (summary({"relevance": 3}, {"fluency": 3}), "line 1, expert 2: no column 'relevance'; Choices: fluency"),
         (summary(expert_annotations=3), "line 1: expected a list of ratings by name as expert_annotations, not 3"),
         (summary(expert(3), model_id=None), "line 1: expected a name as model_id, not None"),
     ],

@@ -65,7 +65,7 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
         (read_stsb, "a,b,nan\n", "row 1: expected a rating, a number from 0 to 5, not 'nan'"),
         (read_stsb, 'a,"' + "b" * 200_000, "line 1: field larger than field limit .* is a quote not closed"),
         (read_wmt, '{"lang": "x", "candidate": null, "reference": "b", "score": 1}', "line 1: expected a text as candidate, not None"),
-        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "line 1: no field 'score'; Choices: lang, candidate, reference"),
+        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "line 1: no column 'score'; Choices: lang, candidate, reference"),
         (read_wmt, '{"lang": "", "candidate": "aa", "reference": "bb", "score": 1}', "line 1: expected a name as lang, not ''"),
         (
             read_wmt,

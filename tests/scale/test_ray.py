@@ -106,7 +106,7 @@ def test_a_ray_data_set_gets_columns(model: Path) -> None:
         SpecError, match=r"^by centering=batch a row's score depends on other rows, and rows of a Ray data set come in any order: use"
     ):
         score_dataset(dataset, scorers(model, "batch"), prediction="ours", reference="theirs")
-    with pytest.raises(InputError, match="no column 'prediction'; the data set has id, ours, theirs"):
+    with pytest.raises(InputError, match="no column 'prediction'; Choices: id, ours, theirs"):
         score_dataset(dataset, own)
     scored = score_dataset(dataset, own, prediction="ours", reference="theirs", workers=Workers(1))
     rows = sorted(scored.take_all(), key=lambda row: row["id"])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, not_utf8
+from twmd_registry.errors import FileError, no_column, not_utf8
 from twmd_registry.registry.home import write_whole
 
 STDIN = Path("-")
@@ -220,4 +220,4 @@ def _field(row: dict[str, Any], names: tuple[str, ...], source: Source, number: 
     for name in names:
         if name in row:
             return row[name]
-    raise FileError(f"{source.name}, line {number}: no {' or '.join(names)}; it has {', '.join(row) or 'nothing'}.")
+    raise FileError(f"{source.name}, line {number}: {no_column(names, row)}.")

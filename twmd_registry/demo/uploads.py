@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from twmd_registry.errors import FileError, menu
+from twmd_registry.errors import FileError, no_column
 from twmd_registry.rated.fields import Fields
 from twmd_registry.rated.table import FORMS
 from twmd_registry.record.content import InputFile
@@ -108,7 +108,7 @@ def _references(row: Fields) -> list[str]:
     """All references of a row."""
     columns = [name for name in row.values if name is not None and name.startswith(REFERENCE)]
     if not columns:
-        raise FileError(f"{row.where}: no field {REFERENCE!r}; {menu(REFERENCE, row.values)}.")
+        raise FileError(f"{row.where}: {no_column([REFERENCE], row.values)}.")
     found = [text for name in columns for text in _as_list(row.texts(name))]
     return [text for text in found if text] or found[:1] if len(columns) > 1 else found
 

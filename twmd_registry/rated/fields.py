@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, menu
+from twmd_registry.errors import FileError, no_column
 from twmd_registry.rated.rows import read_lines
 
 NO_RATING = frozenset({"", "nan", "none", "null"})
@@ -60,7 +60,7 @@ class Fields(NamedTuple):
             FileError: There is none of that name; with the menu of names.
         """
         if name not in self.values:
-            raise FileError(f"{self.where}: no field {name!r}; {menu(name, self.values)}.")
+            raise FileError(f"{self.where}: {no_column([name], self.values)}.")
         return self.values[name]
 
     def text(self, name: str) -> str:

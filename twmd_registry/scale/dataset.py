@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from twmd_registry.errors import InputError, ModelError, TwmdError
+from twmd_registry.errors import InputError, ModelError, TwmdError, no_column
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.engine import check_independent
 from twmd_registry.scale.parts import columns_of
@@ -85,7 +85,7 @@ def _check_columns(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple
     """
     for name in texts:
         if name not in there:
-            raise InputError(f"no column {name!r}; the data set has {', '.join(there)}.")
+            raise InputError(f"{no_column([name], there)}.")
     for name in columns_of(scorers, []):
         if name in there:
             raise InputError(f"the data set has a column {name!r} already: rename it.")

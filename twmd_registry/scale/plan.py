@@ -12,7 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.errors import FileError, SpecError, no_column
 from twmd_registry.scale.forms import SUFFIXES, Form, Span, count_rows, form_of, read_span
 from twmd_registry.scale.places import FoundFile, find, look_up, open_binary
 from twmd_registry.scale.rows import Columns, Place, check_rows
@@ -229,7 +229,7 @@ def _try_rows(table: Table, span: Span, columns: Columns) -> None:
     """
     missing = next((name for name in (columns.prediction, *columns.references) if table.columns and name not in table.columns), None)
     if missing is not None:
-        raise FileError(f"{table.file.url}: no column {missing!r}; {menu(missing, table.columns)}.")
+        raise FileError(f"{table.file.url}: {no_column([missing], table.columns)}.")
     rows = read_span(table.file.url, table.form, table.columns, span, columns.wanted)
     checked = check_rows([(Place(i, table.name, i), row) for i, row in enumerate(rows)], columns)
     if not checked.places:

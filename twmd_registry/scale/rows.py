@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.border import Segments, check_segments
-from twmd_registry.errors import InputError, menu
+from twmd_registry.errors import InputError, no_column
 from twmd_registry.scale.forms import SHOWN, RawRow
 
 USUAL_REFERENCES = ("references", "reference")
@@ -102,7 +102,7 @@ def _take(raw: RawRow, columns: Columns, row: int) -> tuple[str, list[str]]:
         raise InputError(raw.trouble)
     names = columns.references or tuple(name for name in USUAL_REFERENCES if name in raw.values)[:1]
     if not names:
-        raise InputError(f"no column {' or '.join(map(repr, USUAL_REFERENCES))}; {menu(USUAL_REFERENCES[0], raw.values)}")
+        raise InputError(no_column(USUAL_REFERENCES, raw.values))
     referred: list[Any] = [_column(raw.values, name) for name in names]
     if len(referred) == 1:
         (given,) = referred
@@ -114,5 +114,5 @@ def _take(raw: RawRow, columns: Columns, row: int) -> tuple[str, list[str]]:
 
 def _column(values: dict[str, Any], name: str) -> Any:
     if name not in values:
-        raise InputError(f"no column {name!r}; {menu(name, values)}")
+        raise InputError(no_column([name], values))
     return values[name]
