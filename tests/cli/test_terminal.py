@@ -345,6 +345,23 @@ class TestCompletion:
         done = subprocess.run(["bash", "-c", line, "bash", "twmd", *words], capture_output=True, text=True, check=True, cwd=script.parent)
         assert set(done.stdout.splitlines()) == expected
 
+    @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+    def test_the_readmes_line_makes_bash_complete(self, tmp_path: Path) -> None:
+        (line,) = re.findall(r"^source .*$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+        (tmp_path / "twmd").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m twmd_registry.cli "$@"\n', encoding="utf-8")
+        (tmp_path / "twmd").chmod(0o755)
+        ask = 'COMP_WORDS=(twmd sc); COMP_CWORD=1; $(complete -p twmd | sed "s/.*-F \\([^ ]*\\) .*/\\1/"); echo "${COMPREPLY[@]}"'
+        path = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+        done = subprocess.run(["bash", "-c", f"{line}\n{ask}"], capture_output=True, text=True, check=True, cwd=ROOT, env=path)
+        assert (done.stdout, done.stderr) == ("score\n", "")
+
+    @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
+    def test_zsh_can_read_its_script(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["completion", "zsh"]) == 0
+        (tmp_path / "_twmd").write_text(capsys.readouterr().out, encoding="utf-8")
+        done = subprocess.run(["zsh", "-n", tmp_path / "_twmd"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
     def test_zsh_gets_a_script_of_its_own(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["completion", "zsh"]) == 0
         out = capsys.readouterr().out
