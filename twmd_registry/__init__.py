@@ -95,17 +95,26 @@ if not TYPE_CHECKING:  # a type checker that sees this function takes every miss
 
 
 def list_metrics() -> list[str]:
-    """The names of all metrics."""
+    """List the names of all metrics, in the catalogue's order."""
     from twmd_registry.registry.names import MetricName
 
     return [str(name) for name in MetricName]
 
 
 def parse(signature: str | Signature) -> MetricSpec:
-    """The specification that a signature, long or short, stands for.
+    """Read the specification that a signature, long or short, stands for.
+
+    Args:
+        signature: The line, or one that is parsed already.
+
+    Returns:
+        The specification as it was applied.
 
     Raises:
         SignatureError: It is not a signature; the message names the column.
+
+    Warns:
+        TwmdWarning: As for `parse_signature`.
     """
     from twmd_registry.registry.signature import parse_signature
 

@@ -185,6 +185,7 @@ def score_over_ranks(
         InputError: As for `score_all`, or a rank has other texts.
         SpecError: As for `score_all`, or a rank has other metrics.
         ModelError: As for `score_all`.
+        MissingExtraError: As for `score_all`.
         TwmdError: Something else went wrong on a rank. Every error is raised on every rank and names the one it comes from.
     """
     if world_size() == 1:

@@ -15,7 +15,13 @@ from twmd_registry.registry.signature import Signature
 
 
 class PairScores(NamedTuple):
-    """Scores of pairs or segments as arrays of equal length; recall and F1 are None for a one-sided metric."""
+    """Scores of pairs or segments.
+
+    Attributes:
+        precision: Of the hypothesis side; of a one-sided metric, the score; float64, shape (pairs,) or (segments,).
+        recall: Of the reference side, likewise; None for a one-sided metric.
+        f1: ``2 P R / (P + R)`` of every pair (min(P, R), where one of them is not positive), likewise; None for a one-sided metric.
+    """
 
     precision: np.ndarray
     recall: np.ndarray | None = None
@@ -29,7 +35,7 @@ class PairScores(NamedTuple):
         return {Output.PRECISION: self.precision, Output.RECALL: self.recall, Output.F1: self.f1}
 
     def chosen(self, output: str | None) -> np.ndarray:
-        """*The* scores: of the output asked for, where there are several."""
+        """*The* scores: of the output asked for, where there are several; of the shape of `precision`."""
         return self.sides[Output(output)] if output and self.sides else self.precision
 
 
@@ -59,7 +65,8 @@ class ScoreSet:
 
     Attributes:
         signature: What was applied.
-        scores: *The* score of every segment.
+        scores: *The* score of every segment, finite, in the range that the catalogue says (``twmd explain METRIC``) unless it is
+            rescaled by a baseline.
         precision: Hypothesis side of every segment, None for a one-sided metric.
         recall: Reference side of every segment, None for a one-sided metric.
         f1: F1 of every segment, None for a one-sided metric.
@@ -102,9 +109,12 @@ class ScoreSet:
             segment: Its number, from 0.
             reference: The number of one of its references, from 0; the one that scores highest if not given.
 
+        Returns:
+            Tokens, similarities of shape (N, M), and a plan of that shape per side.
+
         Raises:
             InputError: No such segment or reference.
-            SpecError: The metric aligns nothing (stsscore).
+            SpecError: The metric aligns nothing (stsscore, an ensemble), or the scores come from elsewhere.
             ModelError: The model is gone, or a part has changed since.
         """
         if self.explainer is None:

@@ -68,14 +68,15 @@ class Scorer:
         """The specification as it is applied: layer, limit, fingerprint and mean vector settled. Loads the model.
 
         Raises:
-            ModelError: The model, adapter or mean vector is not to be had or not what was named.
-            SpecError: A layer or limit that the model does not have.
+            ModelError: The model, or another part that the specification names, is not there or not what was named.
+            SpecError: A layer or limit that the model does not have, or a device that this machine does not have.
+            MissingExtraError: The embedded model, or `peft` for an adapter, is not installed.
         """
         return self.route.spec
 
     @property
     def signature(self) -> str:
-        """The signature without the number of references. Loads the model."""
+        """The signature without the number of references. Loads the model, with the errors of `spec`."""
         return str(Signature(self.spec))
 
     def score(self, predictions: Iterable[str], references: Iterable[str] | Iterable[Iterable[str]]) -> ScoreSet:
@@ -89,9 +90,9 @@ class Scorer:
             Scores per segment, their mean, the signature, and counts of truncated, empty and repeated texts.
 
         Raises:
-            InputError: The texts cannot be scored; names the row.
-            SpecError: A layer or limit that the model does not have.
-            ModelError: The model, adapter or mean vector is not to be had, or memory does not suffice.
+            InputError: The texts cannot be scored (there are none, say); names the row.
+            ModelError: Memory does not suffice, or the model gives numbers that are not finite.
+            TwmdError: As for `spec`.
 
         Warns:
             TwmdWarning: Once per call for each of: empty texts, truncated texts, texts of unknown tokens only, a
@@ -100,17 +101,21 @@ class Scorer:
         return score_all([self], predictions, references)[0]
 
     def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0) -> bytes:
-        """Score pairs of unrelated texts: the content of a baseline file, for ``baseline=``.
+        """Score pairs of unrelated texts, whose mean b rescales a score x to ``(x - b) / (1 - b)`` (Zhang et al. 2020).
 
         Args:
             texts: A corpus, which is paired at random.
-            pairs: How many pairs.
-            seed: Of the draw.
+            pairs: How many pairs, at least 1.
+            seed: Of the draw, from 0.
+
+        Returns:
+            The content of a baseline file, for ``baseline=``: JSON in UTF-8.
 
         Raises:
-            InputError: Fewer than two different texts.
+            InputError: Fewer than two different texts, or no pair is asked for.
             SpecError: The scorer has a baseline already.
-            ModelError: As for `score`, or unrelated texts score 1 or more.
+            ModelError: Unrelated texts score 1 or more.
+            TwmdError: As for `score`.
         """
         if self.requested.baseline is not None:
             raise SpecError(f"baseline={self.requested.baseline} is set already: fit one for scores without it.")
@@ -180,8 +185,7 @@ class EnsembleScorer(Scorer):
         """The specification as it is applied, every member settled. Loads the models.
 
         Raises:
-            ModelError: As for `Scorer.spec`.
-            SpecError: As for `Scorer.spec`.
+            TwmdError: As for `Scorer.spec`.
         """
         return self.requested.replace(members=write_members(zip(self.weights, (one.spec for one in self.members), strict=True)))
 
@@ -224,7 +228,8 @@ def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> S
             content must be what the signature says.
 
     Raises:
-        SpecError: Unknown metric, preset or key, or a value that is not possible; of a signature, names the column.
+        SpecError: Unknown metric, preset or key, or a value that is not possible; beside a signature, a key that it fixes or a part without use.
+        SignatureError: A line with ``|`` that is no signature; names the column.
 
     Warns:
         TwmdWarning: As for `parse_signature`.
@@ -267,9 +272,8 @@ def score_all(
         One `ScoreSet` per scorer.
 
     Raises:
-        SpecError: There is no scorer, something that is none, or as for `Scorer.score`.
-        InputError: As for `Scorer.score`.
-        ModelError: As for `Scorer.score`.
+        SpecError: There is no scorer, or something that is none.
+        TwmdError: As for `Scorer.score`.
     """
     check_scorers(scorers)
     return score_segments(scorers, check_segments(predictions, references), progress=progress)
@@ -299,8 +303,7 @@ def score_segments(
         score_group: Scores all pairs by the routes that share a model.
 
     Raises:
-        SpecError: As for `Scorer.score`.
-        ModelError: As for `Scorer.score`.
+        TwmdError: As for `Scorer.score`, but for texts, which are checked.
     """
     members = [member for one in scorers for member in one.members]
     found = iter(_score_each(members, segments, progress, score_group))

@@ -117,6 +117,12 @@ def make_record(
         inputs: The files that the texts came from.
         seconds: Wall time of scoring.
         device: The device as in `RunOptions`.
+
+    Returns:
+        The record, with this machine's versions and device, made now.
+
+    Raises:
+        SpecError: No such device here.
     """
     return Record(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),

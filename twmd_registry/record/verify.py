@@ -119,9 +119,13 @@ def verify_record(
         parts: Where model, adapter and mean vector are here, when not under the names in the signatures.
         tolerance: Largest difference of a score; None for `TOLERANCES`.
 
+    Returns:
+        A check of every score set of every system, in the record's order, and what has changed since.
+
     Raises:
-        InputError: Another number of systems than in the record, or texts that cannot be scored.
-        SpecError: A part that no signature of the record has.
+        InputError: Another number of systems or segments than in the record, or texts that cannot be scored.
+        SpecError: A part that no signature of the record has, or no such device here.
+        MissingExtraError: As for `Scorer.score`.
     """
     names = [system.name for system in record.systems]
     if len(systems) != len(names):

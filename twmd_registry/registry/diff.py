@@ -44,7 +44,15 @@ class Comparison(NamedTuple):
 
 
 def compare(one: Signature, other: Signature) -> Comparison:
-    """Compare two signatures."""
+    """Compare two signatures, key by key (of ensembles: member by member).
+
+    Args:
+        one: A signature.
+        other: Another, written by any version.
+
+    Returns:
+        What they do not share, and whether it matters; only that the metrics are others, where they are.
+    """
     a, b = one.spec, other.spec
     if a.metric is not b.metric:
         return Comparison((Difference(f"metric: {a.metric} and {b.metric} are different metrics", Matter.YES),))
