@@ -54,7 +54,10 @@ def score_dataset(
         SpecError: There is no metric, or one that depends on other rows where it cannot.
         ModelError: As for `Scorer.score`.
         TwmdError: A process died.
-        MissingExtraError: Ray is not installed.
+        MissingExtraError: As for `Scorer.score`, or Ray is not installed.
+
+    Warns:
+        TwmdWarning: As for `Scorer.score`, where this process scores.
     """
     scorers = _scorers(metrics)
     module = type(dataset).__module__

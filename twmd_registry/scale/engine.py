@@ -118,6 +118,9 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
         manner: Likewise.
         call: Calls those together who do the parts; not called for what can be refused without them.
 
+    Returns:
+        The record, as it was written.
+
     Raises:
         TwmdError: As for `score_files`.
     """
