@@ -286,7 +286,7 @@ def check_scorers(scorers: Sequence[Scorer]) -> None:
         SpecError: As said.
     """
     if isinstance(scorers, Scorer) or not all(isinstance(one, Scorer) for one in scorers):
-        raise SpecError('expected a list of scorers: score_all([scorer("twmd"), scorer("trwmd")], predictions, references).')
+        raise SpecError('expected a list of scorers: [scorer("twmd"), scorer("trwmd")].')
     if not scorers:
         raise SpecError("there is no metric to score by.")
 

@@ -15,7 +15,7 @@ from twmd_registry.cli import main
 from twmd_registry.errors import InputError, MissingExtraError, SpecError
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.scale import score_dataset, score_files
-from twmd_registry.scoring import score_all
+from twmd_registry.scoring import score_all, scorer
 
 SEGMENTS = draw_segments(11)
 
@@ -53,6 +53,37 @@ def test_several_processes_give_the_same(model: Path, rows: datasets.Dataset, mo
 def test_several_processes_refuse_what_depends_on_other_rows(model: Path, rows: datasets.Dataset, name: str) -> None:
     with pytest.raises(SpecError, match=r"a row's score depends on other rows, and several processes share the rows \(num_proc\)"):
         score_dataset(rows, scorers(model, name), num_proc=2)
+
+
+def test_a_metric_may_be_named_and_a_format_hides_nothing(rows: datasets.Dataset) -> None:
+    hidden = rows.rename_column("reference", "references").with_format(None, columns=["prediction"])
+    with scorer("twmd") as own:
+        expected = own.score(*zip(*SEGMENTS, strict=True)).scores
+        for named in ("twmd", own.signature):
+            assert tuple(score_dataset(hidden, named).with_format(None)["twmd"]) == expected
+
+
+@pytest.mark.parametrize("number", [0, -1, float("nan"), "2"])
+def test_a_number_of_processes_is_checked(model: Path, rows: datasets.Dataset, number: int) -> None:
+    with pytest.raises(SpecError, match=r"^num_proc=.*: expected a whole number from 1, or None for this process alone\.$"):
+        score_dataset(rows, scorers(model, "none"), num_proc=number)
+
+
+@pytest.mark.parametrize("processes", [None, 2])
+def test_a_data_set_without_a_row_says_so(model: Path, rows: datasets.Dataset, processes: int | None) -> None:
+    with pytest.raises(InputError, match="there is nothing to score"):
+        score_dataset(rows.select([]), scorers(model, "none"), num_proc=processes)
+
+
+@pytest.mark.parametrize("metrics", [3, ["twmd"], None])
+def test_what_is_no_metric_says_so(rows: datasets.Dataset, metrics: object) -> None:
+    with pytest.raises(SpecError, match=r'^expected a list of scorers: \[scorer\("twmd"\), scorer\("trwmd"\)\]\.$'):
+        score_dataset(rows, metrics)  # type: ignore[arg-type]
+
+
+def test_a_data_set_that_streams_is_refused(model: Path, rows: datasets.Dataset) -> None:
+    with pytest.raises(InputError, match=r"^expected a ray\.data\.Dataset or a datasets\.Dataset; got IterableDataset\.$"):
+        score_dataset(rows.to_iterable_dataset(), scorers(model, "none"))
 
 
 def test_what_is_no_data_set_says_so(model: Path, rows: datasets.Dataset) -> None:

@@ -116,6 +116,11 @@ def test_a_ray_data_set_gets_columns(model: Path) -> None:
         np.testing.assert_allclose([row[column] for row in rows], np.array(values), rtol=0, atol=1e-5)
 
 
+def test_a_ray_data_set_without_a_row_ends(model: Path) -> None:
+    dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(lambda row: row["prediction"] == "")
+    assert score_dataset(dataset, scorers(model, "none"), workers=Workers(2)).take_all() == []
+
+
 def test_what_ray_is_asked_for_must_be_there(model: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"^a worker would need 1 GPUs, and Ray has 0 in all\.$"):
         score_files(scorers(model, "none"), [str(data)], str(tmp_path / "out"), workers=Workers(1, gpus=1))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from twmd_registry.errors import InputError, ModelError, TwmdError, no_column
+from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, no_column
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.engine import check_independent
 from twmd_registry.scale.parts import columns_of
+from twmd_registry.scale.rows import USUAL_REFERENCES
 from twmd_registry.scale.workers import RayPool, Workers
-from twmd_registry.scoring import Scorer, check_scorers, score_all, scorer_of
+from twmd_registry.scoring import Scorer, check_scorers, score_all, scorer, scorer_of
 
-Metrics = MetricSpec | Scorer | Sequence[Scorer]
+Metrics = str | MetricSpec | Scorer | Sequence[Scorer]
 """What a data set is scored by."""
 _BATCH = 1000
 """Rows that are scored at once."""
@@ -28,7 +29,7 @@ def score_dataset(
     metrics: Metrics,
     *,
     prediction: str = "prediction",
-    reference: str = "reference",
+    reference: str | None = None,
     num_proc: int | None = None,
     workers: Workers | None = None,
 ) -> Any:
@@ -40,18 +41,20 @@ def score_dataset(
 
     Args:
         dataset: A `ray.data.Dataset`, which is scored when it is consumed, or a `datasets.Dataset`, which is scored now.
-        metrics: A specification, a scorer, or several scorers.
+        metrics: A metric's name, a signature, a specification, a scorer, or several scorers.
         prediction: The column of the predictions.
-        reference: The column of the references: texts, or lists of texts.
-        num_proc: Processes that score a `datasets.Dataset`, each with a model of its own; this one alone if not given.
+        reference: The column of the references: texts, or lists of texts; ``references`` or ``reference`` if not given.
+        num_proc: Processes that score a `datasets.Dataset`, each with a model of its own; this one alone if not given. They import the script
+            that calls this: its own work belongs under ``if __name__ == "__main__":``.
         workers: Who scores a `ray.data.Dataset`.
 
     Returns:
         The data set with more columns, of the kind that was given.
 
     Raises:
-        InputError: It is neither kind, has no such column, or has a column of that name; of a Ray data set, rows are checked when it is consumed.
-        SpecError: There is no metric, or one that depends on other rows where it cannot.
+        InputError: It is neither kind, has no such column, or has a column of that name; of a Ray data set, rows are checked when it is
+            consumed, and a bad one ends that with Ray's error, which quotes ours (`score_files` sets such rows aside).
+        SpecError: There is no metric, or one that depends on other rows where it cannot; `num_proc` is not a whole number from 1.
         ModelError: As for `Scorer.score`.
         TwmdError: A process died.
         MissingExtraError: As for `Scorer.score`, or Ray is not installed.
@@ -60,18 +63,20 @@ def score_dataset(
         TwmdWarning: As for `Scorer.score`, where this process scores.
     """
     scorers = _scorers(metrics)
-    module = type(dataset).__module__
+    module, kind = type(dataset).__module__, type(dataset).__name__
     if module.startswith("ray.data."):
         return _score_ray(dataset, scorers, (prediction, reference), workers or Workers())
-    if module.startswith("datasets.") and hasattr(dataset, "add_column"):
+    if module.startswith("datasets.") and kind == "Dataset":
         return _score_table(dataset, scorers, (prediction, reference), num_proc)
-    raise InputError(f"expected a ray.data.Dataset or a datasets.Dataset; got {type(dataset).__name__}.")
+    raise InputError(f"expected a ray.data.Dataset or a datasets.Dataset; got {kind}.")
 
 
 def _scorers(metrics: Metrics) -> list[Scorer]:
     if isinstance(metrics, MetricSpec):
         return [scorer_of(metrics)]
-    scorers = [metrics] if isinstance(metrics, Scorer) else list(metrics)
+    if isinstance(metrics, str):
+        return [scorer(metrics)]
+    scorers = list(metrics) if isinstance(metrics, Iterable) else [metrics]
     check_scorers(scorers)
     return scorers
 
@@ -80,18 +85,23 @@ def _specs(scorers: Sequence[Scorer]) -> list[MetricSpec]:
     return [member.requested for one in scorers for member in one.members]
 
 
-def _check_columns(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple[str, str]) -> None:
-    """Refuse a data set without these texts, or one whose columns the scores would replace.
+def _find_texts(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple[str, str | None]) -> tuple[str, str]:
+    """The columns of predictions and references.
 
     Raises:
-        InputError: As said.
+        InputError: There is no such column, or one that the scores would replace.
     """
-    for name in texts:
-        if name not in there:
-            raise InputError(f"{no_column([name], there)}.")
+    prediction, reference = texts
+    found = []
+    for names in ((prediction,), USUAL_REFERENCES if reference is None else (reference,)):
+        name = next((name for name in names if name in there), None)
+        if name is None:
+            raise InputError(f"{no_column(names, there)}.")
+        found.append(name)
     for name in columns_of(scorers, []):
         if name in there:
             raise InputError(f"the data set has a column {name!r} already: rename it.")
+    return found[0], found[1]
 
 
 class _BatchScorer:
@@ -122,22 +132,25 @@ class _BatchScorer:
         return batch
 
 
-def _score_ray(dataset: Any, scorers: list[Scorer], texts: tuple[str, str], workers: Workers) -> Any:
+def _score_ray(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], workers: Workers) -> Any:
     check_independent(_specs(scorers), "rows of a Ray data set come in any order")
-    _check_columns(dataset.columns() or [], scorers, texts)
+    columns = _find_texts(dataset.columns() or [], scorers, texts)
     pool = RayPool(workers, scorers[0].options.device)
-    arguments = (scorers, [one.signature for one in scorers], texts)
+    arguments = (scorers, [one.signature for one in scorers], columns)
     return pool.map(dataset, _BatchScorer, arguments, batch_size=_BATCH, batch_format="pyarrow")
 
 
-def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str], num_proc: int | None) -> Any:
-    _check_columns(dataset.column_names, scorers, texts)
-    if num_proc is None:
-        columns = columns_of(scorers, score_all(scorers, *(list(dataset[name]) for name in texts)))
+def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], num_proc: int | None) -> Any:
+    if num_proc is not None and (not isinstance(num_proc, int) or num_proc < 1):
+        raise SpecError(f"num_proc={num_proc!r}: expected a whole number from 1, or None for this process alone.")
+    names = _find_texts(dataset.column_names, scorers, texts)
+    plain = dataset.with_format(None)  # a format may hide columns, or make tensors of them
+    if num_proc is None or not len(dataset):
+        columns = columns_of(scorers, score_all(scorers, *(list(plain[name]) for name in names)))
     else:
         check_independent(_specs(scorers), "several processes share the rows (num_proc)")
-        batch = _BatchScorer(scorers, [one.signature for one in scorers], texts)
-        columns = _score_apart(dataset.select_columns(list(texts)), batch, num_proc)
+        batch = _BatchScorer(scorers, [one.signature for one in scorers], names)
+        columns = _score_apart(plain.select_columns(list(names)), batch, num_proc)
     for name, values in columns.items():
         dataset = dataset.add_column(name, values)
     return dataset

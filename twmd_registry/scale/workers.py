@@ -184,14 +184,16 @@ class RayPool:
             dataset: Of Ray Data.
             worker: The class of the workers, one object of which each process makes.
             arguments: What it is made with.
-            most: Most workers there is work for.
+            most: Most workers there is work for, all of which are started; if not given, they are started as work comes in: of a data set
+                without a row, Ray waits for ever for the second.
             how: More arguments for `map_batches`.
         """
         ray = import_ray()
+        workers = min(self.number, most or self.number)
         return dataset.map_batches(
             worker,
             fn_constructor_args=arguments,
-            compute=ray.data.ActorPoolStrategy(size=min(self.number, most or self.number)),
+            compute=ray.data.ActorPoolStrategy(min_size=workers if most else 1, max_size=workers),
             num_cpus=1,
             num_gpus=self._gpus or None,
             **how,
