@@ -66,7 +66,7 @@ def arm() -> None:
 
 
 def wrap_factory(loading: ModuleType) -> None:
-    """Let the factory answer for our names and ask the original for all others."""
+    """Let the factory answer for our names and ask the original for all others; with ours it refuses a ``revision`` (SpecError)."""
     original = getattr(loading, "evaluation_module_factory", None)
     if original is None or hasattr(original, MARK):
         return
