@@ -23,7 +23,7 @@ FLOORS = (
     {"errors", "version"},
     {"registry"},
     {"alignment"},
-    {"ahead", "carriers", "border", "models", "scores"},
+    {"ahead", "carriers", "border", "models", "progress", "scores"},
     {"comparison"},
     {"pairs", "rated"},
     {"encode", "center", "aggregate", "ngrams", "align", "assemble", "regress", "baseline"},

@@ -19,7 +19,9 @@ import torch.distributed as dist
 import twmd_registry
 from tests import tiny
 from twmd_registry.border import check_segments
+from twmd_registry.carriers import Encoded
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.tokenise import TokenIds
 from twmd_registry.errors import ModelError, TwmdError, TwmdWarning
 from twmd_registry.pairs import make_pairs, take_share
 from twmd_registry.ranks import score_over_ranks
@@ -128,7 +130,13 @@ def run(case: Case, folder: Path, rank: int | None, patch: pytest.MonkeyPatch) -
     """Score a case; in a process of its own, or as one of several ranks."""
     predictions, references = (list(side) for side in zip(*case.segments, strict=True))
     found: list[ScoreSet] = []
-    error, done = None, list[int]()
+    error, done, encode = None, list[int](), Encoder.encode
+
+    def count(encoder: Encoder, tokens: TokenIds, *rest: Any, **more: Any) -> Encoded:
+        done.append(len(tokens.lengths))
+        return encode(encoder, tokens, *rest, **more)
+
+    patch.setattr(Encoder, "encode", count)
     if rank == 1:
         if case.trouble == "texts":
             predictions[3] = "another"
@@ -142,7 +150,7 @@ def run(case: Case, folder: Path, rank: int | None, patch: pytest.MonkeyPatch) -
             scorers = list(scorers_of(case, folder, rank))
             for _ in range(case.calls):
                 done.clear()
-                found = score_over_ranks(scorers, predictions, references, progress=done.append)
+                found = score_over_ranks(scorers, predictions, references)
         except TwmdError as raised:
             error = type(raised).__name__, str(raised)
     patch.undo()

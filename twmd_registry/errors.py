@@ -47,13 +47,20 @@ class FileError(TwmdError, OSError):
     """An input file that is missing, empty, not UTF-8 or of the wrong length."""
 
 
+_PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+"""Compressions, by the bytes that such a file begins with."""
+
+
 def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
-    """Make the error of a file that is not UTF-8.
+    """Make the error of a file that is not UTF-8; one that is compressed is called so.
 
     Args:
         name: The file.
         error: What decoding its whole content raised.
     """
+    packed = next((kind for magic, kind in _PACKED.items() if error.object.startswith(magic)), None)
+    if packed:
+        return FileError(f"{name} is compressed ({packed}), which is not read here: unpack it first.")
     line = error.object.count(b"\n", 0, error.start) + 1
     return FileError(f"{name} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}. Convert it first.")
 

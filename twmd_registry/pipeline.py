@@ -22,6 +22,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import Lasting, Reading, TextStore
 from twmd_registry.pairs import Pairs, TextFlags, centering_step, estimate_tokens, plan_pieces, uses_of_texts
+from twmd_registry.progress import Progress
 from twmd_registry.registry.names import Centering, Idf, Output
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scores import PairScores
@@ -33,6 +34,8 @@ ACCELERATOR_PIECES = 4
 """Times as many on an accelerator, whose batches are larger: of fewer texts, too few are alike, and a fifth of a batch is padding."""
 
 
+ENCODED = 10
+"""Units of progress for a text: about as many pairs are aligned by one job while it is encoded (MiniLM, a CPU)."""
 Total = Callable[[Callable[[], Tensor]], Tensor]
 """Adds up a tensor over the shares of a corpus that several processes score: what depends on all texts must see all of them.
 
@@ -129,7 +132,7 @@ class Run:
         keep: int = 0,
         disk: int = 0,
         total: Total = alone,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Plan the work; nothing is encoded yet.
 
@@ -142,7 +145,8 @@ class Run:
             keep: Most bytes of encoded references to keep in main memory for later calls.
             disk: Most bytes of encoded texts to keep in files for other processes.
             total: Adds up what depends on the whole corpus, where these pairs are a share of it.
-            progress: Called with the number of texts encoded; from another thread where pieces are encoded ahead.
+            progress: Called with `ENCODED` for every text that was encoded, from another thread where pieces are encoded ahead, and with 1 for
+                every pair that a job has aligned.
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
         asked = [_aligned_as(job.spec) for job in jobs]
@@ -176,6 +180,8 @@ class Run:
                 tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]))
                 sides = align_pairs(tokens, items, bare[items.row], [self._jobs[j].spec for j in members])
                 vanished = items.row[(counts_of(tokens) == 0) & ~bare[items.row]]
+                if self._progress is not None:
+                    self._progress(len(items.hyp) * len(members))
                 yield Aligned(fetched, members, sides, vanished, selected, items)
 
     def score(self) -> tuple[list[PairScores], TextFlags]:
@@ -242,7 +248,7 @@ class Run:
         if self._over.is_set():
             raise CancelledError
         if self._progress is not None:
-            self._progress(texts)
+            self._progress(texts * ENCODED)
 
     def _fetch(self, pieces: Sequence[slice]) -> Iterator[Fetched]:
         for p, piece in enumerate(pieces):

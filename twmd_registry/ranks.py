@@ -13,7 +13,8 @@ from torch import Tensor
 from twmd_registry.border import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError, TwmdError, hold_warnings, warn
 from twmd_registry.pairs import Pairs, TextFlags, centering_step, take_share
-from twmd_registry.route import Progress, Route, Scored
+from twmd_registry.progress import Progress
+from twmd_registry.route import Route, Scored
 from twmd_registry.scores import PairScores, ScoreSet
 from twmd_registry.scoring import Scorer, check_scorers, score_all, score_segments
 
@@ -176,7 +177,7 @@ def score_over_ranks(
         scorers: As for `score_all`; the same on every rank.
         predictions: As for `score_all`; all of them on every rank.
         references: Likewise.
-        progress: As for `score_all`, on every rank for its own share.
+        progress: As for `score_all`, on every rank.
 
     Returns:
         One `ScoreSet` per scorer, on every rank.

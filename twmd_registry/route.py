@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,13 +17,13 @@ from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import Handle
 from twmd_registry.pairs import Pairs, TextFlags
 from twmd_registry.pipeline import Total, alone
+from twmd_registry.progress import Progress
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts, SharedParts
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.regress.regressor import Regressor
 from twmd_registry.scores import PairScores
 
-Progress = Callable[[int], None]
 Scored = tuple[list[PairScores], TextFlags]
 """The scores of all pairs by every route of a group, and what to know of the texts."""
 
@@ -156,6 +156,10 @@ class Route:
 
     def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
         """Score all pairs by every member of a group that shares a key."""
+        raise NotImplementedError
+
+    def work(self, group: Sequence[Any], pairs: Pairs) -> int:
+        """Units of progress that scoring such a group reports at most."""
         raise NotImplementedError
 
     def sum_up(self, group: Sequence[Any], pairs: Pairs, total: Total) -> None:

@@ -20,7 +20,8 @@ from twmd_registry.errors import warn
 from twmd_registry.models.batching import exact_arithmetic
 from twmd_registry.models.fitted import find_signed
 from twmd_registry.pairs import Pairs, TextFlags
-from twmd_registry.pipeline import Job, PairPlan, Run, Total, alone
+from twmd_registry.pipeline import ENCODED, Job, PairPlan, Run, Total, alone
+from twmd_registry.progress import Progress
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special
 from twmd_registry.registry.options import RunOptions
@@ -28,7 +29,7 @@ from twmd_registry.registry.own_presets import warn_of_other_settings
 from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.regress.regressor import Predictions, Regressor
-from twmd_registry.route import Progress, Route, Scored
+from twmd_registry.route import Route, Scored
 from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted
 
@@ -144,15 +145,20 @@ class AlignmentRoute(Route):
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return fit_background(self.model, texts, self.reading, adapter=self.spec.adapter, progress=progress)
 
-    def fit_idf(self, texts: Iterable[str]) -> bytes:
+    def fit_idf(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
         """Count document frequencies over a corpus: the content of a frequencies file."""
         with self.model.lock:
-            return idf.fit_idf(self.model, texts, self.reading)
+            return idf.fit_idf(self.model, texts, self.reading, progress)
 
     def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return self.run(group, pairs, progress, total).score()
+
+    def work(self, group: Sequence[AlignmentRoute], pairs: Pairs) -> int:
+        """Every different text, twice where sums over the corpus take a pass of their own, and every pair by every specification."""
+        passes = 2 if any(route.spec.centering_kind is Centering.CORPUS for route in group) else 1
+        return len(pairs.texts) * passes * ENCODED + len(pairs.hyp) * len(group)
 
     def sum_up(self, group: Sequence[AlignmentRoute], pairs: Pairs, total: Total) -> None:
         """Give `total` the sums of token vectors and the document frequencies of these pairs."""
@@ -180,6 +186,10 @@ class RegressionRoute(Route):
         del total
         with self.model.lock:
             return self._score_group(group, pairs, progress)
+
+    def work(self, group: Sequence[RegressionRoute], pairs: Pairs) -> int:
+        """A unit per pair and order."""
+        return len(pairs.hyp) * len({first for route in group for first in route.orders})
 
     def _score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> Scored:
         empty, unknown = self.model.look_at(pairs.texts)

@@ -15,6 +15,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.explain import Explainer
 from twmd_registry.notices import count_empty, warn_of_lonely_centering, warn_of_nothing, warn_of_texts, warn_of_words
 from twmd_registry.pairs import Pairs, TextFlags, make_pairs
+from twmd_registry.progress import Meter, Progress
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.members import with_members, write_members
 from twmd_registry.registry.names import MetricName, Multiref
@@ -26,7 +27,6 @@ from twmd_registry.route import Route, Scored
 from twmd_registry.routes import route_of, score_group, share_groups
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
-Progress = Callable[[int], None]
 GroupScore = Callable[[Sequence[Route], Pairs, Progress | None], Scored]
 
 BASELINE_PAIRS = 10_000
@@ -100,13 +100,14 @@ class Scorer:
         """
         return score_all([self], predictions, references)[0]
 
-    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0) -> bytes:
+    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None) -> bytes:
         """Score pairs of unrelated texts, whose mean b rescales a score x to ``(x - b) / (1 - b)`` (Zhang et al. 2020).
 
         Args:
             texts: A corpus, which is paired at random.
             pairs: How many pairs, at least 1.
             seed: Of the draw, from 0.
+            progress: As for `score_all`.
 
         Returns:
             The content of a baseline file, for ``baseline=``: JSON in UTF-8.
@@ -119,7 +120,7 @@ class Scorer:
         """
         if self.requested.baseline is not None:
             raise SpecError(f"baseline={self.requested.baseline} is set already: fit one for scores without it.")
-        found = self.score(*random_pairs(texts, pairs, seed))
+        found = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
         sides = found.precision, found.recall, found.f1
         scores = PairScores(*map(np.array, sides)) if None not in sides else PairScores(np.array(found.scores))
         return write_baseline(self.spec, scores, seed)
@@ -189,13 +190,13 @@ class EnsembleScorer(Scorer):
         """
         return self.requested.replace(members=write_members(zip(self.weights, (one.spec for one in self.members), strict=True)))
 
-    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0) -> bytes:
+    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None) -> bytes:
         """Refuse: an ensemble is a mean of members that have baselines of their own.
 
         Raises:
             SpecError: Always.
         """
-        del texts, pairs, seed
+        del texts, pairs, seed, progress
         raise SpecError("an ensemble has no baseline of its own: give its members theirs, as in ensemble(bertscore_centered;baseline=HASH,sbert).")
 
     def combine(self, found: Sequence[ScoreSet]) -> ScoreSet:
@@ -266,7 +267,7 @@ def score_all(
         scorers: At least one.
         predictions: As for `Scorer.score`.
         references: As for `Scorer.score`.
-        progress: Called with the number of texts (or pairs, for a regression model) done.
+        progress: Called with the number of segments done; the numbers add up to all of them.
 
     Returns:
         One `ScoreSet` per scorer.
@@ -280,11 +281,7 @@ def score_all(
 
 
 def check_scorers(scorers: Sequence[Scorer]) -> None:
-    """Refuse what is no list of scorers.
-
-    Raises:
-        SpecError: As said.
-    """
+    """Refuse what is no list of scorers; raises `SpecError`."""
     if isinstance(scorers, Scorer) or not all(isinstance(one, Scorer) for one in scorers):
         raise SpecError('expected a list of scorers: [scorer("twmd"), scorer("trwmd")].')
     if not scorers:
@@ -316,8 +313,11 @@ def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progres
     warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
     results: dict[int, ScoreSet] = {}
     empty, truncated, unknown = np.zeros(len(pairs.texts), dtype=bool), 0, 0
-    for members in share_groups([one.route for one in scorers]):
-        found, flags = score_group([scorers[i].route for i in members], pairs, progress)
+    meter = Meter(progress, len(pairs.counts), len(groups := share_groups([one.route for one in scorers])))
+    for members in groups:
+        routes = [scorers[i].route for i in members]
+        with meter.stage(routes[0].work(routes, pairs)) as report:
+            found, flags = score_group(routes, pairs, report)
         empty |= flags.empty
         truncated = max(truncated, int(flags.truncated.sum()))
         unknown = max(unknown, int(flags.unknown.sum()))
@@ -332,17 +332,15 @@ def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progres
 
 def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
     """Reduce references to segments and attach signature and counts."""
-    spec = one.spec
-    rule = Multiref(spec.multiref or Multiref.MAX)
+    spec, rule = one.spec, Multiref(one.spec.multiref or Multiref.MAX)
     segments = PairScores(*(None if side is None else over_references(side, pairs.counts, rule) for side in found))  # type: ignore[arg-type]
     nrefs = str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var"
-    texts = len(pairs.counts) + len(pairs.ref)
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),
         empty=count_empty(pairs, flags.empty),
         unknown=int(flags.unknown.sum()),
-        repeated=texts - len(pairs.texts),
+        repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
         oov=len(flags.missing_words),
     )
     signature = Signature(spec, nrefs)

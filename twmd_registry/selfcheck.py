@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.errors import TwmdError
+from twmd_registry.errors import TwmdError, hold_warnings
+from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
@@ -36,22 +37,33 @@ class Check(NamedTuple):
     problem: str | None
 
 
-def check(options: RunOptions | None = None) -> list[Check]:
-    """Score the packaged pairs by every metric's default preset and compare with the published scores."""
+def check(options: RunOptions | None = None, progress: Progress | None = None) -> list[Check]:
+    """Score the packaged pairs by every metric's default preset and compare with the published scores.
+
+    Args:
+        options: Where and how fast.
+        progress: Called after every metric with 1.
+    """
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     results = []
+    expect(progress, len(golden["metrics"]))
     for metric, published in golden["metrics"].items():
-        try:
-            found = _score(golden["pairs"], [metric], options)[0]
-        except TwmdError as error:
-            results.append(Check(metric, float("inf"), str(error)))
-            continue
-        worst = float(np.max(np.abs(np.array(found.scores) - np.array(published["scores"]))))
-        problem = None if worst <= TOLERANCE else f"off by more than {TOLERANCE:g}"
-        if str(found.signature) != published["signature"]:
-            problem = f"another signature: {found.signature} instead of {published['signature']}"
-        results.append(Check(metric, worst, problem))
+        results.append(_check(metric, published, golden["pairs"], options))
+        if progress is not None:
+            progress(1)
     return results
+
+
+def _check(metric: str, published: dict[str, Any], pairs: list[dict[str, str]], options: RunOptions | None) -> Check:
+    try:
+        found = _score(pairs, [metric], options)[0]
+    except TwmdError as error:
+        return Check(metric, float("inf"), str(error))
+    worst = float(np.max(np.abs(np.array(found.scores) - np.array(published["scores"]))))
+    problem = None if worst <= TOLERANCE else f"off by more than {TOLERANCE:g}"
+    if str(found.signature) != published["signature"]:
+        problem = f"another signature: {found.signature} instead of {published['signature']}"
+    return Check(metric, worst, problem)
 
 
 def complete(golden: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +83,8 @@ def complete(golden: dict[str, Any]) -> dict[str, Any]:
 
 def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions | None) -> list[ScoreSet]:
     scorers = [scorer_of(make_spec(metric), options) for metric in metrics]
-    return score_all(scorers, [pair["prediction"] for pair in pairs], [pair["reference"] for pair in pairs])
+    with hold_warnings():  # that one of these texts is empty, and one is of unknown tokens, is what they are for
+        return score_all(scorers, [pair["prediction"] for pair in pairs], [pair["reference"] for pair in pairs])
 
 
 if __name__ == "__main__":  # what `make goldens` runs

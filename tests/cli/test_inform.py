@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
 import termios
+import threading
 from pathlib import Path
 
 import pytest
 
 import twmd_registry
+from tests.cli.test_terminal import read_terminal
 from twmd_registry.cli import main
 from twmd_registry.rated.sets import content_of
 from twmd_registry.rated.wmt import read_wmt
@@ -111,7 +115,8 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, tmp_path: Pat
     assert len(trials) == 20
     assert [float(line[-1]) for line in trials] == sorted((float(line[-1]) for line in trials), reverse=True)
     best, other = read_presets((out / "preset.toml").read_text(encoding="utf-8"), "preset.toml")
-    assert (best.name, {best.metric, other.metric}) == ("embedded-tuned", {"moverscore", "trwmd"})
+    # A packaged preset of twmd is called embedded-tuned: the one that is written has a name that is free.
+    assert (best.name, {best.metric, other.metric}) == ("embedded-tuned-2", {"moverscore", "trwmd"})
     trwmd = best if best.metric == "trwmd" else other
     assert str(trwmd.keys["layer"]) == trials[0][header.index("layer")]
     assert (
@@ -148,13 +153,47 @@ def test_what_cannot_be_tried_is_refused(options: list[str], words: str, rated: 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_progress_bar_shows_on_a_terminal_when_work_is_long(tmp_path: Path) -> None:
-    (tmp_path / "many.txt").write_text("".join(f"line {i}\n" for i in range(200)), encoding="utf-8")
+WATCHED = {
+    "score few.txt -i few.txt few.txt -m twmd": "80/80 segments",
+    "score few.txt -i few.txt -m stsscore bleu --record rec.json": "40/40 segments",
+    "score few.txt -i few.txt few.txt -m bleu ter --paired-bs": "4/4 steps",
+    "report few.txt -i few.txt -m sbert bleu -o report.html": "alignments",
+    "verify rec.json": "40/40 segments",
+    "fit-mean few.txt -o means": "40/40 texts",
+    "fit-idf few.txt -o idf": "40/40 texts",
+    "fit-baseline sbert few.txt --pairs 30 -o baselines": "30/30 pairs",
+    "diagnose embedded --data few.txt": "40/40 texts",
+    "correlate rated.jsonl -m twmd bleu --resamples 0": "12/12 segments",
+    "tune sbert --data rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
+    "robustness --data rated.jsonl -m sbert --resamples 0": "/",
+    "selfcheck": "8/8 metrics",
+    "selfcheck --quiet": None,
+}
+"""Command lines, and what stands in the bar at their end; None for those that show none."""
+
+
+def test_a_bar_with_total_rate_and_time_left_shows_on_a_terminal_when_work_is_long(tmp_path: Path) -> None:
+    (tmp_path / "few.txt").write_text("".join(f"Line {i} of a text is not long.\n" for i in range(40)), encoding="utf-8")
+    rows = [{"prediction": f"Line {i} is not {i}.", "reference": f"Line {i} was not long.", "rating": i % 5} for i in range(12)]
+    (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    code = (
+        "import sys, twmd_registry.cli.terminal as terminal; terminal.PATIENCE_S = 0.0\n"
+        "from twmd_registry.cli import main\n"
+        "for line in sys.argv[1:]: main(line.split()); print('<END>', file=sys.stderr, flush=True)"
+    )
     outer, inner = pty.openpty()
-    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    code = "import twmd_registry.cli.score as s; s.PATIENCE_S = 0.0; from twmd_registry.cli import main; main(['score', 'many.txt', '-i', 'many.txt', '-b'])"
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=inner, cwd=tmp_path, check=False)
-    assert done.returncode == 0
-    assert b"texts" in os.read(outer, 10_000)
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.extend(read_terminal(outer)))
+    reader.start()
+    done = subprocess.run([sys.executable, "-c", code, *WATCHED], stdout=subprocess.PIPE, stderr=inner, cwd=tmp_path, check=False)
     os.close(inner)
+    reader.join()
     os.close(outer)
+    assert done.returncode == 0
+    shown = b"".join(found).decode().split("<END>")
+    for (line, bar), own in zip(WATCHED.items(), shown, strict=False):
+        bars = re.findall(r"\| *(\d+/\d+) \[\d\d:\d\d<[\d:?]+, +[\d.?]+(?: (\w+)/s|s/ (\w+))\]", own)
+        assert bool(bars) is (bar is not None), (line, own)
+        if bar is not None:
+            assert any(bar in f"{count} {unit}{inverse}" for count, unit, inverse in bars), (line, own)

@@ -107,7 +107,7 @@ class TestOutput:
 
     def test_a_signature_is_a_metric(self, files: Path, run: Run) -> None:
         signature = twmd_registry.scorer("twmd", temperature=0.5).signature
-        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", signature, "twmd", "twmd", "--set", "layer=2")
+        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", signature, "twmd", "--set", "layer=2")
         assert out.splitlines()[0].split() == ["system", "twmd[temperature=0.5]", "twmd[layer=2]"]
 
     def test_systems_with_one_file_name_are_told_apart_by_their_folders(self, files: Path, run: Run) -> None:
@@ -268,20 +268,24 @@ class TestBadData:
             ("hyp.txt", b"", "hyp.txt is empty"),
             ("hyp.txt", b"fine\nnot \xff\n", "hyp.txt is not UTF-8: byte 0xff in line 2"),
             ("hyp.txt", b"one\ntwo\n", "hyp.txt has 2 segments but ref.txt has 3"),
-            ("hyp.jsonl", b'{"prediction": "a"}\nnot json\n', "hyp.jsonl, line 2: not JSON"),
+            ("hyp.jsonl", b'{"prediction": "a"}\nnot json\n', "hyp.jsonl, line 2: expected a JSON object (Expecting value"),
             ("hyp.jsonl", b'{"prediction": "a"}\n{"text": "b"}\n', "hyp.jsonl, line 2: no column 'prediction'; Choices: text"),
             ("hyp.jsonl", b"{}\n", "hyp.jsonl, line 1: no column 'prediction'; it has none"),
-            ("hyp.jsonl", b'["a"]\n', "hyp.jsonl, line 1: expected an object"),
-            ("hyp.jsonl", b"[" * 100_000 + b"\n", "hyp.jsonl, line 1: not JSON"),
-            ("hyp.json", b'{"prediction": "a", "references": [null]}\n', "hyp.json, line 1: a reference must be a text, not null"),
+            ("hyp.jsonl", b'["a"]\n', "hyp.jsonl, line 1: expected a JSON object, not ['a']."),
+            ("hyp.jsonl", b"[" * 100_000 + b"\n", "hyp.jsonl, line 1: expected a JSON object ("),
+            ("hyp.json", b'{"prediction": "a", "references": [null]}\n', "hyp.json, line 1: expected a text as a reference, not None."),
             ("hyp.json", b'{"prediction": "a", "references": []}\n', "hyp.json, line 1: an empty list of references"),
-            ("hyp.json", b'{"prediction": ["a"]}\n', "hyp.json, line 1: prediction must be a text, not a list"),
+            ("hyp.json", b'{"prediction": ["a"]}\n', "hyp.json, line 1: expected a text as prediction, not ['a']."),
             (
                 "hyp.jsonl",
                 b'{"prediction": "a"}\n{"prediction": 3}\n{"prediction": "c"}\n',
-                "hyp.jsonl, line 2: prediction must be a text, not a number",
+                "hyp.jsonl, line 2: expected a text as prediction, not 3.",
             ),
-            ("hyp.jsonl", b'{"prediction": "a"}\n{"prediction": "\\ud800"}\n{"prediction": "c"}\n', "predictions[1] is not valid Unicode"),
+            (
+                "hyp.jsonl",
+                b'{"prediction": "a"}\n{"prediction": "\\ud800"}\n{"prediction": "c"}\n',
+                "hyp.jsonl, line 2: prediction is not valid Unicode: lone surrogate at character 0.",
+            ),
         ],
     )
     def test_bad_files_are_status_one_and_one_line(self, files: Path, run: Run, name: str, content: bytes | None, words: str) -> None:

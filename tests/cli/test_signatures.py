@@ -56,5 +56,11 @@ def test_a_part_that_no_signature_names_is_refused(files: tuple[str, str, str], 
 
 def test_beside_a_named_metric_parts_are_set(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]) -> None:
     hyp, ref, stop = files
-    assert main(["score", ref, "-i", hyp, "-m", "twmd", "--stopwords", stop]) != 0
-    assert "has no place here" in capsys.readouterr().err
+    for option, value, instead in (
+        ("--stopwords", stop, f"stopwords={stop}"),
+        ("--model", "embedded", "model=embedded"),
+        ("--background", "a1b2", "centering=background:a1b2"),
+        ("--idf", "a1b2", "idf=background:a1b2"),
+    ):
+        assert main(["score", ref, "-i", hyp, "-m", "twmd", option, value]) == 2
+        assert capsys.readouterr().err.endswith(f"no signature is given: use --set {instead}.\n")

@@ -27,9 +27,8 @@ from twmd_registry.cli.parser.arguments import MOST_CHOICES
 from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say, shows_colours, silence
 from twmd_registry.hub.prose import metrics_with_card
 from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
 from twmd_registry.rated.sets import read_rated
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.train.recipe import UNTRAINABLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,7 +103,7 @@ class TestColours:
         piped = subprocess.run(command, capture_output=True, check=True, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL).stdout
         outer, inner = pty.openpty()
         found: list[bytes] = []
-        reader = threading.Thread(target=lambda: found.extend(_read(outer)))
+        reader = threading.Thread(target=lambda: found.extend(read_terminal(outer)))
         reader.start()
         subprocess.run(command, stdout=inner, check=True, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL)
         os.close(inner)
@@ -116,7 +115,7 @@ class TestColours:
         assert CODES.sub("", shown) == piped.decode()
 
 
-def _read(terminal: int) -> Iterator[bytes]:
+def read_terminal(terminal: int) -> Iterator[bytes]:
     """Everything that is written to a terminal until its other end is closed, which Linux reports as an error."""
     while True:
         try:
@@ -264,7 +263,7 @@ def test_a_command_line_that_cannot_be_says_where_to_read_on(capsys: pytest.Capt
         (["score", "--bogus"], "twmd score: error (see twmd score --help): unrecognized arguments: --bogus\n"),
         (["hub", "build", "twmd", "-o", "x", "y"], "twmd hub build: error (see twmd hub build --help): unrecognized arguments: y\n"),
         (["scor"], "argument COMMAND: invalid choice: 'scor'; did you mean 'score'? Choices: score, report, align, "),
-        (["score", "--format", "jsn"], "invalid choice: 'jsn'; did you mean 'json'? Choices: text, table, json, latex, tsv\n"),
+        (["score", "--format", "jsn"], "invalid choice: 'jsn'; did you mean 'json'? Choices: text, json, latex, tsv\n"),
         (["score", "-w", "0"], f"invalid choice: 0; Choices: {', '.join(map(str, range(1, 17)))}\n"),
     ],
 )

@@ -8,6 +8,8 @@ import pytest
 
 from tests import tiny
 from twmd_registry.cli import main
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.presets import presets
 
 ROWS = "prediction,reference,rating,group\nuno duo,uno,3,x\nduo,uno duo tres,2,x\ntres,uno,1,x\nuno tres,tres duo,2.5,x\n"
 
@@ -41,6 +43,26 @@ def test_the_preset_that_is_written_can_be_added_and_used(name: str, data: Path,
     assert main(["score", str(texts), "-i", str(texts), "-m", "twmd", "--preset", name, "--set", f"model={model}"]) == 0
     assert "temperature:0.1" in capsys.readouterr().out
     assert main(["preset", "remove", name]) == 0
+
+
+def test_a_name_that_is_taken_is_not_the_default(data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = [data.parent / name for name in ("one", "two")]
+    for folder in out:
+        assert main(command(data, model, "-o", str(folder))) == 0
+        assert main(["preset", "add", str(folder / "preset.toml")]) == 0
+    names = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("added ")]
+    assert names == [f"{Path(model).name}-tuned", f"{Path(model).name}-tuned-2"]
+    for name in names:
+        assert main(["preset", "remove", name]) == 0
+
+
+def test_a_preset_of_a_model_in_a_folder_is_found_from_anywhere(data: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(model).parent)
+    assert main(command(data, Path(model).name, "--name", "relative", "-o", str(data.parent / "out"))) == 0
+    monkeypatch.chdir(data.parent)
+    assert main(["preset", "add", "out/preset.toml"]) == 0
+    assert presets()[MetricName.TWMD, "relative"].model == model
+    assert main(["preset", "remove", "relative"]) == 0
 
 
 @pytest.mark.parametrize(

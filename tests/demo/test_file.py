@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import statistics
@@ -65,7 +66,10 @@ def test_a_row_whose_references_are_all_empty_has_an_empty_one() -> None:
         ("a.csv", b"prediction,reference\n\xff,b\n", "a.csv is not UTF-8: byte 0xff in line 2. Convert it first."),
         ("a.jsonl", b'{"prediction": "a", "reference": "b"}\nno\n', "a.jsonl, line 2: expected a JSON object (Expecting value: line 1"),
         ("a.jsonl", b'{"prediction": 1, "reference": "b"}\n', "a.jsonl, line 1: expected a text as prediction, not 1."),
-        ("a.jsonl", b'{"prediction": "a", "references": []}\n', "a.jsonl, line 1: expected a text or a list of texts as references, not []."),
+        ("a.jsonl", b'{"prediction": "a", "references": []}\n', "a.jsonl, line 1: an empty list of references: every row needs at least one."),
+        ("a.csv", b"prediction,reference,references\na,b,c\n", "a.csv, row 2: both 'references' and 'reference' are there: keep one of them"),
+        ("a.jsonl", b'{"prediction": "a", "reference": "b", "references": ["b"]}\n', "a.jsonl, line 1: both 'references' and 'reference' are there"),
+        ("a.csv", gzip.compress(b"prediction,reference\na,b\n"), "a.csv is compressed (gzip), which is not read here: unpack it first."),
         ("a.jsonl", b"[" * 100_000, "a.jsonl, line 1: expected a JSON object ("),
         ("a.csv", b"prediction,reference\n" + b"a,b\n" * (MOST_ROWS + 1), "a.csv has 2,001 rows: this page scores up to 2,000"),
         ("a.csv", b"x" * (LARGEST + 1), "a.csv has 2,000,001 bytes: this page reads up to 2,000,000"),

@@ -223,7 +223,8 @@ def test_texts_without_a_word_are_counted_and_nothing_else_is_an_error(model: st
 
 
 def ask(model: str, data: Path, output: Path | None) -> int:
-    return run_diagnose(argparse.Namespace(model=model, data=data, output=output, device="cpu", batch_tokens=None, disk_cache=0, seed=0))
+    more = {"prediction_column": None, "reference_column": None, "device": "cpu", "batch_tokens": None, "disk_cache": 0, "seed": 0}
+    return run_diagnose(argparse.Namespace(model=model, data=data, output=output, **more))
 
 
 def test_the_command_prints_the_table_and_verdicts_and_writes_what_it_draws(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,9 +20,9 @@ from tests.conftest import Texts
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, Request, Scored, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
 from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, EmbeddingMetric, MoverScore
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer
 
@@ -162,7 +162,7 @@ def comparison(texts: Texts, request: Request, lexical: Sequence[str] = (), **ke
     if name not in _SCORED:
         scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("twmd", temperature=0.5), twmd_registry.scorer("sbert", **keys)]
         _SCORED[name] = [Scored(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts))) for scorer in scorers]
-    return compare_systems(systems(texts), [[reference] for reference in texts.references], _SCORED[name], lexical=lexical, request=request)
+    return compare_systems(systems(texts), [[reference] for reference in texts.references], [*_SCORED[name], *lexical], request=request)
 
 
 class TestComparing:
@@ -226,13 +226,13 @@ class TestComparing:
         assert metric.corpus_score(["a b c d"], [["a b c d"]]).name == LEXICAL_NAMES[name]
 
     def test_ragged_references_reach_sacrebleu_as_they_are(self) -> None:
-        found = compare_systems([("a", HYPOTHESES)], REFERENCES, [], lexical=["bleu"])
+        found = compare_systems([("a", HYPOTHESES)], REFERENCES, ["bleu"])
         assert found.columns[0].cells[0].score == BLEU().corpus_score(HYPOTHESES, STREAMS).score
         assert "|nrefs:var|" in found.columns[0].signature
 
     def test_a_test_of_one_system_is_refused(self, texts: Texts) -> None:
         with pytest.raises(SpecError, match="a paired test compares systems: give two or more"):
-            compare_systems([("a", HYPOTHESES)], REFERENCES, [], lexical=["bleu"], request=Request(SignificanceTest("bs", 10, 1)))
+            compare_systems([("a", HYPOTHESES)], REFERENCES, ["bleu"], request=Request(SignificanceTest("bs", 10, 1)))
 
     def test_segments_are_not_scored_again(self, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
         scorer = twmd_registry.scorer("twmd")

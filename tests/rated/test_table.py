@@ -128,6 +128,16 @@ def test_a_damaged_table_is_refused_with_its_row(content: str, words: str, tmp_p
     assert words in str(caught.value)
 
 
+def test_a_row_with_both_usual_columns_of_references_is_refused_unless_one_is_chosen(tmp_path: Path) -> None:
+    row: dict[str, Any] = {"prediction": "One.", "reference": "1.", "rating": 2}
+    path = stored(tmp_path, ".jsonl", [row, row | {"references": ["Uno."]}])
+    with pytest.raises(FileError, match="own.jsonl, line 2: both 'references' and 'reference' are there: keep one of them"):
+        read_table(path)
+    assert read_table(path, reference="reference").references == ["1.", "1."]
+    path = stored(tmp_path, ".jsonl", [{"prediction": "One.", "references": ["1.", "Uno."], "rating": 2}])
+    assert read_table(path).references == [["1.", "Uno."]]
+
+
 @pytest.mark.parametrize("role", COLUMNS)
 def test_a_misnamed_column_gets_the_menu(role: str, tmp_path: Path) -> None:
     wrong = {**COLUMNS, role: f"{COLUMNS[role]}x"}

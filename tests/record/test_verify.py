@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import subprocess
@@ -314,6 +315,48 @@ class TestCommand:
         out = capsys.readouterr().out
         assert out.count("agrees  ") == 4
         assert out.endswith("4 of 4 results hold.\n")
+
+    @pytest.mark.parametrize("there", ["beside the record", "in the working folder"])
+    def test_without_files_those_that_the_record_names_are_taken(
+        self, there: str, files: Files, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (files.folder / "sub").mkdir()
+        if there == "beside the record":
+            monkeypatch.chdir(files.folder / "sub")
+            record = "../out.json"
+        else:
+            record = str(files.record.rename(files.folder / "sub" / "out.json"))
+        capsys.readouterr()
+        assert main(["verify", record]) == 0
+        assert capsys.readouterr().out.endswith("4 of 4 results hold.\n")
+
+    def test_systems_of_one_name_are_taken_from_their_folders(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        for name in ("a", "b"):
+            (files.folder / name).mkdir()
+            Path(f"{name}.txt").rename(files.folder / name / "out.txt")
+        assert main(["score", "ref.txt", "-i", "a/out.txt", "b/out.txt", "--record", "own.json"]) == 0
+        assert main(["verify", "own.json"]) == 0
+        assert capsys.readouterr().out.endswith("2 of 2 results hold.\n")
+
+    def test_a_file_that_differs_or_is_missing_is_named_in_one_error(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("ref.txt").write_text("another\n", encoding="utf-8")
+        Path("b.txt").unlink()
+        capsys.readouterr()
+        assert main(["verify", "out.json"]) == 1
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err == (
+            "twmd: out.json: files that it names, looked for in .: ref.txt (--refs) is another file than was scored; "
+            "b.txt (-i) is not here. Give all files by --refs and -i.\n"
+        )
+
+    def test_what_came_from_standard_input_is_asked_for(
+        self, files: Files, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.txt").read_bytes())))
+        assert main(["score", "ref.txt", "--record", "own.json"]) == 0
+        assert main(["verify", "own.json"]) == 1
+        assert "standard input (-i) is not here" in capsys.readouterr().err
 
     def test_a_record_holds_paths_of_nobodys_disk(self, files: Files) -> None:
         assert main(["score", str(files.folder / "ref.txt"), "-i", str(files.folder / "a.txt"), "--record", "own.json"]) == 0

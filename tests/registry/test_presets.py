@@ -139,6 +139,27 @@ def test_only_what_was_added_can_be_removed(house: Path) -> None:
         add_preset(house)
 
 
+def test_a_name_that_is_taken_says_how_to_choose_another(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["preset", "add", str(house)]) == 0
+    assert main(["preset", "add", str(house)]) == 2
+    mine = "there is a preset 'house' already: add this one under another name by --name NAME, or take yours away by 'twmd preset remove house'."
+    assert capsys.readouterr().err == f"twmd: {mine}\n"
+    house.write_text(HOUSE.replace("house", "embedded-tuned"), encoding="utf-8")
+    assert main(["preset", "add", str(house)]) == 2
+    assert capsys.readouterr().err == "twmd: there is a preset 'embedded-tuned' already: add this one under another name by --name NAME.\n"
+
+
+def test_a_preset_can_be_added_under_another_name(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["preset", "add", str(house)]) == 0
+    before = twmd_registry.scorer("trwmd", "house").requested
+    assert main(["preset", "add", str(house), "--name", "yard.2"]) == 0
+    assert twmd_registry.scorer("trwmd", "yard.2").requested == before
+    assert "Tuned on our own release notes" in presets()[MetricName.TWMD, "yard.2"].provenance
+    assert main(["preset", "remove", "house", "--name", "x"]) == 2
+    assert main(["preset", "add", str(house), "--name", "a/b"]) == 2
+    assert "a preset's name holds letters" in capsys.readouterr().err
+
+
 def test_a_kept_preset_that_was_spoiled_is_left_out_with_a_warning(house: Path, tmp_path: Path) -> None:
     add_preset(house)
     (tmp_path / "home" / "presets" / "house.toml").write_text("spoiled", encoding="utf-8")

@@ -12,6 +12,7 @@ from transformers import AutoModelForSequenceClassification
 import twmd_registry
 from tests import tiny
 from twmd_registry.errors import ModelError, SpecError, TwmdWarning
+from twmd_registry.regress.regressor import Regressor
 
 FIRST = ["the cat sat", "a dog ran over the hill", "it", "the cat sat"]
 SECOND = ["a cat sat on the mat", "it ran", "we saw it again today", "a cat sat on the mat"]
@@ -29,11 +30,18 @@ def test_the_score_is_the_raw_logit_over_the_scale(tmp_path: Path) -> None:
     assert set(found.as_dict()) == {"stsscore", "scores", "signature"}
 
 
-def test_different_pairs_go_through_the_model_once(tmp_path: Path) -> None:
+def test_different_pairs_go_through_the_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
-    done: list[int] = []
+    predict, predicted, done = Regressor.predict, list[str](), list[int]()
+
+    def keep(regressor: Regressor, firsts: list[str], *rest: Any, **more: Any) -> Any:
+        predicted.extend(firsts)
+        return predict(regressor, firsts, *rest, **more)
+
+    monkeypatch.setattr(Regressor, "predict", keep)
     twmd_registry.score_all([twmd_registry.scorer("stsscore", model=str(folder), scale=5)], FIRST, SECOND, progress=done.append)
-    assert sum(done) == 3
+    assert sorted(predicted) == sorted(set(FIRST))
+    assert sum(done) == len(FIRST)  # progress is told in segments
 
 
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_what_is_no_data_set_says_so(model: Path, rows: datasets.Dataset) -> Non
     for dataset, message in [
         ([{"prediction": "a", "reference": "b"}], r"expected a ray\.data\.Dataset or a datasets\.Dataset; got list"),
         (rows.rename_column("prediction", "ours"), "no column 'prediction'; Choices: id, ours, reference"),
+        (rows.add_column("references", [["b"]] * 11), "has columns 'references' and 'reference': choose by reference=NAME"),
         (rows.rename_column("id", "twmd_f1"), "has a column 'twmd_f1' already: rename it"),
         (
             rows.add_column("extra", [None] * 11).rename_column("prediction", "x").rename_column("extra", "prediction"),

@@ -164,7 +164,7 @@ def test_a_row_that_is_missing_leaves_its_place_in_its_batch(model: Path, broken
 
 
 def test_strict_stops_at_the_row(model: Path, broken: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^row 4 \(rows\.jsonl, row 4 there, counted from 0\): not JSON: .*\.$"):
+    with pytest.raises(InputError, match=r"^row 5 \(rows\.jsonl, row 5 there\): not JSON: .*\.$"):
         score(scorers(model, "none"), broken, tmp_path / "out", strict=True)
     assert sorted(content(tmp_path / "out")) == []
     with pytest.warns(TwmdWarning, match="could not be scored: 6"):

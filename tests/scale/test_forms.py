@@ -120,5 +120,5 @@ def test_a_line_without_an_end_is_no_line(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_file_that_has_become_shorter(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", draw_segments(3))
-    with pytest.raises(FileError, match=r"rows\.jsonl has changed since its rows were counted: row 4 is not there any more"):
+    with pytest.raises(FileError, match=r"rows\.jsonl has changed since its rows were counted: row 5 is not there any more"):
         read_span(str(path), Form.JSONL, (), Span(1, 4, offsets(path)[1]))

@@ -10,10 +10,10 @@ import pytest
 
 from tests.scale.rows import draw_segments, write_csv, write_jsonl, write_parquet
 from twmd_registry.errors import FileError, SpecError
+from twmd_registry.rated.fields import Columns
 from twmd_registry.scale.forms import read_span
 from twmd_registry.scale.places import Folder
 from twmd_registry.scale.plan import Asked, Plan, align_part_rows, check_same, check_unchanged, list_files, make_plan
-from twmd_registry.scale.rows import Columns
 
 
 def ask(*inputs: Path | str, part_rows: int = 4, columns: Columns = Columns()) -> Asked:  # noqa: B008 (frozen)
@@ -84,10 +84,12 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
     table = write_csv(tmp_path / "rows.csv", draw_segments(2))
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "rows.xml").touch()
+    (tmp_path / "rows.jsonl.gz").touch()
     cases: list[tuple[list[Path | str], str]] = [
         ([tmp_path / "none.jsonl"], "cannot read .*none.jsonl: there is no such file"),
-        ([tmp_path / "*.gz"], r"\*\.gz names no file"),
+        ([tmp_path / "*.bz2"], r"\*\.bz2 names no file"),
         ([tmp_path / "rows.xml"], r"rows\.xml: the name of an input file ends in one of \.jsonl, "),
+        ([tmp_path / "rows.jsonl.gz"], r"ends in one of \.jsonl, .*\. Unpack compressed files: workers read from the middle of a file\."),
         ([rows, tmp_path / "r*.jsonl"], r"rows\.jsonl is named 2 times"),
         (["nowhere://rows.jsonl"], "Protocol not known: nowhere"),
     ]

@@ -52,8 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from twmd_registry.cli.options import prepare  # not for --help
+
     try:
         with silence(wanted=arguments.quiet):
+            prepare(arguments)
             status: int = arguments.run(arguments)
         sys.stdout.flush()
     except TwmdError as error:

@@ -7,11 +7,8 @@ import argparse
 from tabulate import tabulate
 
 from twmd_registry.alignment import Alignment
-from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import make_scorers, parts_of
+from twmd_registry.cli.options import make_scorers, options_of
 from twmd_registry.errors import visible
-from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.members import split_name
 from twmd_registry.report.picture import draw, writer_of
 
 SHOWN_LINKS = 15
@@ -19,12 +16,9 @@ SHOWN_LINKS = 15
 
 def run(arguments: argparse.Namespace) -> int:
     """Align one pair; print what carries most, and draw it."""
-    if "|" not in arguments.metric:
-        entry(split_name(arguments.metric)[0])
     if arguments.output is not None:
         writer_of(arguments.output)
-    options = options_of(arguments)
-    (scorer,) = make_scorers([arguments.metric], arguments, options, parts_of(arguments))
+    (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     found = scorer.score([arguments.hypothesis], [[arguments.reference]])
     alignment = found.explain(0)
     print(found)

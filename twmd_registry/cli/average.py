@@ -5,18 +5,16 @@ from __future__ import annotations
 import argparse
 
 from twmd_registry.cli.files import check_folder
-from twmd_registry.cli.tune import as_preset_name
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.presets import check_name
+from twmd_registry.registry.presets import name_preset
 
 
 def run_average(arguments: argparse.Namespace) -> int:
     """Average adapters and print how to use the mean."""
     from twmd_registry.train.average import average
 
-    name = arguments.name or as_preset_name(str(arguments.output.resolve()))
-    check_name(name, f"--name {name!r}")
+    name = name_preset(arguments.name, str(arguments.output.resolve()))
     check_folder(arguments.output)
     options = RunOptions(device=arguments.device)
     found = average(arguments.adapters, arguments.output, dtype=Dtype(arguments.dtype), options=options, name=name)

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twmd_registry.cli.files import write_file
-from twmd_registry.cli.score import scorers_by_name
-from twmd_registry.errors import SpecError, menu
-from twmd_registry.metaeval.lexical import LEXICAL
-from twmd_registry.metaeval.side_by_side import Compared
 from twmd_registry.metaeval.table import FORMATS, Table, as_text
-from twmd_registry.registry.members import split_name
-from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec
+
+if TYPE_CHECKING:
+    from twmd_registry.metaeval.robustness import RobustnessResult
+    from twmd_registry.metaeval.study import StudyResult
+
+SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
+"""From a word of ``--format`` to the suffix of `FORMATS`."""
 
 
-def compared(arguments: argparse.Namespace, options: RunOptions) -> tuple[Compared, ...]:
-    """The metrics of ``-m`` in their order, each once.
+def compared(arguments: argparse.Namespace) -> tuple[MetricSpec | str, ...]:
+    """The metrics of ``-m`` in their order: specifications, and names of SacreBLEU's."""
+    return tuple(one.name if one.spec is None else one.spec for one in arguments.asked)
 
-    Raises:
-        SpecError: As for `scorers_by_name`; the menu holds the metrics of SacreBLEU that score single segments.
-    """
-    own = [metric for metric in arguments.metrics if metric not in LEXICAL]
-    for metric in own:
-        name = split_name(metric.partition(";")[0])[0]
-        if "|" not in metric and name not in set(MetricName):
-            raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *LEXICAL])}.")
-    scorers = scorers_by_name(own, arguments, options)
-    return tuple(dict.fromkeys(metric if metric in LEXICAL else scorers[metric].requested for metric in arguments.metrics))
+
+def printed(found: StudyResult | RobustnessResult, form: str) -> str:
+    """A result as ``--format`` asks for it."""
+    return json.dumps(found.as_dict(), indent=1, ensure_ascii=False) if form == "json" else found.as_text(FORMATS[SUFFIXES[form]])
 
 
 def write_tables(tables: Mapping[str, Table], folder: Path) -> None:

@@ -6,7 +6,7 @@ import argparse
 
 from twmd_registry.cli.parser import build_parser
 from twmd_registry.hub.prose import metrics_with_card
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
 from twmd_registry.registry.presets import presets
 from twmd_registry.train.recipe import TRAINABLE
 
@@ -15,12 +15,10 @@ FOLDERS = frozenset({"DIR"})
 """Arguments that are files and folders, by what ``--help`` calls them."""
 
 LEXICAL = {
-    "score": ("bleu", "chrf", "ter"),
-    "report": ("bleu", "chrf", "ter"),
-    "correlate": ("bleu", "chrf", "chrf++"),
-    "robustness": ("bleu", "chrf", "chrf++"),
+    **dict.fromkeys(("score", "report"), tuple(LEXICAL_NAMES)),
+    **dict.fromkeys(("correlate", "robustness"), SEGMENT_LEXICAL),
 }
-"""SacreBLEU's metrics that a command takes; written out here, for a shell must not wait for the libraries that compute them."""
+"""SacreBLEU's metrics that a command takes."""
 
 
 def run(arguments: argparse.Namespace) -> int:

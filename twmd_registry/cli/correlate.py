@@ -8,17 +8,15 @@ import io
 import json
 from pathlib import Path
 
-from twmd_registry.cli.compared import compared, write_tables
+from twmd_registry.cli.compared import compared, printed, write_tables
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import progress_bar
-from twmd_registry.cli.terminal import Rule, Style, best, matches, say
+from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.correlation import Statistic, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
 from twmd_registry.metaeval.study import Level, Study, StudyResult, run_study
-from twmd_registry.metaeval.table import FORMATS
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of, read_rated, title_of
 
@@ -31,7 +29,7 @@ def run_correlate(arguments: argparse.Namespace) -> int:
     """
     options = options_of(arguments)
     check_folder(arguments.output)
-    metrics = compared(arguments, options)
+    metrics = compared(arguments)
     if arguments.threshold is not None and Statistic.DARR not in arguments.correlation:
         raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
     rated = read_rated(arguments.data)
@@ -47,10 +45,9 @@ def run_correlate(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         threshold=THRESHOLD if arguments.threshold is None else arguments.threshold,
     )
-    with progress_bar() as progress:
+    with progress_bar(total=len(rated.ratings)) as progress:
         found = run_study(study, rated, options, progress)
-    shown = found.as_text(FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False)
-    say(shown, *(_marked(study) if arguments.format == "txt" else ()))
+    say(printed(found, arguments.format), *(_marked(study) if arguments.format == "text" else ()))
     if arguments.output:
         _write(found, rated, arguments.output)
     return 0

@@ -10,9 +10,8 @@ import numpy as np
 from tabulate import tabulate
 
 from twmd_registry.cli.files import check_folder, read_texts, write_file
-from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import progress_bar
-from twmd_registry.cli.terminal import say
+from twmd_registry.cli.options import columns_of, options_of
+from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
 from twmd_registry.report.curves import Axis, Curve, curves
 from twmd_registry.report.figures import SUFFIXES, as_csv, require_matplotlib
@@ -27,8 +26,8 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
     if arguments.output:
         require_matplotlib()
     options = options_of(arguments)
-    texts = read_texts(arguments.data)
-    with progress_bar() as progress:
+    texts = read_texts([arguments.data], columns_of(arguments))
+    with progress_bar("texts") as progress:
         found = diagnose(arguments.model, texts, options, seed=arguments.seed, progress=progress)
     say(_as_text(found))
     if arguments.output:

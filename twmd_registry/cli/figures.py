@@ -12,7 +12,7 @@ import numpy as np
 from twmd_registry.cli.diagnose import write_diagnosis
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import progress_bar
+from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import FileError, SpecError, warn
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
 from twmd_registry.metaeval.reproduce.layout import short_name
@@ -122,7 +122,7 @@ def figure3(arguments: argparse.Namespace) -> int:
     data = _years_here(arguments)
     model = _reader(arguments, options)
     specs = temperature_settings(arguments.model, model.layer, WMT, TEMPERATURES)
-    with progress_bar() as progress:
+    with progress_bar(total=sum(len(rated.ratings) for rated in data.values())) as progress:
         found = {name: measure(specs, [rated], options, progress=progress) for name, rated in data.items()}
     panels = {name: lines(own, "temperature") for name, own in found.items()}
     axis = Axis("temperature", logarithmic=True)
@@ -138,7 +138,7 @@ def figure4(arguments: argparse.Namespace) -> int:
     (rated,) = read_data(WMT, arguments.data_dir)
     model = _reader(arguments, options)
     specs = iteration_settings(arguments.model, model.layer, WMT, SWEPT_TEMPERATURES, SWEEPS)
-    with progress_bar() as progress:
+    with progress_bar(total=len(rated.ratings)) as progress:
         found = measure(specs, [rated], options, progress=progress)
     first = rated.group[0]
     batch = select(rated, np.flatnonzero(np.array(rated.group) == first)[:PLANS])
@@ -227,7 +227,7 @@ def _diagnose(arguments: argparse.Namespace) -> Diagnosis:
     options = _begin_every_layer(arguments)
     (rated,) = read_years([CORPUS_YEAR], arguments.data_dir)
     texts = list(dict.fromkeys(rated.references))
-    with progress_bar() as progress:
+    with progress_bar("texts") as progress:
         found = diagnose(arguments.model, texts, options, progress=progress)
     print(f"corpus: the {len(texts)} different references of {_wmt(CORPUS_YEAR)}, {found.words} words")
     return found
@@ -239,7 +239,7 @@ def _by_layer(arguments: argparse.Namespace, table: PaperTable, name: str, weigh
     layers = layers_of(arguments.model, options)
     specs = layer_settings(arguments.model, layers, table)
     in_order = data if table.year else [by_length(rated) for rated in data]
-    with progress_bar() as progress:
+    with progress_bar(total=sum(len(rated.ratings) for rated in data)) as progress:
         found = measure(specs, in_order, options, weighting=weighting, progress=progress)
     with Scorer(specs[0], options) as scorer:
         model = f"{scorer.spec.model}@{scorer.spec.fingerprint}"

@@ -1,22 +1,25 @@
-"""Reading and writing files: lines end at line feeds and nowhere else, errors name the line."""
+"""Reading and writing files: lines of text end at line feeds and nowhere else, errors name the line or row."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from twmd_registry.errors import FileError, no_column, not_utf8
+from twmd_registry.errors import FileError, SpecError
+from twmd_registry.rated.fields import USUAL_REFERENCES, Columns, Fields
+from twmd_registry.rated.rows import decode, form_of, unpack
+from twmd_registry.rated.table import FORMS
 from twmd_registry.registry.home import write_whole
 
 STDIN = Path("-")
 """The name under which standard input is read."""
-FIELDS = ("prediction", "reference", "references")
-"""What a JSON line may hold. A file whose first line is an object with one of these is read as JSON lines."""
+_DELIMITED = {".tsv": "\t", ".csv": ","}
 
 
 class Source(NamedTuple):
@@ -24,12 +27,12 @@ class Source(NamedTuple):
 
     Attributes:
         name: Its name as the user gave it, for tables and messages.
-        text: Its content.
-        sha256: Of its bytes.
+        content: Its bytes; of a compressed file those that it unpacks to.
+        sha256: Of the file itself.
     """
 
     name: str
-    text: str
+    content: bytes
     sha256: str
 
     @property
@@ -40,19 +43,45 @@ class Source(NamedTuple):
     @property
     def lines(self) -> list[str]:
         """Its lines, ended by line feeds only; a last line without one counts, an empty rest does not."""
-        lines = self.text.split("\n")
+        lines = decode(self.name, self.content).split("\n")
         return lines[:-1] if lines[-1] == "" else lines
 
-    @property
-    def is_json_lines(self) -> bool:
-        """Whether it holds JSON lines: its name says so, or its first line does."""
-        if self.name.endswith((".jsonl", ".ndjson")):
-            return True
-        try:
-            first = json.loads(self.lines[0])
-        except (ValueError, RecursionError):
-            return False
-        return isinstance(first, dict) and not set(FIELDS).isdisjoint(first)
+    def rows(self, columns: Columns = Columns()) -> list[Fields] | None:  # noqa: B008 (frozen)
+        """Its rows, where it is a table; None for lines of text.
+
+        Raises:
+            FileError: It is not of the form that its name or its first line tells, or has no row; names the row.
+        """
+        form = _form(self, columns)
+        if form is None:
+            return None
+        rows = FORMS[form](self.name, self.content)
+        if not rows:
+            raise FileError(f"{self.name}: there is no row under the header.")
+        return rows
+
+
+def _form(source: Source, columns: Columns) -> str | None:
+    """Of a table its form, one of `FORMS`: by its name, or else by its first line, which names a column that texts are taken from."""
+    form = form_of(source.name)
+    if form in FORMS:
+        return form
+    known = {*columns.wanted, *Columns().wanted}
+    first = source.content.partition(b"\n")[0].decode("utf-8-sig", "replace").removesuffix("\r")
+    try:
+        row = json.loads(first)
+    except (ValueError, RecursionError):
+        return next((form for form in _DELIMITED if _is_header(first, _DELIMITED[form], known)), None)
+    return ".jsonl" if isinstance(row, dict) and not known.isdisjoint(row) else None
+
+
+def _is_header(line: str, delimiter: str, known: set[str]) -> bool:
+    """Whether a line is two or more different names without blanks around them, one of them a known column."""
+    try:
+        names = next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return False
+    return len(names) > 1 and len(set(names)) == len(names) and all(name and name == name.strip() for name in names) and not known.isdisjoint(names)
 
 
 class System(NamedTuple):
@@ -62,25 +91,34 @@ class System(NamedTuple):
         source: Where it was read.
         predictions: One text per segment.
         references: One list of texts per segment, when the file holds them.
+        is_table: Whether the file has columns.
     """
 
     source: Source
     predictions: list[str]
     references: list[list[str]] | None = None
+    is_table: bool = False
 
 
 class References(NamedTuple):
-    """References of every segment, and the files they were read from."""
+    """References of every segment, and the files they were read from.
+
+    Attributes:
+        sources: The files.
+        segments: Per segment its references.
+        is_table: Whether any of the files has columns.
+    """
 
     sources: list[Source]
     segments: list[list[str]]
+    is_table: bool = False
 
 
 def read_source(path: Path) -> Source:
-    """Read a text file in UTF-8, with or without a byte-order mark; ``-`` is standard input.
+    """Read a file, unpacked where it is compressed by gzip or xz; ``-`` is standard input.
 
     Raises:
-        FileError: It cannot be read, is empty or not UTF-8; names the line.
+        FileError: It cannot be read or unpacked, or is empty.
     """
     name = "standard input" if path == STDIN else str(path)
     if path == STDIN and sys.stdin is None:
@@ -89,74 +127,81 @@ def read_source(path: Path) -> Source:
         content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except OSError as error:
         raise FileError(f"{name}: {error.strerror}.") from error
-    if not content:
+    unpacked = unpack(name, content)
+    if not unpacked:
         hint = " Give predictions there, or by -i (twmd score -i FILE.jsonl, if one file holds all)." if path == STDIN else ""
         raise FileError(f"{name} is empty.{hint}")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise not_utf8(name, error) from error
-    return Source(name, text, hashlib.sha256(content).hexdigest())
+    return Source(name, unpacked, hashlib.sha256(content).hexdigest())
 
 
-def read_rows(source: Source) -> list[dict[str, Any]]:
-    """The objects of JSON lines.
+def read_system(path: Path, columns: Columns = Columns()) -> System:  # noqa: B008 (frozen)
+    """Read a system's output: lines of text in UTF-8, or a table (JSON lines, CSV, TSV, Parquet), maybe with references.
 
-    Raises:
-        FileError: A line holds no JSON object; names the line.
-    """
-    rows = []
-    for number, line in enumerate(source.lines, 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise FileError(f"{source.name}, line {number}: not JSON ({error}).") from error
-        if not isinstance(row, dict):
-            raise FileError(f"{source.name}, line {number}: expected an object with prediction and reference or references.")
-        rows.append(row)
-    return rows
-
-
-def read_system(path: Path) -> System:
-    """A system's output: text lines, or JSON lines with ``prediction`` and maybe ``reference(s)``.
+    Args:
+        path: The file.
+        columns: Where the texts of a table stand.
 
     Raises:
-        FileError: As for `read_source` and `read_rows`, or a line without ``prediction``, or references in some lines only.
+        FileError: As for `read_source` and `Source.rows`, not UTF-8, or a row without a prediction, or with references in some rows only.
     """
     source = read_source(path)
-    if not source.is_json_lines:
+    rows = source.rows(columns)
+    if rows is None:
         return System(source, source.lines)
-    rows = read_rows(source)
-    predictions = [_prediction(row, source, number) for number, row in enumerate(rows, 1)]
-    if not any("reference" in row or "references" in row for row in rows):
-        return System(source, predictions)
-    return System(source, predictions, _references(rows, source))
+    predictions = [row.text(columns.prediction) for row in rows]
+    has_references = any(name in row.values for row in rows for name in columns.references or USUAL_REFERENCES)
+    return System(source, predictions, [row.references(columns.references) for row in rows] if has_references else None, is_table=True)
 
 
-def read_references(paths: Sequence[Path]) -> References:
-    """References: text files are streams side by side; JSON lines hold each segment's own list.
+def read_references(paths: Sequence[Path], columns: Columns = Columns()) -> References:  # noqa: B008 (frozen)
+    """Read references: files of text are streams side by side; a row of a table holds its segment's own.
+
+    Args:
+        paths: The files.
+        columns: As for `read_system`.
 
     Raises:
-        FileError: As for `read_source` and `read_rows`, or files of different length.
+        FileError: As for `read_system`, or files of different length.
     """
     sources = [read_source(path) for path in paths]
-    streams = [_references(read_rows(source), source) if source.is_json_lines else [[line] for line in source.lines] for source in sources]
+    tables = [source.rows(columns) for source in sources]
+    streams = [
+        [[line] for line in source.lines] if rows is None else [row.references(columns.references) for row in rows]
+        for source, rows in zip(sources, tables, strict=True)
+    ]
     for source, stream in zip(sources, streams, strict=True):
         if len(stream) != len(streams[0]):
             raise FileError(
                 f"{source.name} has {len(stream)} lines but {sources[0].name} has {len(streams[0])}: reference files must match line by line."
             )
-    return References(sources, [[text for texts in segment for text in texts] for segment in zip(*streams, strict=True)])
+    segments = [[text for texts in segment for text in texts] for segment in zip(*streams, strict=True)]
+    return References(sources, segments, any(rows is not None for rows in tables))
 
 
-def read_texts(path: Path) -> list[str]:
-    """Every text of a file, in whatever role: lines, or the predictions and references of JSON lines.
+def read_texts(paths: Sequence[Path], columns: Columns = Columns()) -> list[str]:  # noqa: B008 (frozen)
+    """Read every text of some files, in whatever role: lines, or the predictions and references of tables.
+
+    Args:
+        paths: The files.
+        columns: As for `read_system`.
 
     Raises:
         FileError: As for `read_system`.
+        SpecError: As for `check_columns`.
     """
-    system = read_system(path)
-    return system.predictions + [text for texts in system.references or [] for text in texts]
+    systems = [read_system(path, columns) for path in paths]
+    check_columns(columns, systems)
+    return [text for one in systems for text in (*one.predictions, *(text for texts in one.references or [] for text in texts))]
+
+
+def check_columns(columns: Columns, read: Iterable[System | References]) -> None:
+    """Refuse names of columns where no file has any.
+
+    Raises:
+        SpecError: As said.
+    """
+    if columns != Columns() and not any(one.is_table for one in read):
+        raise SpecError("--prediction-column and --reference-column are for tables (JSON lines, CSV, TSV, Parquet), and no file is one.")
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -184,40 +229,3 @@ def check_folder(folder: Path | None) -> None:
         raise FileError(f"{here} is a file: give a folder.")
     if not os.access(here, os.W_OK | os.X_OK):
         raise FileError(f"cannot write {folder}: no permission for {here}.")
-
-
-def _prediction(row: dict[str, Any], source: Source, number: int) -> str:
-    value = _field(row, ("prediction",), source, number)
-    if not isinstance(value, str):
-        raise FileError(f"{source.name}, line {number}: prediction must be a text, not {_kind(value)}.")
-    return value
-
-
-def _references(rows: list[dict[str, Any]], source: Source) -> list[list[str]]:
-    found = []
-    for number, row in enumerate(rows, 1):
-        value = _field(row, ("references", "reference"), source, number)
-        texts = value if isinstance(value, list) else [value]
-        if not texts:
-            raise FileError(f"{source.name}, line {number}: an empty list of references: every segment needs at least one.")
-        for text in texts:
-            if not isinstance(text, str):
-                raise FileError(f"{source.name}, line {number}: a reference must be a text, not {_kind(text)}.")
-        found.append(texts)
-    return found
-
-
-def _kind(value: object) -> str:
-    """What a JSON value is, in JSON's words."""
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, dict):
-        return "an object"
-    return "a list" if isinstance(value, list) else "a number"
-
-
-def _field(row: dict[str, Any], names: tuple[str, ...], source: Source, number: int) -> Any:
-    for name in names:
-        if name in row:
-            return row[name]
-    raise FileError(f"{source.name}, line {number}: {no_column(names, row)}.")

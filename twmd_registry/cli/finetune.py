@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 
 from twmd_registry.cli.files import check_folder
-from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import make_scorers
-from twmd_registry.cli.tune import as_preset_name
+from twmd_registry.cli.options import ask_metrics, make_scorers, options_of
 from twmd_registry.errors import SpecError
 from twmd_registry.rated.sets import read_all_rated, title_of
-from twmd_registry.registry.presets import check_name
+from twmd_registry.registry.presets import name_preset
 
 
 def run_finetune(arguments: argparse.Namespace) -> int:
@@ -23,14 +21,13 @@ def run_finetune(arguments: argparse.Namespace) -> int:
     from twmd_registry.train.finetune import Plan, finetune
     from twmd_registry.train.recipe import Loss, Recipe, Target, Weights
 
-    name = arguments.name or as_preset_name(str(arguments.output.resolve()))
-    check_name(name, f"--name {name!r}")  # what cannot be fails here
+    name = name_preset(arguments.name, str(arguments.output.resolve()))  # what cannot be fails here
     check_folder(arguments.output)
     options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
         raise SpecError("--rank is of an adapter, and --full trains none: leave one of them out.")
     arguments.set = [*([f"model={arguments.model}"] if arguments.model else []), *arguments.set]
-    (scorer,) = make_scorers([arguments.metric], arguments, options)
+    (scorer,) = make_scorers(ask_metrics([arguments.metric], arguments), options)
     recipe = Recipe(
         weights=Weights.FULL if arguments.full else Weights(arguments.adapter),
         **({} if arguments.rank is None else {"rank": arguments.rank}),

@@ -5,24 +5,23 @@ from __future__ import annotations
 import argparse
 
 from twmd_registry.cli.files import read_texts
-from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import make_scorers, progress_bar
-from twmd_registry.registry.catalogue import entry
+from twmd_registry.cli.options import columns_of, make_scorers, options_of
+from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.routes import AlignmentRoute
 
 
 def run_fit_mean(arguments: argparse.Namespace) -> int:
     """Fit a mean vector over every text of the files, write it, print how to name it."""
-    from twmd_registry.encode.background import MEAN_VECTOR, read_background
-    from twmd_registry.models.fitted import save
-
     keys = {name: getattr(arguments, name) for name in ("revision", "adapter", "truncation", "dtype")}
     spec = make_spec(MetricName.SBERT, model=arguments.model, layer=0, centering="none", **keys)
-    texts = [text for path in arguments.files for text in read_texts(path)]
+    texts = read_texts(arguments.files, columns_of(arguments))
+    from twmd_registry.encode.background import MEAN_VECTOR, read_background
+    from twmd_registry.models.fitted import save
+    from twmd_registry.routes import AlignmentRoute
+
     route = AlignmentRoute(spec, options_of(arguments))
-    with progress_bar() as progress:
+    with progress_bar("texts") as progress:
         content = route.fit_background(texts, progress)
     path = save(MEAN_VECTOR, content, arguments.output or MEAN_VECTOR.home)
     found = read_background(path)
@@ -33,12 +32,16 @@ def run_fit_mean(arguments: argparse.Namespace) -> int:
 
 def run_fit_idf(arguments: argparse.Namespace) -> int:
     """Count document frequencies over every text of the files, write them, print how to name them."""
+    spec = make_spec(MetricName.SBERT, model=arguments.model, revision=arguments.revision, truncation=arguments.truncation, layer=0, centering="none")
+    texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.encode.idf import FREQUENCIES
     from twmd_registry.models.fitted import save
+    from twmd_registry.routes import AlignmentRoute
 
-    spec = make_spec(MetricName.SBERT, model=arguments.model, revision=arguments.revision, truncation=arguments.truncation, layer=0, centering="none")
-    texts = [text for path in arguments.files for text in read_texts(path)]
-    path = save(FREQUENCIES, AlignmentRoute(spec, options_of(arguments)).fit_idf(texts), arguments.output or FREQUENCIES.home)
+    route = AlignmentRoute(spec, options_of(arguments))
+    with progress_bar("texts") as progress:
+        content = route.fit_idf(texts, progress)
+    path = save(FREQUENCIES, content, arguments.output or FREQUENCIES.home)
     print(f"counted over {len(texts)} texts")
     print(f"use --set idf=background:{path if arguments.output else path.stem.rpartition('-')[2]}")
     return 0
@@ -46,14 +49,14 @@ def run_fit_idf(arguments: argparse.Namespace) -> int:
 
 def run_fit_baseline(arguments: argparse.Namespace) -> int:
     """Score random pairs of the files' texts, write the means, print how to name them."""
+    texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.baseline import BASELINE
     from twmd_registry.models.fitted import save
 
-    if "|" not in arguments.metric:
-        entry(arguments.metric)  # SacreBLEU's metrics, which other commands take, have no baseline
-    texts = [text for path in arguments.files for text in read_texts(path)]
-    (scorer,) = make_scorers([arguments.metric], arguments, options_of(arguments))
-    path = save(BASELINE, scorer.fit_baseline(texts, arguments.pairs, arguments.seed), arguments.output or BASELINE.home)
+    (scorer,) = make_scorers(arguments.asked, options_of(arguments))
+    with progress_bar("pairs", arguments.pairs) as progress:
+        content = scorer.fit_baseline(texts, arguments.pairs, arguments.seed, progress)
+    path = save(BASELINE, content, arguments.output or BASELINE.home)
     print(path.read_text(encoding="utf-8"), end="")
     print(f"use --set baseline={path if arguments.output else path.stem.rpartition('-')[2]}")
     return 0

@@ -11,7 +11,8 @@ from pathlib import Path
 from tabulate import tabulate
 
 from twmd_registry.cli.options import options_of
-from twmd_registry.cli.terminal import Style, matches, say
+from twmd_registry.cli.terminal import Style, matches, progress_bar, say
+from twmd_registry.errors import SpecError
 from twmd_registry.models.files import EMBEDDED_PACKAGE, HUB_ID
 from twmd_registry.plugins.evaluate import startup
 from twmd_registry.registry.catalogue import CATALOGUE, entry
@@ -64,12 +65,18 @@ def _where_is(model: str) -> str:
 
 
 def run_preset(arguments: argparse.Namespace) -> int:
-    """Add or remove a preset."""
+    """Add or remove a preset.
+
+    Raises:
+        SpecError: ``--name`` where a preset is removed.
+    """
     if arguments.action == "remove":
+        if arguments.name is not None:
+            raise SpecError("--name is for preset add: name the preset to remove in place of the file.")
         remove_preset(arguments.what)
         print(f"removed {arguments.what}")
         return 0
-    for preset in add_preset(Path(arguments.what)):
+    for preset in add_preset(Path(arguments.what), arguments.name):
         print(f"added {preset.name} for {preset.metric}: {canonical(preset)}")
     return 0
 
@@ -105,7 +112,8 @@ def run_selfcheck(arguments: argparse.Namespace) -> int:
     """Score the packaged pairs and compare; 1 when a score is off."""
     from twmd_registry.selfcheck import TOLERANCE, check
 
-    results = check(options_of(arguments))
+    with progress_bar("metrics") as progress:
+        results = check(options_of(arguments), progress)
     rows = [[result.metric, f"{result.worst:.1e}", result.problem or "ok"] for result in results]
     shown = tabulate(rows, headers=["metric", "largest difference", "result"], disable_numparse=True)
     say(shown, matches(r"(?<=  )ok$", Style.GOOD), *(matches(re.escape(result.problem), Style.BAD) for result in results if result.problem))

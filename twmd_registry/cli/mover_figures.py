@@ -9,7 +9,7 @@ import numpy as np
 
 from twmd_registry.cli.laid import show, write_pictures
 from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import progress_bar
+from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.reproduce.layout import short_name
 from twmd_registry.metaeval.reproduce.moverscore_figures import Correlations, Distribution, figure_2, figure_3

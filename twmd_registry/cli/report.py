@@ -10,8 +10,10 @@ import numpy as np
 
 from twmd_registry.align import PLANS
 from twmd_registry.cli.files import write_file
-from twmd_registry.cli.score import check_shared, compare, lexical_names, own_scorers, record_of, score_tasks
+from twmd_registry.cli.options import make_scorers, options_of
+from twmd_registry.cli.score import check_shared, compare, record_of, score_tasks
 from twmd_registry.cli.tasks import read_tasks
+from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.metaeval.correlation import Statistic, correlate
@@ -36,22 +38,30 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         SpecError: None of the metrics is of this package.
     """
-    lexical, scorers = lexical_names(arguments), own_scorers(arguments)
-    if not scorers:
+    asked = arguments.asked
+    if not any(one.spec for one in asked):
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
     check_writable(arguments.output, [*arguments.references, *arguments.input])
     tasks = read_tasks(arguments)
     check_shared(tasks)
+    scorers = make_scorers(asked, options_of(arguments))
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
     record = record_of(tasks, scores, time.perf_counter() - started, arguments.device)
-    comparison = compare(tasks, scorers, scores, lexical, _request(len(tasks), arguments.seed))
+    comparison = compare(tasks, asked, scorers, scores, _request(len(tasks), arguments.seed))
+    chosen = remarks(comparison, REMARKS)
+    drawn = []
+    with progress_bar("alignments", len(chosen)) as progress:
+        for remark in chosen:
+            drawn.append((remark, pictures(remark, scores)))
+            if progress:
+                progress(1)
     report = Report(
         comparison=comparison,
         predictions=[task.system.predictions for task in tasks],
         references=tasks[0].references,
         correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
-        remarks=[(remark, pictures(remark, scores)) for remark in remarks(comparison, REMARKS)],
+        remarks=drawn,
         record=record,
     )
     write_file(arguments.output, report_page(report).encode())

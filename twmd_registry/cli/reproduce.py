@@ -10,7 +10,7 @@ from twmd_registry.cli.files import check_folder
 from twmd_registry.cli.laid import show
 from twmd_registry.cli.mover_figures import run_figure_2, run_figure_3
 from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import progress_bar
+from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.metaeval.reproduce.layout import Laid
 from twmd_registry.metaeval.reproduce.moverscore import reproduce_moverscore

@@ -8,13 +8,11 @@ import io
 import json
 from pathlib import Path
 
-from twmd_registry.cli.compared import compared, write_tables
+from twmd_registry.cli.compared import compared, printed, write_tables
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import progress_bar
-from twmd_registry.cli.terminal import say
+from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.metaeval.robustness import RobustnessResult, RobustnessStudy, run_robustness
-from twmd_registry.metaeval.table import FORMATS
 from twmd_registry.rated.sets import content_of, read_all_rated, title_of
 
 
@@ -22,7 +20,7 @@ def run_robustness_command(arguments: argparse.Namespace) -> int:
     """Measure which metrics notice edits that change the meaning; print the tables, and write them with every edit if asked to."""
     options = options_of(arguments)
     check_folder(arguments.output)
-    metrics = compared(arguments, options)
+    metrics = compared(arguments)
     data = read_all_rated(arguments.data)
     study = RobustnessStudy(
         data=tuple(f"{title_of(name)}@{content_of(rated)}" for name, rated in data.items()),
@@ -32,7 +30,7 @@ def run_robustness_command(arguments: argparse.Namespace) -> int:
     )
     with progress_bar() as progress:
         found = run_robustness(study, list(data.values()), options, progress)
-    say(found.as_text(FORMATS[arguments.format]) if arguments.format != "json" else json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+    say(printed(found, arguments.format))
     if arguments.output:
         _write(found, arguments.output)
     return 0

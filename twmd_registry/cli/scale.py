@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import make_scorers, parts_of, progress_bar
+from twmd_registry.cli.options import columns_of, make_scorers, options_of
+from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
+from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.scale.engine import Manner, score_files
 from twmd_registry.scale.plan import PART_ROWS
 from twmd_registry.scale.record import ScoredDataset
-from twmd_registry.scale.rows import Columns
 from twmd_registry.scale.workers import Workers
 
 LOCAL_OPTIONS = {
@@ -30,10 +29,9 @@ LOCAL_OPTIONS = {
 def run(arguments: argparse.Namespace) -> int:
     """Score a data set, and print its scores."""
     _check(arguments)
-    scorers = make_scorers(arguments.metrics, arguments, options_of(arguments), parts_of(arguments))
-    columns = Columns(arguments.prediction_column or Columns().prediction, tuple(arguments.reference_column or ()))
-    with progress_bar(" rows") as progress:
-        manner = Manner(columns, arguments.part_rows or PART_ROWS, bool(arguments.resume), bool(arguments.strict), progress)
+    scorers = make_scorers(arguments.asked, options_of(arguments))
+    with progress_bar("rows") as progress:
+        manner = Manner(columns_of(arguments), arguments.part_rows or PART_ROWS, bool(arguments.resume), bool(arguments.strict), progress)
         workers = Workers(arguments.num_workers, arguments.num_gpus)
         record = score_files(scorers, list(map(str, arguments.input)), arguments.output, manner, workers)
     print(_render(record, arguments))
@@ -49,7 +47,7 @@ def _check(arguments: argparse.Namespace) -> None:
     for name, option in LOCAL_OPTIONS.items():
         if getattr(arguments, name):
             raise SpecError(f"{option} means nothing to --engine ray: references are a column, and scores and the record go to --output.")
-    if arguments.format not in {"text", "table", "json"}:
+    if arguments.format not in {"text", "json"}:
         raise SpecError(f"--format {arguments.format} means nothing to --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
         raise SpecError("--engine ray needs --input PATH_OR_PATTERN... and --output DIR.")
@@ -61,5 +59,5 @@ def _check(arguments: argparse.Namespace) -> None:
 def _render(record: ScoredDataset, arguments: argparse.Namespace) -> str:
     if arguments.format == "json":
         return record.to_json().rstrip("\n")
-    lines = [f"{one.signature} = {one.score:.{arguments.width}f}" for one in record.metrics]
+    lines = [f"{one.signature} = {one.score:.{arguments.width or 4}f}" for one in record.metrics]
     return "\n".join([*lines, f"rows scored: {record.rows}, rejected: {record.rejected}; parts: {record.parts}, in {arguments.output}"])

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from twmd_registry.cli.options import options_of
+from twmd_registry.cli.options import Asked, make_scorers, options_of
 from twmd_registry.cli.parser.scoring import RAY_OPTIONS
 from twmd_registry.cli.tasks import Task, read_tasks
-from twmd_registry.cli.terminal import Rule, Style, best, matches, say
-from twmd_registry.comparison import Comparison, SignificanceTest
-from twmd_registry.errors import InputError, SpecError, menu, warn
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, Request, Scored, compare_systems
-from twmd_registry.record.content import Record, make_record
+from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
+from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.record.file import check_writable, write_record
-from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import split_name, with_members
-from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.parts import Parts, check_parts
-from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import make_spec, member_specs
-from twmd_registry.report.table import json_table, latex_table, number, sentence_lines, text_table, tsv_table
-from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, score_all, scorer_of
 
-PATIENCE_S = 2.0
-"""Seconds after which work counts as long and a progress bar appears."""
+if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and files are known to be good
+    from twmd_registry.comparison import Comparison
+    from twmd_registry.plugins.sacrebleu.compare import Request
+    from twmd_registry.record.content import Record
+    from twmd_registry.scores import ScoreSet
+    from twmd_registry.scoring import Scorer
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,110 +34,53 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.input or []:
         if isinstance(path, str):
             raise SpecError(f"{path}: a URL is read by --engine ray only.")
-    lexical, scorers = lexical_names(arguments), own_scorers(arguments)
+    asked = arguments.asked
     if arguments.record:
-        if not scorers:
+        if not any(one.spec for one in asked):
             raise SpecError("--record keeps the scores of this package's metrics: name one of them in -m.")
         check_writable(arguments.record, [*arguments.references, *(arguments.input or [])])
-        if lexical:
+        if lexical := [one.name for one in asked if one.spec is None]:
             warn(f"the record keeps the scores of this package's metrics only, not of {', '.join(lexical)}.")
     tasks = read_tasks(arguments)
     check_shared(tasks)
+    from twmd_registry.plugins.sacrebleu.compare import check_request
+
+    request = _request(arguments)
+    check_request(request, len(tasks))
+    scorers = make_scorers(asked, options_of(arguments))
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
     seconds = time.perf_counter() - started
     if arguments.record:  # before anything is printed: a reader that leaves must not cost the record
         write_record(record_of(tasks, scores, seconds, arguments.device), arguments.record)
-    comparison = compare(tasks, scorers, scores, lexical, _request(arguments))
-    say(render(comparison, arguments), *(_marked(comparison) if arguments.format in {"text", "table"} else ()))
+    comparison = compare(tasks, asked, scorers, scores, request)
+    say(render(comparison, arguments), *(_marked(comparison) if arguments.format == "text" else ()))
     return 0
-
-
-def lexical_names(arguments: argparse.Namespace) -> list[str]:
-    """SacreBLEU's metrics among those asked for."""
-    return [name for name in dict.fromkeys(arguments.metrics) if name in LEXICAL_NAMES]
-
-
-def own_scorers(arguments: argparse.Namespace) -> list[Scorer]:
-    """The scorers of the others; errors as for `scorers_by_name`."""
-    return make_scorers([name for name in arguments.metrics if name not in LEXICAL_NAMES], arguments, options_of(arguments), parts_of(arguments))
 
 
 def score_tasks(tasks: list[Task], scorers: list[Scorer]) -> list[list[ScoreSet]]:
     """Every system's scores by every scorer, with a progress bar; errors as for `score_all`."""
-    with progress_bar() as progress:
-        return [score_all(scorers, task.system.predictions, task.references, progress=progress) if scorers else [] for task in tasks]
+    if not scorers:
+        return [[] for _ in tasks]
+    from twmd_registry.scoring import score_all
+
+    with progress_bar(total=sum(len(task.system.predictions) for task in tasks)) as progress:
+        return [score_all(scorers, task.system.predictions, task.references, progress=progress) for task in tasks]
 
 
 def record_of(tasks: list[Task], scores: list[list[ScoreSet]], seconds: float, device: str) -> Record:
     """The record of what was scored."""
+    from twmd_registry.record.content import make_record
+
     files = dict.fromkeys(file for task in tasks for file in task.files)
     systems = [(task.name, sets) for task, sets in zip(tasks, scores, strict=True)]
     return make_record(systems, inputs=tuple(files), seconds=seconds, device=device)
 
 
-def parts_of(arguments: argparse.Namespace) -> Parts:
-    """Where the parts of signatures are, as the command line says."""
-    return Parts(**{name: getattr(arguments, name) for name in Parts._fields})
-
-
-def make_scorers(metrics: list[str], arguments: argparse.Namespace, options: RunOptions, parts: Parts = Parts()) -> list[Scorer]:  # noqa: B008 (frozen)
-    """Scorers of metrics and signatures, each once; arguments and errors as for `scorers_by_name`."""
-    return list({one.requested: one for one in scorers_by_name(metrics, arguments, options, parts).values()}.values())
-
-
-def scorers_by_name(metrics: list[str], arguments: argparse.Namespace, options: RunOptions, parts: Parts = Parts()) -> dict[str, Scorer]:  # noqa: B008 (frozen)
-    """Scorers by what the user wrote: a metric, to which go ``--preset`` and every ``--set`` key that it uses; one with keys of its own
-    (``twmd;layer=6;adapter=DIR``), which gets neither; or a signature.
-
-    Raises:
-        SpecError: Unknown metric, preset or key, an impossible value, or a key that none of the metrics uses.
-    """
-    given: dict[str, str] = {}
-    for assignment in arguments.set:
-        name, equals, value = assignment.partition("=")
-        if not equals:
-            raise SpecError(f"--set {assignment!r}: expected KEY=VALUE.")
-        given[name] = value
-    whole = {metric: scorer_with_keys(metric, options) for metric in metrics if ";" in metric and not {"|", "("} & set(metric)}
-    named = [split_name(metric)[0] for metric in metrics if "|" not in metric and metric not in whole]
-    for metric in named:
-        if metric not in set(MetricName):
-            raise SpecError(f"there is no metric {metric!r}; {menu(metric, [*MetricName, *LEXICAL_NAMES])}.")
-    if not named and (given or arguments.preset):
-        alone = "a signature says everything, and SacreBLEU's metrics have no keys here"
-        raise SpecError(f"--set and --preset are for metrics that are named without keys of their own: {alone}.")
-    used = {key for metric in named for key in entry(metric).keys}
-    for name in given:
-        if name not in used:
-            raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {menu(name, [key for key in KEYS if key in used])}.")
-    check_parts(parts, [parse_signature(metric).spec for metric in metrics if "|" in metric])
-    scorers: dict[str, Scorer] = {}
-    for metric in metrics:
-        if metric in whole:
-            scorers[metric] = whole[metric]
-        elif "|" in metric:
-            scorers[metric] = scorer_of(parse_signature(metric).spec, options, parts)
-        else:
-            allowed = entry(split_name(metric)[0]).keys
-            name, own = with_members(metric, {key: value for key, value in given.items() if key in allowed})
-            scorers[metric] = scorer_of(make_spec(name, arguments.preset, **own), options)
-    return scorers
-
-
-def scorer_with_keys(metric: str, options: RunOptions) -> Scorer:
-    """The scorer of one metric with keys, written as a member of an ensemble is.
-
-    Raises:
-        SpecError: It is none, or several.
-    """
-    specs = member_specs(make_spec(MetricName.ENSEMBLE, members=metric))
-    if len(specs) != 1:
-        raise SpecError(f"expected one metric with its keys, not {len(specs)}: {metric}.")
-    return scorer_of(specs[0][1], options)
-
-
 def _request(arguments: argparse.Namespace) -> Request:
+    from twmd_registry.comparison import SignificanceTest
+    from twmd_registry.plugins.sacrebleu.compare import Request
+
     test = None
     if arguments.paired_bs:
         test = SignificanceTest("bs", arguments.paired_bs_n, arguments.seed)
@@ -168,11 +100,23 @@ def check_shared(tasks: list[Task]) -> None:
             raise InputError(f"{task.name} and {tasks[0].name} hold different references: score them one by one.")
 
 
-def compare(tasks: list[Task], scorers: list[Scorer], scores: list[list[ScoreSet]], lexical: list[str], request: Request) -> Comparison:
-    """Lay all scores out as a table, with tests and intervals; errors as for `compare_systems`."""
-    scored = [Scored(scorer, tuple(sets)) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)] if scorers else []
+def compare(tasks: list[Task], asked: Sequence[Asked], scorers: list[Scorer], scores: list[list[ScoreSet]], request: Request) -> Comparison:
+    """Lay all scores out as a table, in the order of ``-m``, with tests and intervals; errors as for `compare_systems`.
+
+    Args:
+        tasks: The systems.
+        asked: The metrics.
+        scorers: Of those that are not SacreBLEU's, in their order.
+        scores: By system, the scores by these.
+        request: Tests and intervals.
+    """
+    from twmd_registry.plugins.sacrebleu.compare import Scored, compare_systems
+
+    own = iter([Scored(scorer, sets) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)] if scorers else [])
     systems = [(task.name, task.system.predictions) for task in tasks]
-    return compare_systems(systems, tasks[0].references, scored, lexical=lexical, request=request)
+    metrics = [one.name if one.spec is None else next(own) for one in asked]
+    with progress_bar("steps") as progress:
+        return compare_systems(systems, tasks[0].references, metrics, request=request, progress=progress)
 
 
 def _marked(comparison: Comparison) -> tuple[Rule, ...]:
@@ -180,24 +124,10 @@ def _marked(comparison: Comparison) -> tuple[Rule, ...]:
     return best({column.name: not column.errors for column in comparison.columns}), matches(r"\(p = \d\.\d+\)\*", Style.GOOD)
 
 
-@contextlib.contextmanager
-def progress_bar(unit: str = " texts") -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr when that is a terminal and the work turns out to be long; else nothing."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from tqdm import tqdm
-
-    with tqdm(unit=unit, delay=PATIENCE_S, leave=False) as bar:
-
-        def advance(done: int) -> None:
-            bar.update(done)
-
-        yield advance
-
-
 def render(comparison: Comparison, arguments: argparse.Namespace) -> str:
     """The output in the form that was asked for."""
+    from twmd_registry.report.table import json_table, latex_table, number, sentence_lines, text_table, tsv_table
+
     digits = arguments.width
     if arguments.format == "json":
         return json_table(comparison, segments=arguments.sentence_level)

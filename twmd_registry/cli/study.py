@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from twmd_registry.cli.files import write_file
-from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import progress_bar, scorer_with_keys
-from twmd_registry.cli.terminal import say
+from twmd_registry.cli.options import options_of, spec_with_keys
+from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, InputError, ModelError, warn
 from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
 from twmd_registry.metaeval.lexical import sentence_bleu
@@ -50,7 +49,7 @@ def run_study(arguments: argparse.Namespace) -> int:
         warn(f"left out: {one}.")
     options = options_of(arguments)
     members = {NAMES[name]: getattr(arguments, name) for name in NAMES}
-    scorers = {name: scorer_with_keys(member, options) for name, member in members.items()}
+    scorers = {name: scorer_of(spec_with_keys(member), options) for name, member in members.items()}
     scorers["Ensemble"] = scorer_of(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)
     signatures = {name: scorer.signature for name, scorer in scorers.items()}  # loads the models: what cannot be fails here
     write_file(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
@@ -80,7 +79,7 @@ def _score(scorers: Mapping[str, Scorer], data: Mapping[str, Rated]) -> Scores:
     """All scorers on all data sets, each different text encoded once per model."""
     found: Scores = {name: {} for name in scorers}
     for name, rated in data.items():
-        with progress_bar() as progress:
+        with progress_bar(total=len(rated.ratings)) as progress:
             sets = score_all(list(scorers.values()), rated.predictions, rated.references, progress=progress)
         for measure, one in zip(scorers, sets, strict=True):
             found[measure][name] = np.array(one.scores)
@@ -92,7 +91,7 @@ def _published_models(data: Mapping[str, Rated], options: RunOptions) -> Scores:
     found: Scores = {}
     for name, member in MODELS.items():
         try:
-            with scorer_with_keys(member, options) as one:
+            with scorer_of(spec_with_keys(member), options) as one:
                 found |= _score({name: one}, data)
         except ModelError as error:
             warn(f"left out: {name} of Table 2 ({error})")

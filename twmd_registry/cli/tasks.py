@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import NamedTuple
 
-from twmd_registry.cli.files import STDIN, References, Source, System, read_references, read_system
+from twmd_registry.cli.files import STDIN, References, Source, System, check_columns, read_references, read_system
+from twmd_registry.cli.options import columns_of
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.record.content import InputFile
 
@@ -42,15 +43,19 @@ def read_tasks(arguments: argparse.Namespace) -> list[Task]:
     """
     if not arguments.references and not arguments.input and (sys.stdin is None or sys.stdin.isatty()):
         raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
-    shared = read_references(arguments.references) if arguments.references else None
-    systems = [read_system(path) for path in arguments.input or [STDIN]]
+    columns = columns_of(arguments)
+    shared = read_references(arguments.references, columns) if arguments.references else None
+    systems = [read_system(path, columns) for path in arguments.input or [STDIN]]
+    check_columns(columns, [*systems, *([shared] if shared else [])])
     tasks = []
     for system in systems:
         if shared is not None and system.references is not None:
             raise SpecError(f"{system.source.name} holds references already: leave {arguments.references[0]} out, or take them out of it.")
         found = shared or (References([], system.references) if system.references is not None else None)
         if found is None:
-            raise SpecError(f"no references for {system.source.name}: name a reference file, or give JSON lines with reference or references.")
+            raise SpecError(
+                f"no references for {system.source.name}: name a reference file before -i, or give a table with a column reference or references."
+            )
         references = found.segments
         if len(references) != len(system.predictions):
             name, source = system.source.name, arguments.references[0] if arguments.references else system.source.name

@@ -13,10 +13,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
 
 from twmd_registry.errors import visible
 
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+PATIENCE_S = 2.0
+"""Seconds after which work counts as long and a progress bar appears."""
 _HEADED = re.compile(r"^(?P<header>.+)\n(?P<rule>-+(?: +-+)*)\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
 _LINE = re.compile(r".+")
 _CELL = re.compile(r"\S+(?: \S+)*")
@@ -126,3 +131,36 @@ def silence(*, wanted: bool) -> Iterator[None]:
         return
     with contextlib.redirect_stderr(_nowhere()):
         yield
+
+
+class ProgressBar:
+    """What reports of progress go to: a bar with what is done, the total, the rate and the time left."""
+
+    def __init__(self, bar: tqdm[NoReturn]) -> None:
+        """Report to a bar of tqdm."""
+        self._bar = bar
+
+    def __call__(self, done: int) -> None:
+        """Move the bar on."""
+        self._bar.update(done)
+
+    def expect(self, total: int) -> None:
+        """Add to what is to come."""
+        self._bar.total = (self._bar.total or 0) + total
+
+
+@contextlib.contextmanager
+def progress_bar(unit: str = "segments", total: int | None = None) -> Iterator[ProgressBar | None]:
+    """Show a bar on stderr when that is a terminal and the work turns out to be long; else nothing.
+
+    Args:
+        unit: What is counted.
+        total: How many there are; None where the work itself says it later.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    with tqdm(unit=f" {unit}", total=total, delay=PATIENCE_S, leave=False, dynamic_ncols=True) as bar:
+        yield ProgressBar(bar)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 
 from tabulate import tabulate
 
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import progress_bar
-from twmd_registry.cli.terminal import say
+from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.metaeval.sweeps import layers_of
 from twmd_registry.metaeval.tune import GRID, Trial, read_tried, settings, tune, varied_keys, write_preset
@@ -20,7 +18,7 @@ from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering
-from twmd_registry.registry.presets import check_name
+from twmd_registry.registry.presets import name_preset
 from twmd_registry.report.figures import SUFFIXES, require_matplotlib
 from twmd_registry.report.surface import Point, surface
 
@@ -36,7 +34,7 @@ def run_tune(arguments: argparse.Namespace) -> int:
     check_folder(arguments.output)
     if arguments.output:
         require_matplotlib()
-        preset_name(arguments)  # what cannot be fails here
+        arguments.name = name_preset(arguments.name, f"{arguments.model}-tuned")  # what cannot be fails here
     options = options_of(arguments)
     tried = read_tried(arguments.tried)
     if "centering" not in tried and known_name(arguments.model) not in {"embedded", EMBEDDED_MODEL}:
@@ -75,19 +73,4 @@ def _write(arguments: argparse.Namespace, by_metric: dict[str, list[Trial]], dat
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
     trials = [trial for own in by_metric.values() for trial in own]
-    write_file(folder / "preset.toml", write_preset(preset_name(arguments), trials, data).encode())
-
-
-def preset_name(arguments: argparse.Namespace) -> str:
-    """The name of the preset: the one asked for, or made of the model's.
-
-    Raises:
-        SpecError: It cannot be one.
-    """
-    name = arguments.name or f"{as_preset_name(str(arguments.model))}-tuned"
-    return check_name(name, f"--name {name!r}")
-
-
-def as_preset_name(path: str) -> str:
-    """The last part of a name or path, of letters that a preset's name may have."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", path.strip("/.").rpartition("/")[2])
+    write_file(folder / "preset.toml", write_preset(arguments.name, trials, data).encode())

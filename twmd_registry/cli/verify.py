@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from twmd_registry.cli.options import options_of
-from twmd_registry.cli.score import parts_of
-from twmd_registry.cli.tasks import Task, read_tasks
-from twmd_registry.cli.terminal import Style, matches, say
-from twmd_registry.errors import SpecError, visible
+from twmd_registry.cli.options import options_of, parts_of
+from twmd_registry.cli.tasks import read_tasks
+from twmd_registry.cli.terminal import Style, matches, progress_bar, say
+from twmd_registry.errors import FileError, SpecError, visible
 from twmd_registry.record.file import read_record
-from twmd_registry.record.verify import Check, Texts, Verification, verify_number, verify_record
 from twmd_registry.registry.diff import Matter, compare
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts
 from twmd_registry.registry.signature import parse_signature
+
+if TYPE_CHECKING:
+    from twmd_registry.record.content import Record
+    from twmd_registry.record.verify import Check, Verification
 
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
@@ -33,11 +37,52 @@ def run_verify(arguments: argparse.Namespace) -> int:
     positional = [Path(arguments.value)] if arguments.value else []
     arguments.references = [*positional, *arguments.references, *arguments.refs]
     record = read_record(Path(arguments.what))
+    if not arguments.references and not arguments.input:
+        arguments.references, arguments.input = find_inputs(record, Path(arguments.what))
     tasks = read_tasks(arguments)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
-    found = verify_record(record, [_texts(task) for task in tasks], inputs=files, options=options, parts=parts, tolerance=arguments.tolerance)
+    from twmd_registry.record.verify import Texts, verify_record
+
+    texts = [Texts(task.system.predictions, task.references) for task in tasks]
+    with progress_bar(total=sum(len(one.predictions) for one in texts)) as progress:
+        found = verify_record(record, texts, inputs=files, options=options, parts=parts, tolerance=arguments.tolerance, progress=progress)
     say("\n".join(map(visible, _report(found))), *VERDICTS)
     return 0 if found.agrees else 1
+
+
+def find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
+    """Find the files that a record names, in the working folder or in the record's.
+
+    Args:
+        record: The record.
+        path: Where it was read.
+
+    Returns:
+        The reference files, and the file of every system.
+
+    Raises:
+        FileError: A file is not here, or has another content than the recorded one; names every such file.
+    """
+    wanted = [("--refs", one.name, {one.sha256}) for one in record.inputs if one.role == "references"]
+    for system in record.systems:
+        hashes = {one.sha256 for one in record.inputs if one.role == "predictions" and one.name == Path(system.name).name}
+        wanted.append(("-i", system.name, hashes))
+    found, problems = dict[str, list[Path]]({"--refs": [], "-i": []}), []
+    for option, name, hashes in wanted:
+        # A stranger may have written the record: no name in it leads out of these folders.
+        inside = not Path(name).is_absolute() and ".." not in Path(name).parts
+        here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
+        same = next((place for place in here if hashlib.sha256(place.read_bytes()).hexdigest() in hashes), None)
+        if same is not None:
+            found[option].append(same)
+        else:
+            problems.append(f"{name} ({option}) {'is another file than was scored' if here else 'is not here'}")
+    if problems:
+        places = " and ".join(dict.fromkeys(str(place) for place in (Path(), path.parent)))
+        raise FileError(
+            f"{path}: files that it names, looked for in {places}: {'; '.join(dict.fromkeys(problems))}. Give all files by --refs and -i."
+        )
+    return found["--refs"], found["-i"]
 
 
 def _verify_number(arguments: argparse.Namespace, options: RunOptions, parts: Parts) -> int:
@@ -47,17 +92,16 @@ def _verify_number(arguments: argparse.Namespace, options: RunOptions, parts: Pa
     tasks = read_tasks(arguments)
     if len(tasks) != 1:
         raise SpecError(f"one number belongs to one system, not to {len(tasks)}.")
-    found = verify_number(arguments.what, arguments.value, _texts(tasks[0]), options=options, parts=parts, tolerance=arguments.tolerance)
+    from twmd_registry.record.verify import Texts, verify_number
+
+    texts = Texts(tasks[0].system.predictions, tasks[0].references)
+    found = verify_number(arguments.what, arguments.value, texts, options=options, parts=parts, tolerance=arguments.tolerance)
     shown = f"{100 * found.found:.6f} (per cent)" if found.per_cent else f"{found.found:.8f}"
     say(f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here (margin {found.margin:.2g})", *VERDICTS)
     print(f"applied: {found.signature}")
     if not found.pinned:
         print("The printed signature does not say which content of the model was used (@...): it may have been another.")
     return 0 if found.agrees else 1
-
-
-def _texts(task: Task) -> Texts:
-    return Texts(task.system.predictions, task.references)
 
 
 def _report(found: Verification) -> list[str]:

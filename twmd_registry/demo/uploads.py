@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.errors import FileError, no_column
-from twmd_registry.rated.fields import Fields
+from twmd_registry.rated.fields import USUAL_REFERENCES, Fields
 from twmd_registry.rated.table import FORMS
 from twmd_registry.record.content import InputFile
 
@@ -54,19 +54,16 @@ def read_upload(path: Path) -> Uploaded:
         raise FileError(f"{path.name}: the suffix of a table is one of {', '.join(SUFFIXES)} here, not {path.suffix!r}.")
     try:
         _check_size(path.stat().st_size, path.name)
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        rows = FORMS[path.suffix.lower()](path)
-    except FileError as error:  # the readers say where the file is, which is this machine's business
-        raise FileError(str(error).replace(str(path), path.name)) from error
-    except OSError as error:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
         raise FileError(f"{path.name}: it is not here any more: upload it again.") from error
-    rows = [row._replace(where=row.where.replace(str(path), path.name)) for row in rows]
+    rows = FORMS[path.suffix.lower()](path.name, content)  # not unpacked: a small file may unpack to more than fits into memory
     if not rows:
         raise FileError(f"{path.name}: there is no row under the header.")
     if len(rows) > MOST_ROWS:
         raise FileError(f"{path.name} has {len(rows):,} rows: this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number.")
     predictions, references = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
-    return Uploaded(path.name, predictions, references, InputFile("predictions", path.name, digest))
+    return Uploaded(path.name, predictions, references, InputFile("predictions", path.name, hashlib.sha256(content).hexdigest()))
 
 
 def read_pasted(text: str) -> Uploaded:
@@ -106,12 +103,7 @@ def _check_size(size: int, name: str) -> None:
 
 def _references(row: Fields) -> list[str]:
     """All references of a row."""
-    columns = [name for name in row.values if name is not None and name.startswith(REFERENCE)]
+    columns = tuple(name for name in row.values if name.startswith(REFERENCE))
     if not columns:
         raise FileError(f"{row.where}: {no_column([REFERENCE], row.values)}.")
-    found = [text for name in columns for text in _as_list(row.texts(name))]
-    return [text for text in found if text] or found[:1] if len(columns) > 1 else found
-
-
-def _as_list(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
+    return row.references(() if set(USUAL_REFERENCES) <= set(columns) else columns)

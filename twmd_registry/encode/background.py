@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import Reading
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import Kind, hash_of, locate
+from twmd_registry.progress import Meter, Progress, expect
 from twmd_registry.registry.names import Special
 
 SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}
@@ -51,9 +52,7 @@ class Background(NamedTuple):
         return str(self.about.get("trained_with", self.hash))
 
 
-def fit_background(
-    encoder: Encoder, texts: Iterable[str], reading: Reading, *, adapter: str | None, progress: Callable[[int], None] | None = None
-) -> bytes:
+def fit_background(encoder: Encoder, texts: Iterable[str], reading: Reading, *, adapter: str | None, progress: Progress | None = None) -> bytes:
     """Average every hidden state over every token of a corpus.
 
     A text that occurs twice counts twice.
@@ -63,7 +62,7 @@ def fit_background(
         texts: The corpus.
         reading: How long texts are read.
         adapter: Full name of the encoder's adapter.
-        progress: Called with the number of texts done.
+        progress: Called with the number of different texts done.
 
     Returns:
         The content of a mean-vector file; `twmd_registry.models.fitted.save` writes it.
@@ -77,10 +76,12 @@ def fit_background(
     distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted: the file's hash does not depend on the texts' order
     sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in MEANS}
     counts = dict.fromkeys(MEANS, 0.0)
+    expect(progress, len(distinct))
     for start in range(0, len(distinct), _FIT_TEXTS):
         part = distinct[start : start + _FIT_TEXTS]
         tokens = encoder.tokenise(part, reading.limit, window=reading.window)
-        encoded = encoder.encode(tokens, layers, window=reading.window, progress=progress)
+        with Meter(progress, len(part), 1).stage(len(part)) as report:  # the encoder reports windows, of which a text may have several
+            encoded = encoder.encode(tokens, layers, window=reading.window, progress=report)
         weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
         for policy in MEANS:
             taking = weight * (encoded.special <= SPECIAL_LEVEL[policy])

@@ -16,6 +16,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import Reading
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import Kind, hash_of, locate
+from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.fingerprint import LENGTH
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ class IdfFile(NamedTuple):
     hash: str
 
 
-def count_documents(encoder: Encoder, texts: Sequence[str], times: np.ndarray, reading: Reading) -> DocumentFrequencies:
+def count_documents(
+    encoder: Encoder, texts: Sequence[str], times: np.ndarray, reading: Reading, progress: Progress | None = None
+) -> DocumentFrequencies:
     """Count in how many texts each token occurs, special tokens included, texts as they are read.
 
     Args:
@@ -69,12 +72,16 @@ def count_documents(encoder: Encoder, texts: Sequence[str], times: np.ndarray, r
         texts: Different texts.
         times: How often each occurs; shape (texts,).
         reading: How long texts are read.
+        progress: Called with the number of texts counted.
     """
+    expect(progress, len(texts))
     counts = np.zeros(vocabulary_size(encoder.tokenizer), dtype=np.int64)
     for start in range(0, len(texts), _AT_ONCE):
         rows = encoder.tokenise(texts[start : start + _AT_ONCE], reading.limit, window=reading.window).ids
         for ids, often in zip(rows, times[start : start + _AT_ONCE].tolist(), strict=True):
             counts[np.unique(ids)] += often
+        if progress is not None:
+            progress(len(rows))
     return DocumentFrequencies(int(times.sum()), counts)
 
 
@@ -89,8 +96,14 @@ def vocabulary_hash(tokenizer: PreTrainedTokenizerFast) -> str:
     return hashlib.sha256(entries.encode()).hexdigest()[:LENGTH]
 
 
-def fit_idf(encoder: Encoder, texts: Iterable[str], reading: Reading) -> bytes:
+def fit_idf(encoder: Encoder, texts: Iterable[str], reading: Reading, progress: Progress | None = None) -> bytes:
     """Count over a corpus; a text that occurs twice counts twice, and an empty one counts, too.
+
+    Args:
+        encoder: Whose tokens.
+        texts: The corpus.
+        reading: How long texts are read.
+        progress: Called with the number of different texts counted.
 
     Returns:
         The content of a frequencies file; `twmd_registry.models.fitted.save` writes it.
@@ -101,7 +114,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], reading: Reading) -> bytes:
     times = Counter(texts)
     if not any(text.strip() for text in times):
         raise InputError("there is nothing to count: every text is empty.")
-    found = count_documents(encoder, list(times), np.array(list(times.values())), reading)
+    found = count_documents(encoder, list(times), np.array(list(times.values())), reading, progress)
     counts = {str(i): int(found.counts[i]) for i in np.flatnonzero(found.counts)}
     about = {"tokenizer": vocabulary_hash(encoder.tokenizer), "model": encoder.files.name, "documents": found.documents, "counts": counts}
     return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()

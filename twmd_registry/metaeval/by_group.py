@@ -5,17 +5,16 @@ Texts are scored group by group (a language pair, a subset), so that no centerin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from twmd_registry.errors import InputError, warn
 from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.progress import Progress
 from twmd_registry.rated.rows import Rated, select
 from twmd_registry.scoring import Scorer, score_all
-
-Progress = Callable[[int], None]
 
 
 class GroupValues(NamedTuple):
@@ -37,7 +36,7 @@ def measure_groups(scorers: Sequence[Scorer], rated: Rated, statistics: Sequence
         scorers: Who scores.
         rated: The segments, in the order in which they are batched.
         statistics: Of `twmd_registry.metaeval.correlation.Statistic`.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Returns:
         The groups in the data's order.

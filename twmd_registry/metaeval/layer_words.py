@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.tokenise import TokenIds
 from twmd_registry.metaeval.word_pairs import Words
 from twmd_registry.pipeline import PIECE_TOKENS
+from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Centering, Special, Vectors
 
 BATCH_TEXTS = 32
@@ -50,7 +51,7 @@ def read_layers(
     sampled: np.ndarray,
     *,
     batch_tokens: int | None = None,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[LayerWords]:
     """Encode every text once, piece by piece, and keep of every hidden state what is wanted of it.
 
@@ -69,6 +70,7 @@ def read_layers(
         ModelError: Out of memory with a single text, or vectors that are not finite.
     """
     layers = range(encoder.depth + 1)
+    expect(progress, len(tokens.lengths))
     parts: dict[int, list[_Part]] = {k: [] for k in layers}
     chosen = np.unique(words.text[sampled])
     for start, stop in _pieces(tokens.lengths, PIECE_TOKENS // len(layers)):

@@ -22,6 +22,7 @@ from twmd_registry.metaeval.edited import Chosen, Edited, choose_texts, edit_tex
 from twmd_registry.metaeval.edits import CONTROLS, Edit
 from twmd_registry.metaeval.side_by_side import Compared, Scored, check_compared, names_of, score_side_by_side
 from twmd_registry.metaeval.table import FORMATS, NOT_HERE, Table, as_note, as_text
+from twmd_registry.progress import Progress, expect
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
@@ -221,16 +222,14 @@ def _mean_of(values: np.ndarray) -> Estimate:
     return Estimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
 
 
-def run_robustness(
-    study: RobustnessStudy, data: Sequence[Rated], options: RunOptions, progress: Callable[[int], None] | None = None
-) -> RobustnessResult:
+def run_robustness(study: RobustnessStudy, data: Sequence[Rated], options: RunOptions, progress: Progress | None = None) -> RobustnessResult:
     """Choose texts, edit them, and score them before and after by every metric.
 
     Args:
         study: What to measure.
         data: Rated data sets.
         options: Where and how fast.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Raises:
         InputError: No text is left to edit, or no edit applies.
@@ -241,6 +240,7 @@ def run_robustness(
     pairs = lay_out(chosen, edited)
     if not pairs.predictions:
         raise InputError(f"no edit applies to any of {len(chosen.texts)} texts: the rules are for English sentences.")
+    expect(progress, len(pairs.predictions))
     applied, scored = score_side_by_side(study.metrics, pairs, options, progress)
     measured = tuple(Measured(one.label, one.signature, one.scores, _preferences(study, pairs, one)) for one in scored)
     return RobustnessResult(replace(study, metrics=applied), chosen, edited, pairs, measured)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
+from twmd_registry.progress import Progress
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scoring import score_all, scorer_of
+
+if TYPE_CHECKING:
+    from twmd_registry.scores import ScoreSet
 
 Compared = MetricSpec | str
 """A metric of ours, or the name of one of SacreBLEU's, of `twmd_registry.metaeval.lexical.LEXICAL`."""
@@ -63,21 +66,21 @@ def names_of(metrics: Iterable[Compared]) -> str:
     return ",".join(one if isinstance(one, str) else write_members([(1.0, one)]) for one in metrics)
 
 
-def score_side_by_side(metrics: Sequence[Compared], rated: Rated, options: RunOptions, progress: Callable[[int], None] | None = None) -> SideBySide:
+def score_side_by_side(metrics: Sequence[Compared], rated: Rated, options: RunOptions, progress: Progress | None = None) -> SideBySide:
     """Score every segment by every metric, each text encoded once per model.
 
     Args:
         metrics: The metrics.
         rated: The segments; nothing but their texts is looked at.
         options: Where and how fast.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Raises:
         ModelError: As `Scorer.score`.
         InputError: As `Scorer.score`.
     """
-    scorers = [scorer_of(one, options) for one in metrics if isinstance(one, MetricSpec)]
-    sets = iter(score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else [])
+    specs = [one for one in metrics if isinstance(one, MetricSpec)]
+    sets = iter(_score(specs, rated, options, progress) if specs else [])
     applied, scored = list[Compared](), list[Scored]()
     names = [one if isinstance(one, str) else str(one.metric) for one in metrics]
     for one, label in zip(metrics, _labels(names), strict=True):
@@ -90,6 +93,12 @@ def score_side_by_side(metrics: Sequence[Compared], rated: Rated, options: RunOp
             applied.append(ours.signature.spec)
             scored.append(Scored(label, str(ours.signature), ours.scores))
     return SideBySide(tuple(applied), tuple(scored))
+
+
+def _score(specs: Sequence[MetricSpec], rated: Rated, options: RunOptions, progress: Progress | None) -> list[ScoreSet]:
+    from twmd_registry.scoring import score_all, scorer_of  # torch: not for SacreBLEU's metrics alone
+
+    return score_all([scorer_of(one, options) for one in specs], rated.predictions, rated.references, progress=progress)
 
 
 def _labels(names: Sequence[str]) -> list[str]:

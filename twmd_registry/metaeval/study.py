@@ -214,7 +214,7 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
         study: What to measure.
         rated: The data; their content must be the study's.
         options: Where and how fast.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Raises:
         InputError: Other data than the study's; a correlation that is undefined everywhere; a column that the averaging needs and the data lack.

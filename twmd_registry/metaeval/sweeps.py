@@ -127,7 +127,7 @@ def measure(
         data: Data sets: one of WMT, or the years of STS.
         options: Where and how fast.
         weighting: How a data set's groups are averaged; the data sets' means are averaged plainly.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Returns:
         In the order of `specs`.

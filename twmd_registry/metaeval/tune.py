@@ -7,13 +7,15 @@ data sets' numbers are averaged weighted by their sizes; the setting with the hi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.sweeps import measure
+from twmd_registry.progress import Progress, expect
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS, Value, key
@@ -97,18 +99,19 @@ def settings(metric: str, model: str, layers: Iterable[int], tried: Mapping[str,
         raise SpecError(f"{metric}: no combination of what is to be tried is possible.")
 
 
-def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions, progress: Callable[[int], None] | None = None) -> list[Trial]:
+def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions, progress: Progress | None = None) -> list[Trial]:
     """Measure settings on rated data, best first; each text of a group is encoded once for all of them.
 
     Args:
         specs: Settings to compare.
         data: Rated data sets.
         options: Where and how fast.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Returns:
         The settings as they were applied, with the model as it was named.
     """
+    expect(progress, sum(len(rated.ratings) for rated in data))
     by_set = [[one.pearson for one in measure(specs, [rated], options, progress=progress)] for rated in data]
     weighted = np.average(by_set, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
     scorers = [Scorer(spec, options) for spec in specs]  # held together, or the model would be loaded again for each
@@ -136,5 +139,11 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
         own = [trial for trial in trials if trial.spec.metric == metric]
         best, names = own[0], varied_keys(own)
         about = f"Appendix B procedure on {scored}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of {', '.join(names)}."
-        own_presets.append(Preset(name, metric, best.spec.values(), about, best.spec.fingerprint))
+        own_presets.append(Preset(name, metric, _placed(best.spec.values()), about, best.spec.fingerprint))
     return write_presets(name, f"TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.", own_presets)
+
+
+def _placed(values: dict[str, Any]) -> dict[str, Any]:
+    """Keys with folders written so that they are found from any working folder."""
+    folders = {name: str(Path(str(values[name])).resolve()) for name in ("model", "adapter") if values.get(name) and Path(str(values[name])).is_dir()}
+    return values | folders

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twmd_registry.errors import FileError, no_column
-from twmd_registry.rated.rows import read_lines
+from twmd_registry.errors import FileError, InputError, no_column
+from twmd_registry.rated.rows import decode, read_content, split_lines
 
+USUAL_REFERENCES = ("references", "reference")
+"""Where references stand when nobody names a column."""
+SHOWN = 60
+"""Characters of a wrong value that an error shows."""
+_LIST = re.compile(r"\[\s*(['\"].*)?\]\s*", re.DOTALL)
+"""How a cell begins and ends that holds a list of texts."""
 NO_RATING = frozenset({"", "nan", "none", "null"})
 """Texts that stand for no rating, in small letters."""
 
@@ -35,6 +42,71 @@ def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: floa
         wanted = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
         raise FileError(f"{where}: expected a rating, {wanted}, not {value!r}.")
     return number
+
+
+class Columns(NamedTuple):
+    """Where the texts of a row stand.
+
+    Attributes:
+        prediction: The column of the predictions.
+        references: The columns of the references, each a text or a list of texts; empty for the usual one.
+    """
+
+    prediction: str = "prediction"
+    references: tuple[str, ...] = ()
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Every column that may be looked at."""
+        return (self.prediction, *(self.references or USUAL_REFERENCES))
+
+
+def take_references(values: Mapping[str, Any], columns: tuple[str, ...] = ()) -> Any:
+    """Take what stands as the references of a row; that it is text is checked by the caller.
+
+    In one column, unless it is called ``reference``, a text that looks like a list of quoted texts must be a JSON list, and is taken as one: a
+    cell of CSV holds nothing but text. Of several columns, empty texts and nulls are no references as long as another one is there.
+
+    Args:
+        values: The row.
+        columns: Where its references stand; none for one of `USUAL_REFERENCES`, whichever is there and not null.
+
+    Returns:
+        A text or a list, as it stands.
+
+    Raises:
+        InputError: No such column, both usual ones, or brackets that hold no JSON list of texts; says nothing of the place.
+    """
+    columns = columns or _usual_column(values)
+    if missing := [name for name in columns or USUAL_REFERENCES if name not in values]:
+        raise InputError(no_column(missing, values))
+    if len(columns) == 1:
+        return _listed(columns[0], values[columns[0]])
+    texts = [text for name in columns for text in (values[name] if isinstance(values[name], list) else [values[name]])]
+    return [text for text in texts if text is not None and text != ""] or texts[:1]
+
+
+def _usual_column(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The one of `USUAL_REFERENCES` that is there, if any; where both are, the one that is not null."""
+    present = [name for name in USUAL_REFERENCES if name in values]
+    filled = [name for name in present if values[name] is not None]
+    if len(filled) > 1:
+        raise InputError(f"both {' and '.join(map(repr, filled))} are there: keep one of them, or name the column to take")
+    return tuple(filled or present[:1])
+
+
+def _listed(name: str, value: Any) -> Any:
+    """The list that is written in a cell; anything else as it is."""
+    if name == "reference" or not isinstance(value, str) or not _LIST.fullmatch(value):
+        return value
+    try:
+        texts = json.loads(value)
+    except (ValueError, RecursionError):
+        texts = None
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        hint = 'write ["one", "another"], or call a column of single texts reference'
+        raise InputError(f"{name} looks like a list and is no JSON list of texts: {hint}")
+    return texts
 
 
 class Fields(NamedTuple):
@@ -69,10 +141,43 @@ class Fields(NamedTuple):
         Raises:
             FileError: There is no such field, or it holds something else.
         """
-        value = self.take(name)
+        return self._checked(self.take(name), name)
+
+    def _checked(self, value: Any, name: str) -> str:
+        """Refuse what is no text, and a lone surrogate, which JSON can hold."""
         if not isinstance(value, str):
-            raise FileError(f"{self.where}: expected a text as {name}, not {value!r}.")
+            raise FileError(f"{self.where}: expected a text as {name}, not {_shown(value)}.")
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise FileError(f"{self.where}: {name} is not valid Unicode: lone surrogate at character {error.start}.") from error
         return value
+
+    def references(self, columns: tuple[str, ...] = ()) -> list[str]:
+        """Take the references, one or more texts; arguments as for `take_references`.
+
+        Raises:
+            FileError: As for `take_references`, or something else than texts stands there.
+        """
+        try:
+            value = take_references(self.values, columns)
+        except InputError as error:
+            raise FileError(f"{self.where}: {error}.") from error
+        texts = value if isinstance(value, list) else [value]
+        if not texts:
+            raise FileError(f"{self.where}: an empty list of references: every row needs at least one.")
+        return [self._checked(text, "a reference") for text in texts]
+
+    def refuse_both_references(self) -> None:
+        """Refuse a row that has both of `USUAL_REFERENCES`.
+
+        Raises:
+            FileError: It has.
+        """
+        try:
+            _usual_column(self.values)
+        except InputError as error:
+            raise FileError(f"{self.where}: {error}.") from error
 
     def texts(self, name: str) -> str | list[str]:
         """Take a text, or a list of one or more texts.
@@ -117,7 +222,12 @@ def read_jsonl(path: Path) -> list[Fields]:
     Raises:
         FileError: The file cannot be read, or a line is no JSON object; names the line.
     """
-    return [_parse(line, f"{path}, line {number}") for number, line in enumerate(read_lines(path), 1) if line.strip()]
+    return parse_jsonl(path, read_content(path))
+
+
+def parse_jsonl(name: object, content: bytes) -> list[Fields]:
+    """Take the content of such a file apart; errors likewise."""
+    return [_parse(line, f"{name}, line {number}") for number, line in enumerate(split_lines(decode(name, content)), 1) if line.strip()]
 
 
 def _parse(line: str, where: str) -> Fields:
@@ -126,5 +236,10 @@ def _parse(line: str, where: str) -> Fields:
     except (ValueError, RecursionError) as error:
         raise FileError(f"{where}: expected a JSON object ({error}).") from error
     if not isinstance(values, dict):
-        raise FileError(f"{where}: expected a JSON object, not {values!r}.")
+        raise FileError(f"{where}: expected a JSON object, not {_shown(values)}.")
     return Fields(where, values)
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import lzma
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twmd_registry.errors import FileError, not_utf8, warn
 
+if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it loads numpy
+    import numpy as np
+
+_UNPACK = {b"\x1f\x8b": gzip.decompress, b"\xfd7zXZ\x00": lzma.decompress}
+"""By the bytes that a compressed file begins with, what unpacks it."""
+PACKED = (".gz", ".xz")
+"""What the name of a compressed file ends with, after the suffix of its content."""
 _NAMED = 5
 """How many of the rows that are left out a warning names."""
 
@@ -76,6 +84,8 @@ def gather(read: Iterable[Row | LeftOut], where: Path | str) -> Rated:
     Warns:
         TwmdWarning: Rows were left out: says how many, where the first of them stand, and which groups have no other.
     """
+    import numpy as np
+
     rows, left = list[Row](), list[LeftOut]()
     for one in read:
         rows.append(one) if isinstance(one, Row) else left.append(one)
@@ -128,21 +138,63 @@ def select(rated: Rated, rows: np.ndarray) -> Rated:
     )
 
 
-def read_text(path: Path) -> str:
-    """A file's text, UTF-8 with or without a byte-order mark, line ends as they are.
+def form_of(name: str) -> str:
+    """The suffix that tells a file's form, in small letters; of a compressed file that of its content.
+
+    >>> form_of("data/ratings.CSV.gz"), form_of("ref.txt")
+    ('.csv', '.txt')
+    """
+    path = Path(name.lower())
+    return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
+
+
+def unpack(name: object, content: bytes) -> bytes:
+    """Undo gzip or xz; content that is not compressed so is given back as it is.
+
+    Args:
+        name: The file, for the message.
+        content: Its bytes.
 
     Raises:
-        FileError: It cannot be read, or is not UTF-8; names the line.
+        FileError: It begins like a compressed file and cannot be unpacked.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return next((undo(content) for magic, undo in _UNPACK.items() if content.startswith(magic)), content)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
+
+
+def decode(name: object, content: bytes) -> str:
+    """Decode UTF-8, with or without a byte-order mark; line ends stay as they are.
+
+    Raises:
+        FileError: It is not UTF-8; names the line.
+    """
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_utf8(name, error) from error
+
+
+def read_content(path: Path) -> bytes:
+    """Read a file's bytes, unpacked.
+
+    Raises:
+        FileError: It cannot be read or unpacked.
+    """
+    try:
+        content = path.read_bytes()
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise not_utf8(path, error) from error
+    return unpack(path, content)
 
 
-def read_csv(path: Path, text: str, **form: Any) -> list[list[str]]:
+def read_text(path: Path) -> str:
+    """Read a file's text; errors as for `read_content` and `decode`."""
+    return decode(path, read_content(path))
+
+
+def read_csv(path: object, text: str, **form: Any) -> list[list[str]]:
     """Take comma- or tab-separated text apart.
 
     Args:
@@ -166,5 +218,10 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         FileError: It cannot be read.
     """
-    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    return split_lines(read_text(path))
+
+
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a text, likewise."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines[:-1] if lines[-1] == "" else lines

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.rated.fields import read_jsonl
 from twmd_registry.rated.generation import read_data_to_text, read_summeval
 from twmd_registry.rated.hub import HUB, read_hub
 from twmd_registry.rated.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.rated.paraphrases import read_mrpc, read_qqp
-from twmd_registry.rated.rows import Rated
+from twmd_registry.rated.rows import Rated, form_of
 from twmd_registry.rated.sts import read_sts
 from twmd_registry.rated.stsb import read_stsb
 from twmd_registry.rated.table import FORMS, read_table
@@ -86,6 +88,22 @@ def read_rated(text: str) -> Rated:
     return chosen.read(named.path, **named.keys)
 
 
+def check_named(text: str) -> None:
+    """Refuse rated data that are not there, without reading them; argument as for `read_rated`.
+
+    Raises:
+        SpecError: No such format or name, or keys that cannot be read.
+        FileError: There is no such file.
+    """
+    if text in HUB:
+        return
+    named = _take_apart(text)
+    if not named.path.exists():
+        if named.format is None:
+            _format_of(named)
+        raise FileError(f"{named.path}: {os.strerror(errno.ENOENT)}.")
+
+
 def _take_apart(text: str) -> Named:
     head, colon, rest = text.partition(":")
     form = head if colon and head in FORMATS else None
@@ -107,7 +125,7 @@ def _format_of(named: Named) -> str:
     head, colon, _ = str(named.path).partition(":")
     if colon and not named.path.exists():
         raise SpecError(f"no format {head!r}; {menu(head, FORMATS)}.")
-    suffix = named.path.suffix.lower()
+    suffix = form_of(named.path.name)
     if suffix not in FORMS:
         forms = [f"{name}:PATH" for name in FORMATS]
         if named.path.exists():

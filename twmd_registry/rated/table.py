@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, menu, warn
-from twmd_registry.rated.fields import Fields, read_jsonl
-from twmd_registry.rated.rows import LeftOut, Rated, Row, gather, read_csv, read_text
+from twmd_registry.rated.fields import Fields, parse_jsonl
+from twmd_registry.rated.rows import LeftOut, Rated, Row, decode, form_of, gather, read_content, read_csv
 
 
-class Columns(NamedTuple):
+class RatedColumns(NamedTuple):
     """What the columns of a table are called; None for one that there is not."""
 
     prediction: str
@@ -26,7 +27,7 @@ def read_table(
     path: Path,
     *,
     prediction: str = "prediction",
-    reference: str = "reference",
+    reference: str | None = None,
     rating: str = "rating",
     group: str | None = None,
     item: str | None = None,
@@ -39,7 +40,7 @@ def read_table(
     Args:
         path: The file.
         prediction: The column of the predictions.
-        reference: The column of the references.
+        reference: The column of the references; None for ``reference`` or ``references``.
         rating: The column of the ratings.
         group: The column of the groups; None for ``group``, or where there is none for one group that is called like the file.
         item: The column that says what a row is a version of; None for ``item``, if there is one.
@@ -52,12 +53,17 @@ def read_table(
         FileError: The file cannot be read or has no rated row, there is no such column (with the menu of columns), or a row has a rating that
             is no finite number, or no text; names the row.
     """
-    if path.suffix.lower() not in FORMS:
-        raise FileError(f"{path}: the suffix of a table is one of {', '.join(FORMS)}, not {path.suffix!r}.")
-    rows = FORMS[path.suffix.lower()](path)
+    form = form_of(path.name)
+    if form not in FORMS:
+        raise FileError(f"{path}: the suffix of a table is one of {', '.join(FORMS)}, not {form!r}.")
+    rows = FORMS[form](path, read_content(path))
     present = dict.fromkeys(name for row in rows for name in row.values)
+    if reference is None:
+        for row in rows:
+            row.refuse_both_references()
+        reference = next((name for name in ("reference", "references") if name in present), "reference")
     group, item, system = (given or (role if role in present else None) for role, given in (("group", group), ("item", item), ("system", system)))
-    columns = Columns(prediction, reference, rating, group, item, system)
+    columns = RatedColumns(prediction, reference, rating, group, item, system)
     for role, name in columns._asdict().items():
         if rows and name is not None and name not in present:
             raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
@@ -83,7 +89,7 @@ def _tell_items_apart(rated: Rated, path: Path) -> Rated:
     return rated
 
 
-def _read(fields: Fields, columns: Columns, name: str) -> Row | LeftOut:
+def _read(fields: Fields, columns: RatedColumns, name: str) -> Row | LeftOut:
     """One row; of an unrated one a line of JSON may have no rating at all."""
     rating = fields.rating(columns.rating) if columns.rating in fields.values else None
     if rating is None:
@@ -92,44 +98,36 @@ def _read(fields: Fields, columns: Columns, name: str) -> Row | LeftOut:
     return Row(group or name, fields.text(columns.prediction), fields.texts(columns.reference), rating, item, system)
 
 
-def _read_delimited(path: Path, delimiter: str) -> list[Fields]:
+def _parse_delimited(name: object, content: bytes, delimiter: str) -> list[Fields]:
     # Strict: a stray quote is refused, where a lenient reader would take it, or the rest of the file, out of a text.
-    rows = read_csv(path, read_text(path), delimiter=delimiter, strict=True)
+    rows = read_csv(name, decode(name, content), delimiter=delimiter, strict=True)
     header = rows[0] if rows else []
     if len(set(header)) < len(header):
-        raise FileError(f"{path}, row 1: a column's name occurs twice: {', '.join(header)}.")
+        raise FileError(f"{name}, row 1: a column's name occurs twice: {', '.join(header)}.")
     found = []
     for number, row in enumerate(rows[1:], 2):
         if row and len(row) != len(header):
-            raise FileError(f"{path}, row {number}: expected {len(header)} fields ({', '.join(header)}), got {len(row)}.")
+            raise FileError(f"{name}, row {number}: expected {len(header)} fields ({', '.join(header)}), got {len(row)}.")
         if row:
-            found.append(Fields(f"{path}, row {number}", dict(zip(header, row, strict=True))))
+            found.append(Fields(f"{name}, row {number}", dict(zip(header, row, strict=True))))
     return found
 
 
-def _read_csv(path: Path) -> list[Fields]:
-    return _read_delimited(path, ",")
-
-
-def _read_tsv(path: Path) -> list[Fields]:
-    return _read_delimited(path, "\t")
-
-
-def _read_parquet(path: Path) -> list[Fields]:
+def _parse_parquet(name: object, content: bytes) -> list[Fields]:
     import pyarrow.parquet
 
     try:
-        rows = pyarrow.parquet.read_table(path).to_pylist()
+        rows = pyarrow.parquet.read_table(pyarrow.BufferReader(content)).to_pylist()
     except (OSError, ValueError) as error:  # pyarrow's errors are of these two kinds
-        raise FileError(f"{path}: {str(error).splitlines()[0]}") from error
-    return [Fields(f"{path}, row {number}", row) for number, row in enumerate(rows, 1)]
+        raise FileError(f"{name}: {str(error).splitlines()[0]}") from error
+    return [Fields(f"{name}, row {number}", row) for number, row in enumerate(rows, 1)]
 
 
-FORMS: dict[str, Callable[[Path], list[Fields]]] = {
-    ".csv": _read_csv,
-    ".tsv": _read_tsv,
-    ".jsonl": read_jsonl,
-    ".ndjson": read_jsonl,
-    ".parquet": _read_parquet,
+FORMS: dict[str, Callable[[object, bytes], list[Fields]]] = {
+    ".csv": partial(_parse_delimited, delimiter=","),
+    ".tsv": partial(_parse_delimited, delimiter="\t"),
+    ".jsonl": parse_jsonl,
+    ".ndjson": parse_jsonl,
+    ".parquet": _parse_parquet,
 }
-"""How a table is read, by suffix."""
+"""By suffix, what takes the content of a table apart; its first argument is the file's name, for messages."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from twmd_registry.record.environment import environment
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.signature import Signature
-from twmd_registry.scores import ScoreSet
+
+if TYPE_CHECKING:
+    from twmd_registry.scores import ScoreSet
 
 
 class InputFile(NamedTuple):
@@ -19,7 +20,7 @@ class InputFile(NamedTuple):
 
     Attributes:
         role: ``predictions`` or ``references``.
-        name: Its name as given; for people, never opened.
+        name: Its name without its folder.
         sha256: Of its bytes.
     """
 
@@ -124,6 +125,8 @@ def make_record(
     Raises:
         SpecError: No such device here.
     """
+    from twmd_registry.record.environment import environment  # the libraries that compute scores, which reading files needs not
+
     return Record(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple(inputs),

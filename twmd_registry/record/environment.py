@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 from importlib import metadata
-
-import torch
+from typing import TYPE_CHECKING
 
 from twmd_registry.models.load import pick_device
 from twmd_registry.version import __version__
+
+if TYPE_CHECKING:
+    import torch
 
 PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft")
 
@@ -22,6 +24,8 @@ def environment(device: str = "auto") -> dict[str, str]:
     Raises:
         SpecError: No such device here.
     """
+    import torch
+
     found = {"twmd-registry": __version__} | {name: version for name in PACKAGES if (version := _version(name))}
     return found | {
         "python": platform.python_version(),
@@ -39,4 +43,6 @@ def _version(package: str) -> str | None:
 
 
 def _device(device: torch.device) -> str:
+    import torch
+
     return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type

@@ -12,6 +12,7 @@ import numpy as np
 
 from twmd_registry.border import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, TwmdWarning
+from twmd_registry.progress import Progress
 from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, recorded, spec_keys
 from twmd_registry.record.environment import environment
 from twmd_registry.registry.fingerprint import reread
@@ -108,6 +109,7 @@ def verify_record(
     options: RunOptions | None = None,
     parts: Parts | None = None,
     tolerance: float | None = None,
+    progress: Progress | None = None,
 ) -> Verification:
     """Score again what a record says was scored, and compare every segment.
 
@@ -118,6 +120,7 @@ def verify_record(
         options: Where and how fast.
         parts: Where model, adapter and mean vector are here, when not under the names in the signatures.
         tolerance: Largest difference of a score; None for `TOLERANCES`.
+        progress: As for `score_all`, over all systems.
 
     Returns:
         A check of every score set of every system, in the record's order, and what has changed since.
@@ -136,7 +139,7 @@ def verify_record(
         checks = [
             check
             for system, texts in zip(record.systems, systems, strict=True)
-            for check in _check_system(system, texts, options, parts or Parts(), tolerance)
+            for check in _check_system(system, texts, options, parts or Parts(), tolerance, progress=progress)
         ]
     differences = (
         _version_differences(record)
@@ -170,7 +173,9 @@ class _Entry(NamedTuple):
     scorer: Scorer
 
 
-def _check_system(system: RecordedSystem, texts: Texts, options: RunOptions, parts: Parts, tolerance: float | None) -> list[Check]:
+def _check_system(
+    system: RecordedSystem, texts: Texts, options: RunOptions, parts: Parts, tolerance: float | None, *, progress: Progress | None
+) -> list[Check]:
     """Score one system by all metrics at once, and compare."""
     ready: list[_Entry] = []
     checks: dict[int, Check] = {}
@@ -185,7 +190,7 @@ def _check_system(system: RecordedSystem, texts: Texts, options: RunOptions, par
         except (SpecError, ModelError) as error:
             kind = "signature" if isinstance(error, SignatureError) else "model content"
             checks[place] = Check(system.name, result.signature, tolerance or 0.0, result.score, None, 0, (), (f"{kind}: {error}",))
-    found = score_all([entry.scorer for entry in ready], *texts) if ready else []
+    found = score_all([entry.scorer for entry in ready], *texts, progress=progress) if ready else []
     same_texts = digest_of_texts(check_segments(*texts)) == system.texts
     for entry, scores in zip(ready, found, strict=True):
         limit = _tolerance(entry.signature) if tolerance is None else tolerance

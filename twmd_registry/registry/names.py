@@ -156,3 +156,9 @@ EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """sha256 of the published weights of `EMBEDDED_MODEL`."""
+
+LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
+"""SacreBLEU's own metrics that score corpora beside ours: what its command line calls them, and what its scores do."""
+
+SEGMENT_LEXICAL = ("bleu", "chrf", "chrf++")
+"""Those that score single segments, where metrics are compared with ratings."""

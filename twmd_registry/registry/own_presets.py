@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu, not_utf8, warn
 from twmd_registry.registry.home import home, write_whole
-from twmd_registry.registry.presets import Preset, presets, read_presets
+from twmd_registry.registry.presets import Preset, check_name, presets, read_presets, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 
 PRESET_FILE = "preset.toml"
@@ -16,11 +17,12 @@ _LEARNED = ("metric", "layer", "aggregation", "special", "ngram", "vectors", "ce
 """What a score depends on so much that an adapter trained under another value is another metric."""
 
 
-def add_preset(path: Path) -> list[Preset]:
+def add_preset(path: Path, name: str | None = None) -> list[Preset]:
     """Check a TOML file with one preset and keep a copy of it.
 
     Args:
         path: The file; its form is that of this package's own presets (see `twmd_registry.registry.presets`).
+        name: What the preset is called here; None for its name in the file.
 
     Returns:
         The preset, once per metric that it sets.
@@ -33,14 +35,20 @@ def add_preset(path: Path) -> list[Preset]:
     names = sorted({preset.name for preset in added})
     if len(names) > 1:
         raise SpecError(f"{path} holds {len(names)} presets ({', '.join(names)}): add them one by one, each from a file of its own.")
-    if names[0] in {name for _, name in presets()}:
-        raise SpecError(f"there is a preset {names[0]!r} already: choose another name, or take your own away by 'twmd preset remove {names[0]}'.")
+    if name is not None:
+        check_name(name, f"--name {name!r}")
+        added = [dataclasses.replace(preset, name=name) for preset in added]
+        content = write_presets(name, added[0].provenance, added).encode()
+    kept = _kept(added[0].name)
+    if (taken := added[0].name) in {one for _, one in presets()}:
+        own = f", or take yours away by 'twmd preset remove {taken}'" if kept.exists() else ""
+        raise SpecError(f"there is a preset {taken!r} already: add this one under another name by --name NAME{own}.")
     for preset in added:
         _check(preset, path)
     try:
-        write_whole(_kept(names[0]), content)
+        write_whole(kept, content)
     except OSError as error:
-        raise FileError(f"cannot write {_kept(names[0])}: {error.strerror}.") from error
+        raise FileError(f"cannot write {kept}: {error.strerror}.") from error
     presets.cache_clear()
     return added
 

@@ -8,12 +8,13 @@ shared by its metrics, and a table per metric with keys of its own.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata, resources
+from importlib import resources
 from typing import Any
 
 from twmd_registry.errors import SpecError, menu, warn
@@ -119,6 +120,24 @@ def check_name(name: str, where: str) -> str:
     return name
 
 
+def name_preset(given: str | None, origin: str) -> str:
+    """Name a preset that is about to be written.
+
+    Args:
+        given: The name that was asked for; None to make one.
+        origin: The name or path that it is made of: its last part, with a number after it where a preset of that name is there.
+
+    Raises:
+        SpecError: No preset can have the name.
+    """
+    if given is not None:
+        return check_name(given, f"--name {given!r}")
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", origin.strip("/.").rpartition("/")[2])
+    taken = {preset.name for preset in presets().values()}
+    free = next(one for number in itertools.count(1) if (one := name if number == 1 else f"{name}-{number}") not in taken)
+    return check_name(free, f"--name {free!r}")
+
+
 def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
     where = f"{source}: [{name}]"
     check_name(name, where)
@@ -176,6 +195,8 @@ def presets() -> dict[tuple[MetricName, str], Preset]:
 
 def _more_presets() -> Iterator[tuple[str, str]]:
     """(source, TOML text) of everything that does not come with this package."""
+    from importlib import metadata  # takes longer than all of the registry
+
     for point in metadata.entry_points(group=GROUP):
         try:
             yield f"package {point.module}", _text(point.module, point.attr or "presets.toml")

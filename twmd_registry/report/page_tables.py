@@ -10,7 +10,7 @@ import numpy as np
 from twmd_registry.comparison import Cell, Column, Comparison
 from twmd_registry.errors import visible
 from twmd_registry.report.histogram import histogram, line_style
-from twmd_registry.report.remarkable import DIGITS, segment_scores
+from twmd_registry.report.remarkable import segment_scores
 from twmd_registry.report.table import SIGNIFICANT, lines_of_test, number
 
 UNDEFINED = "undefined"
@@ -70,12 +70,12 @@ def _corpus_score(column: Column, cell: Cell) -> str:
 
 def digits_of(column: Column) -> int:
     """Digits after the point that a metric's numbers are shown with: as many as `twmd score` shows."""
-    return len(number(column, 0.0, DIGITS).partition(".")[2])
+    return len(number(column, 0.0).partition(".")[2])
 
 
 def shown(column: Column, value: float) -> str:
     """A score as `twmd score` shows it; what is not finite is said in a word."""
-    return number(column, value, DIGITS) if np.isfinite(value) else UNDEFINED
+    return number(column, value) if np.isfinite(value) else UNDEFINED
 
 
 def distributions(comparison: Comparison) -> str:

@@ -10,8 +10,6 @@ from twmd_registry.comparison import Column, Comparison
 from twmd_registry.errors import visible
 from twmd_registry.report.table import number
 
-DIGITS = 4
-
 
 class Remark(NamedTuple):
     """A segment worth a look.
@@ -98,7 +96,7 @@ def _where_systems_differ(comparison: Comparison, most: int) -> list[Remark]:
     scores, found = segment_scores(column), []
     for segment in _greatest(spreads(column))[:most]:
         best, worst = int(scores[:, segment].argmax()), int(scores[:, segment].argmin())
-        ends = (f"{visible(comparison.systems[i])} {number(column, scores[i, segment], DIGITS)}" for i in (best, worst))
+        ends = (f"{visible(comparison.systems[i])} {number(column, scores[i, segment])}" for i in (best, worst))
         found.append(Remark(segment, (best, worst), f"systems differ by {column.name}: {' and '.join(ends)}"))
     return found
 

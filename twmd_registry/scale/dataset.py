@@ -9,10 +9,10 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, no_column
+from twmd_registry.rated.fields import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.engine import check_independent
 from twmd_registry.scale.parts import columns_of
-from twmd_registry.scale.rows import USUAL_REFERENCES
 from twmd_registry.scale.workers import RayPool, Workers
 from twmd_registry.scoring import Scorer, check_scorers, score_all, scorer, scorer_of
 
@@ -52,8 +52,9 @@ def score_dataset(
         The data set with more columns, of the kind that was given.
 
     Raises:
-        InputError: It is neither kind, has no such column, or has a column of that name; of a Ray data set, rows are checked when it is
-            consumed, and a bad one ends that with Ray's error, which quotes ours (`score_files` sets such rows aside).
+        InputError: It is neither kind, has no such column (or both usual ones of references), or has a column of that name; of a Ray data set,
+            rows are checked when it is consumed, and a bad one ends that with Ray's error, which quotes ours (`score_files` sets such rows
+            aside).
         SpecError: There is no metric, or one that depends on other rows where it cannot; `num_proc` is not a whole number from 1.
         ModelError: As for `Scorer.score`.
         TwmdError: A process died.
@@ -89,15 +90,17 @@ def _find_texts(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple[st
     """The columns of predictions and references.
 
     Raises:
-        InputError: There is no such column, or one that the scores would replace.
+        InputError: There is no such column, both usual ones of references, or one that the scores would replace.
     """
     prediction, reference = texts
     found = []
     for names in ((prediction,), USUAL_REFERENCES if reference is None else (reference,)):
-        name = next((name for name in names if name in there), None)
-        if name is None:
+        here = [name for name in names if name in there]
+        if not here:
             raise InputError(f"{no_column(names, there)}.")
-        found.append(name)
+        if len(here) > 1:
+            raise InputError(f"the data set has columns {' and '.join(map(repr, here))}: choose by reference=NAME.")
+        found += here
     for name in columns_of(scorers, []):
         if name in there:
             raise InputError(f"the data set has a column {name!r} already: rename it.")

@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.pairs import centering_step
+from twmd_registry.progress import Progress, expect
+from twmd_registry.rated.fields import Columns
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.parts import Summary, names_of, rejects_name
 from twmd_registry.scale.places import Folder
 from twmd_registry.scale.plan import PART_ROWS, Asked, Plan, align_part_rows, check_same, list_files, make_plan
 from twmd_registry.scale.record import RECORD, ScoredDataset, make_record
-from twmd_registry.scale.rows import Columns
 from twmd_registry.scale.totals import Totals, depend_on_corpus
 from twmd_registry.scale.workers import TRIES, Answer, Pass, RayPool, Task, Workers, import_ray, on_ray
 from twmd_registry.scoring import Scorer, check_scorers
@@ -60,7 +61,7 @@ class Manner(NamedTuple):
     part_rows: int = PART_ROWS
     resume: bool = False
     strict: bool = False
-    progress: Callable[[int], None] | None = None
+    progress: Progress | None = None
 
 
 def score_files(
@@ -192,6 +193,7 @@ def _sum_up(plan: Plan, scorers: tuple[Scorer, ...], folder: Folder, manner: Man
 
 def _score(task: Task, manner: Manner, each: Each) -> list[Summary]:
     found: dict[int, Summary] = {}
+    expect(manner.progress, task.plan.rows)
     for answer in each(task, range(len(task.plan.parts))):
         summary = found[answer.part] = Summary.from_json(answer.result())
         if manner.strict and summary.rejected:

@@ -241,7 +241,7 @@ def read_span(url: str, form: Form, columns: Sequence[str], span: Span, wanted: 
         except FileError as error:
             raise FileError(f"{url}: {error}.") from error
     if len(rows) != span.rows:
-        raise FileError(f"{url} has changed since its rows were counted: row {span.first + span.rows - 1} is not there any more.")
+        raise FileError(f"{url} has changed since its rows were counted: row {span.first + span.rows} is not there any more.")
     return rows
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from twmd_registry.errors import FileError, InputError, ModelError, hold_warnings
 from twmd_registry.pairs import Pairs, make_pairs
 from twmd_registry.pipeline import alone
+from twmd_registry.progress import Progress
 from twmd_registry.record.environment import environment
 from twmd_registry.registry.names import Output
-from twmd_registry.route import Progress, Route, Scored
+from twmd_registry.route import Route, Scored
 from twmd_registry.routes import share_groups
 from twmd_registry.scale.forms import read_span
 from twmd_registry.scale.places import Folder

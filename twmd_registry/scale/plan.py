@@ -13,9 +13,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, SpecError, no_column
+from twmd_registry.rated.fields import Columns
+from twmd_registry.rated.rows import PACKED
 from twmd_registry.scale.forms import SUFFIXES, Form, Span, count_rows, form_of, read_span
 from twmd_registry.scale.places import FoundFile, find, look_up, open_binary
-from twmd_registry.scale.rows import Columns, Place, check_rows
+from twmd_registry.scale.rows import Place, check_rows
 
 PART_ROWS = 10_000
 """Rows of a part, about."""
@@ -163,7 +165,8 @@ def list_files(inputs: Sequence[str]) -> list[FoundFile]:
         listed = find(given)
         known = [file for file in listed if form_of(file.url)]
         if not known:
-            raise FileError(f"{given}: the name of an input file ends in one of {', '.join(SUFFIXES)}.")
+            packed = " Unpack compressed files: workers read from the middle of a file." if any(file.url.endswith(PACKED) for file in listed) else ""
+            raise FileError(f"{given}: the name of an input file ends in one of {', '.join(SUFFIXES)}.{packed}")
         found += known
     for name, times in Counter(file.url for file in found).items():
         if times > 1:

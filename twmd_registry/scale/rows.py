@@ -10,27 +10,8 @@ import numpy as np
 
 from twmd_registry.border import Segments, check_segments
 from twmd_registry.errors import InputError, no_column
+from twmd_registry.rated.fields import Columns, take_references
 from twmd_registry.scale.forms import SHOWN, RawRow
-
-USUAL_REFERENCES = ("references", "reference")
-"""Where references stand when nobody says: the first of these that a row has."""
-
-
-class Columns(NamedTuple):
-    """Where texts stand.
-
-    Attributes:
-        prediction: The column of the predictions.
-        references: The columns of the references, each a text or a list of texts; empty for the usual one.
-    """
-
-    prediction: str = "prediction"
-    references: tuple[str, ...] = ()
-
-    @property
-    def wanted(self) -> tuple[str, ...]:
-        """Every column that may be looked at."""
-        return (self.prediction, *(self.references or USUAL_REFERENCES))
 
 
 class Place(NamedTuple):
@@ -53,8 +34,8 @@ class Reject(NamedTuple):
         return json.dumps({**self.place._asdict(), "reason": self.reason, "raw": self.raw}) + "\n"
 
     def __str__(self) -> str:
-        """For a message."""
-        return f"row {self.place.row} ({self.place.file}, row {self.place.row_in_file} there, counted from 0): {self.reason}"
+        """For a message, with numbers from 1."""
+        return f"row {self.place.row + 1} ({self.place.file}, row {self.place.row_in_file + 1} there): {self.reason}"
 
 
 class Checked(NamedTuple):
@@ -81,7 +62,7 @@ def check_rows(rows: Sequence[tuple[Place, RawRow]], columns: Columns) -> Checke
     found = Checked(Segments([], []), [], [])
     for place, raw in rows:
         try:
-            prediction, references = _take(raw, columns, place.row)
+            prediction, references = _take(raw, columns)
         except InputError as error:
             shown = raw.raw or json.dumps(raw.values, default=str)[:SHOWN]
             found.rejects.append(Reject(place, str(error).removesuffix("."), shown))
@@ -92,23 +73,19 @@ def check_rows(rows: Sequence[tuple[Place, RawRow]], columns: Columns) -> Checke
     return found
 
 
-def _take(raw: RawRow, columns: Columns, row: int) -> tuple[str, list[str]]:
+def _take(raw: RawRow, columns: Columns) -> tuple[str, list[str]]:
     """The texts of a row.
 
     Raises:
-        InputError: It has no such column, or something else than texts in it.
+        InputError: It has no such column, both usual columns of references, or something else than texts in them.
     """
     if raw.values is None:
         raise InputError(raw.trouble)
-    names = columns.references or tuple(name for name in USUAL_REFERENCES if name in raw.values)[:1]
-    if not names:
-        raise InputError(no_column(USUAL_REFERENCES, raw.values))
-    referred: list[Any] = [_column(raw.values, name) for name in names]
-    if len(referred) == 1:
-        (given,) = referred
-    else:
-        given = [text for one in referred for text in (one if isinstance(one, list) else [one])]
-    checked = check_segments([_column(raw.values, columns.prediction)], [given], first_row=row)
+    given = take_references(raw.values, columns.references)
+    try:
+        checked = check_segments([_column(raw.values, columns.prediction)], [given])
+    except InputError as error:  # which row it is stands beside the reason
+        raise InputError(str(error).replace("[0]", "", 1)) from error
     return checked.predictions[0], checked.references[0]
 
 

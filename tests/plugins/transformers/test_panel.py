@@ -200,7 +200,7 @@ def test_references_go_in_the_form_that_a_module_takes() -> None:
         panel.score(PREDICTIONS, ["a", "b", "c"])
         assert module.seen == single
         if many is None:
-            with pytest.raises(SpecError, match="own takes one reference per row, and row 0 has 2: leave the metric out, or give one"):
+            with pytest.raises(SpecError, match="own takes one reference per row, and row 1 has 2: leave the metric out, or give one"):
                 panel.score(PREDICTIONS, several)
         else:
             panel.score(PREDICTIONS, several)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from twmd_registry.cli.terminal import Style, complain
@@ -30,8 +30,17 @@ class Parser(argparse.ArgumentParser):
         """Refuse what is left over, here and not in the parser above, so that the error points to the help of the command."""
         found, left = super().parse_known_args(args, namespace)
         if left:
-            self.error(f"unrecognized arguments: {' '.join(left)}")
+            self.error(f"unrecognized arguments: {' '.join(left)}{self._hint_to_set(left)}")
         return found, left
+
+    def _hint_to_set(self, left: Sequence[str]) -> str:
+        """Tell how a key of the specification is given, if a word that is no option names one."""
+        if not any(action.dest == "set" for action in self._actions):
+            return ""
+        from twmd_registry.registry.keys import KEYS
+
+        key = next((name for word in left if word.startswith("--") and (name := word[2:].partition("=")[0].replace("-", "_")) in KEYS), None)
+        return f"; {key} is a key: use --set {key}=VALUE" if key else ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse what is no choice, with the closest one first and a long list cut."""
@@ -41,8 +50,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line, and end with status 2."""
+        if message.startswith("the following arguments are required") and (greedy := self._greedy_options()):
+            message += f"; {', '.join(greedy)} take every word after them: give it before them"
         complain(f"{self.prog}: error (see {self.prog} --help):", Style.BAD, message)
         self.exit(BAD_USAGE)
+
+    def _greedy_options(self) -> list[str]:
+        """The options that take as many words as follow them."""
+        return [action.option_strings[-1] for action in self._actions if action.option_strings and action.nargs == "+"]
 
 
 Run = Callable[[argparse.Namespace], int]
@@ -64,10 +79,33 @@ def example_of(example: str) -> dict[str, Any]:
     return {"epilog": f"example:\n  {example}", "formatter_class": argparse.RawDescriptionHelpFormatter}
 
 
-def command(commands: Commands, name: str, run: Run, about: str, example: str) -> Parser:
-    """Add a command with its help and an example."""
+def command(
+    commands: Commands,
+    name: str,
+    run: Run,
+    about: str,
+    example: str,
+    *,
+    files: Sequence[str] = (),
+    data: Sequence[str] = (),
+    metrics: Sequence[str] | None = None,
+) -> Parser:
+    """Add a command with its help and an example.
+
+    What `files`, `data` and `metrics` name is checked before the command's code, and with it torch, is imported.
+
+    Args:
+        commands: Where.
+        name: Its name.
+        run: Runs it.
+        about: What it does.
+        example: A command line.
+        files: Arguments that are files or folders which must be there.
+        data: Arguments that name rated data which must be there.
+        metrics: For a command with an argument ``metrics`` or ``metric``, and those of `settings`, SacreBLEU's metrics that may stand there.
+    """
     sub = commands.add_parser(name, help=about, description=about, **example_of(example))
-    sub.set_defaults(run=run)
+    sub.set_defaults(run=run, files_to_read=files, data_to_read=data, lexical=metrics, takes_parts=False)
     quiet(sub, default=argparse.SUPPRESS)  # or it would take back what was said before the command
     return sub
 
@@ -139,6 +177,23 @@ def tolerance(text: str) -> float:
     return number
 
 
+def columns(sub: argparse.ArgumentParser) -> None:
+    """Where texts stand in the files that are tables."""
+    about = "of JSON lines, CSV, TSV and Parquet"
+    sub.add_argument("--prediction-column", metavar="NAME", help=f"the column of the predictions, {about} (default: prediction)")
+    sub.add_argument("--reference-column", nargs="+", metavar="NAME", help="the columns of the references (default: references or reference)")
+
+
+def form(sub: argparse.ArgumentParser, choices: Sequence[str], about: str = "") -> None:
+    """Add ``--format``, which every command spells alike; the first choice is the default."""
+    sub.add_argument("--format", choices=choices, default=choices[0], help=f"of what is printed (default: {choices[0]}{about})")
+
+
+def digits(sub: argparse.ArgumentParser, about: str) -> None:
+    """Add ``--width``, as SacreBLEU has it."""
+    sub.add_argument("-w", "--width", type=int, choices=range(1, 17), metavar="DIGITS", help=f"digits after the point, 1 to 16 (default: {about})")
+
+
 def settings(sub: argparse.ArgumentParser) -> None:
     """What decides scores."""
     sub.add_argument("--preset", help="a named setting, see 'twmd list'")
@@ -149,6 +204,7 @@ def settings(sub: argparse.ArgumentParser) -> None:
 
 def parts(sub: argparse.ArgumentParser) -> None:
     """Where the parts of a signature are here."""
+    sub.set_defaults(takes_parts=True)
     sub = sub.add_argument_group("parts of a signature", "beside a named metric, use --set KEY=VALUE")  # type: ignore[assignment]
     for name, what in (("model", "model"), ("adapter", "adapter")):
         sub.add_argument(f"--{name}", metavar="DIR", help=f"your copy of the {what}; its content must be the one that was signed")

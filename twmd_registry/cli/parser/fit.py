@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import DATA, Commands, command, device, later, seed, settings, where, whole
+from twmd_registry.cli.parser.arguments import DATA, Commands, columns, command, device, later, seed, settings, where, whole
 from twmd_registry.registry.names import MetricName
 from twmd_registry.train.recipe import TRAINABLE
 
@@ -18,8 +18,10 @@ def add_fit_mean(commands: Commands) -> None:
         later("fit", "run_fit_mean"),
         "Fit the mean vector that centering=background subtracts; prints the value to use.",
         "twmd fit-mean corpus.txt --model roberta-base",
+        files=("files",),
     )
-    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or tables")
+    columns(sub)
     sub.add_argument("--model", default="embedded", help="default: embedded")
     for key in ("revision", "adapter", "truncation", "dtype"):
         sub.add_argument(f"--{key}", help="as the key of the specification")
@@ -35,8 +37,10 @@ def add_fit_idf(commands: Commands) -> None:
         later("fit", "run_fit_idf"),
         "Count in how many texts each token occurs, for idf=background; prints the value to use.",
         "twmd fit-idf corpus.txt --model roberta-base",
+        files=("files",),
     )
-    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or tables")
+    columns(sub)
     sub.add_argument("--model", default="embedded", help="default: embedded")
     for key in ("revision", "truncation"):
         sub.add_argument(f"--{key}", help="as the key of the specification")
@@ -52,9 +56,12 @@ def add_fit_baseline(commands: Commands) -> None:
         later("fit", "run_fit_baseline"),
         "Score random pairs of texts, for baseline=HASH: scores on a scale where unrelated texts are 0.",
         "twmd fit-baseline bertscore_centered corpus.txt --set centering=none",
+        files=("files",),
+        metrics=(),
     )
     sub.add_argument("metric", metavar="METRIC", help=", ".join(one for one in MetricName if one is not MetricName.ENSEMBLE))
-    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("files", nargs="+", type=Path, metavar="FILE", help="texts, one per line, or tables")
+    columns(sub)
     sub.add_argument("--pairs", type=whole, default=10_000, metavar="N", help="how many pairs (default: 10000)")
     sub.add_argument("--seed", type=seed, default=0, metavar="SEED", help="of the draw (default: 0)")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="default: where baseline=HASH is looked for")
@@ -70,6 +77,7 @@ def add_tune(commands: Commands) -> None:
         later("tune", "run_tune"),
         "Choose layer, temperature, centering and special tokens on rated data (TWMD paper, Appendix B).",
         "twmd tune twmd --data wmt:wmt15.jsonl wmt:wmt16.jsonl",
+        data=("data",),
     )
     sub.add_argument("metrics", nargs="+", metavar="METRIC", help="metrics to tune")
     sub.add_argument("--data", nargs="+", required=True, metavar="DATA", help=DATA)
@@ -85,7 +93,7 @@ def add_tune(commands: Commands) -> None:
         help="what is tried of a key (temperature=0.1,0.2 ngram=1,2)",
     )
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write every trial (TSV), the surfaces (PNG, SVG) and preset.toml")
-    sub.add_argument("--name", help="of the preset (default: MODEL-tuned)")
+    sub.add_argument("--name", help="of the preset (default: MODEL-tuned, with a number where that is taken)")
     where(sub)
 
 
@@ -97,6 +105,7 @@ def add_train(commands: Commands) -> None:
         later("fit", "run_train"),
         "Train the adapter of STSScore on the STS benchmark.",
         "twmd train stsb --data stsb/ -o adapter/",
+        files=("data",),
     )
     sub.add_argument("task", choices=("stsb",))
     sub.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.csv and dev.csv")
@@ -111,6 +120,7 @@ def add_finetune(commands: Commands) -> None:
         later("finetune", "run_finetune"),
         "Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2); writes an adapter, a preset and a card.",
         "twmd finetune twmd --train wmt:wmt15.jsonl --dev wmt:wmt16.jsonl --holdout wmt:wmt17.jsonl -o adapter/",
+        data=("train", "dev", "holdout"),
     )
     sub.add_argument("metric", metavar="METRIC", help=", ".join(TRAINABLE))
     sub.add_argument("--model", help="default: that of --preset, else the embedded one")
@@ -120,7 +130,7 @@ def add_finetune(commands: Commands) -> None:
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     _add_recipe(sub)
     sub.add_argument("--resume", action="store_true", help="go on with the interrupted run in DIR")
-    sub.add_argument("--name", help="of the preset (default: the name of DIR)")
+    sub.add_argument("--name", help="of the preset (default: the name of DIR, with a number where that is taken)")
     settings(sub)
     device(sub)
 
@@ -133,11 +143,12 @@ def add_average(commands: Commands) -> None:
         later("average", "run_average"),
         "Average the adapters of several 'twmd finetune' runs into one (runs of other seeds, say); it scores as fast as one of them.",
         "twmd average seed1/ seed2/ seed3/ -o adapter/",
+        files=("adapters",),
     )
     sub.add_argument("adapters", nargs="+", type=Path, metavar="DIR", help="what 'twmd finetune' wrote")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     sub.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="of the adapter's numbers (default: float32)")
-    sub.add_argument("--name", help="of the preset (default: the name of DIR)")
+    sub.add_argument("--name", help="of the preset (default: the name of DIR, with a number where that is taken)")
     sub.add_argument("--device", default="auto", help="cpu, cuda, cuda:1, mps or auto (default: auto)")
 
 

@@ -23,6 +23,7 @@ def add_preset(commands: Commands) -> None:
     sub = command(commands, "preset", later("inform", "run_preset"), "Add a preset of your own, or take it away.", "twmd preset add house.toml")
     sub.add_argument("action", choices=("add", "remove"))
     sub.add_argument("what", metavar="FILE.toml|NAME", help="add: a TOML file with one preset; remove: a preset's name")
+    sub.add_argument("--name", metavar="NAME", help="add: what the preset is called here (default: as in the file)")
 
 
 def add_cache(commands: Commands) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import Commands, command, later, parts, tolerance, where
+from twmd_registry.cli.parser.arguments import Commands, columns, command, later, parts, tolerance, where
 
 
 def add_verify(commands: Commands) -> None:
@@ -13,15 +13,18 @@ def add_verify(commands: Commands) -> None:
         commands,
         "verify",
         later("verify", "run_verify"),
-        "Score again, and say whether a record, or a number out of a paper, holds (0 it does, 1 it does not).",
-        "twmd verify scores.json --refs ref.txt --hyps system_a.txt system_b.txt\n"
+        "Score again, and say whether a record, or a number out of a paper, holds (0 it does, 1 it does not). Without files, those that the "
+        "record names are taken, if they are here with the same content.",
+        "twmd verify scores.json\n  twmd verify scores.json --refs ref.txt --hyps system_a.txt system_b.txt\n"
         "  twmd verify 'twmd|output:f1|...|version:0.3.0' 0.8614 ref.txt -i system_a.txt",
+        files=("references", "refs", "input"),
     )
     sub.add_argument("what", metavar="RECORD|SIGNATURE", help="a file that 'twmd score --record' wrote, or a signature")
     sub.add_argument("value", nargs="?", metavar="VALUE", help="beside a signature: the number as printed")
     sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files")
     sub.add_argument("--refs", nargs="+", type=Path, default=[], metavar="REF", help="reference files, as well")
     sub.add_argument("-i", "--input", "--hyps", nargs="+", type=Path, metavar="HYP", help="one file per system, in the record's order")
+    columns(sub)
     sub.add_argument("--tolerance", type=tolerance, metavar="X", help="largest difference of a segment's score (default: 1e-5 in float32)")
     parts(sub)
     where(sub)
@@ -47,11 +50,12 @@ def add_cite(commands: Commands) -> None:
         "cite",
         later("cite", "run"),
         "What a paper or a model card needs to publish a record's scores.",
-        "twmd cite scores.json --as latex",
+        "twmd cite scores.json --format latex",
+        files=("record",),
     )
     sub.add_argument("record", type=Path, metavar="RECORD", help="a file that 'twmd score --record' wrote")
     sub.add_argument(
-        "--as", dest="form", choices=("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results"), default="paper",
+        "--format", "--as", dest="form", choices=("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results"), default="paper",
         help="default: paper (sentences with footnotes in LaTeX, and BibTeX)",
     )  # fmt: skip
     sub.add_argument("-w", "--width", type=int, choices=range(1, 17), default=4, metavar="DIGITS", help="digits after the point (default: 4)")

@@ -6,10 +6,10 @@ import argparse
 import os
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import Commands, command, later, parts, resamples, seed, settings, share, where, whole
-from twmd_registry.registry.names import MetricName
+from twmd_registry.cli.parser.arguments import Commands, columns, command, digits, form, later, parts, resamples, seed, settings, share, where, whole
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
-RAY_OPTIONS = ("output", "prediction_column", "reference_column", "part_rows", "num_workers", "num_gpus", "resume", "strict")
+RAY_OPTIONS = ("output", "part_rows", "num_workers", "num_gpus", "resume", "strict")
 """What means nothing on one machine."""
 
 
@@ -23,10 +23,12 @@ def add_score(commands: Commands) -> None:
         commands,
         "score",
         _by_engine,
-        "Score files: one segment per line, or JSON lines with prediction and reference(s).",
-        "twmd score ref.txt -i system_a.txt system_b.txt -m twmd bertscore_centered\n  cat out.txt | twmd score ref1.txt ref2.txt -m twmd -b",
+        "Score files: lines of text, or tables (JSON lines, CSV, TSV, Parquet) with columns prediction and reference or references.",
+        "twmd score ref.txt -i system_a.txt system_b.txt -m twmd bertscore_centered\n"
+        "  cat out.txt | twmd score ref1.txt ref2.txt -m twmd -b\n  twmd score -i rows.csv.gz --reference-column gold",
+        metrics=tuple(LEXICAL_NAMES),
     )
-    sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files, one per reference stream")
+    sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files, one per reference stream; before -i and -m")
     sub.add_argument(
         "-i",
         "--input",
@@ -44,15 +46,12 @@ def add_score(commands: Commands) -> None:
         help=f"default: twmd; of {', '.join(MetricName)}, a signature, or SacreBLEU's bleu, chrf, ter",
     )
     settings(sub)
-    sub.add_argument(
-        "--format", choices=("text", "table", "json", "latex", "tsv"), default="text", help="default: text; table is another word for it"
-    )
+    columns(sub)
+    form(sub, ("text", "json", "latex", "tsv"))
     sub.add_argument("-b", "--score-only", action="store_true", help="print the numbers alone")
     sub.add_argument("-sh", "--short", action="store_true", help="short signatures")
     sub.add_argument("-sl", "--sentence-level", action="store_true", help="print one line per segment")
-    sub.add_argument(
-        "-w", "--width", type=int, choices=range(1, 17), default=4, metavar="DIGITS", help="digits after the point, 1 to 16 (default: 4)"
-    )
+    digits(sub, "4, and 2 for SacreBLEU's metrics, which run to 100")
     sub.add_argument("--record", type=Path, metavar="FILE", help="write scores, signatures, hashes and environment to a JSON file")
     _test_options(sub)
     _ray_options(sub)
@@ -65,8 +64,6 @@ def _ray_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--engine", choices=("local", "ray"), default="local", help="ray: JSON lines, CSV or Parquet files on Ray Data (default: local)")
     group = sub.add_argument_group("with --engine ray")
     group.add_argument("--output", metavar="DIR", help="an empty folder, or URL of one, for the scores and the record")
-    group.add_argument("--prediction-column", metavar="NAME", help="the column of the predictions (default: prediction)")
-    group.add_argument("--reference-column", nargs="+", metavar="NAME", help="the columns of the references (default: references or reference)")
     group.add_argument("--part-rows", type=whole, metavar="N", help="rows that are scored and written together (default: 10000)")
     group.add_argument("--num-workers", type=whole, metavar="N", help="how many work at once (default: as many as there are GPUs, or else CPUs)")
     group.add_argument("--num-gpus", type=share, metavar="N", help="GPUs of each worker, 0.5 for two that share one (default: 1 where there are any)")
@@ -112,6 +109,8 @@ def add_report(commands: Commands) -> None:
         later("report", "run"),
         "Compare systems in one HTML file: scores with intervals and tests, distributions, correlations, alignments, every segment, the record.",
         "twmd report ref.txt -i system_a.txt system_b.txt -o report.html",
+        files=("references", "input"),
+        metrics=tuple(LEXICAL_NAMES),
     )
     sub.add_argument("references", nargs="*", type=Path, metavar="REF", help="reference files, one per reference stream")
     sub.add_argument("-i", "--input", nargs="+", type=Path, required=True, metavar="HYP", help="one file per system, the baseline first")
@@ -119,6 +118,7 @@ def add_report(commands: Commands) -> None:
     sub.add_argument(
         "-m", "--metrics", nargs="+", default=list(map(str, REPORTED)), metavar="METRIC", help=f"as for score (default: {' '.join(REPORTED)})"
     )
+    columns(sub)
     settings(sub)
     _seed(sub)
     parts(sub)
@@ -133,6 +133,7 @@ def add_align(commands: Commands) -> None:
         later("align", "run"),
         "Show how the score of two texts comes about: which token carries how much to which.",
         'twmd align moverscore "It rained all day." "The whole day was rainy." -o plan.png',
+        metrics=(),
     )
     sub.add_argument("metric", metavar="METRIC", help="a metric, or a signature")
     sub.add_argument("hypothesis", metavar="HYP", help="a text")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from twmd_registry.cli.parser.arguments import DATA, Commands, command, count, device, later, seed, settings, tolerance, where
-from twmd_registry.registry.names import EMBEDDED_MODEL
+from twmd_registry.cli.parser.arguments import DATA, Commands, columns, command, count, device, form, later, seed, settings, tolerance, where
+from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL
 
 MEASURES = {
     "stsscore": "stsscore",
@@ -24,6 +24,7 @@ def add_study(commands: Commands) -> None:
         later("study", "run_study"),
         "Do a paper's analysis over: its tables beside the paper's numbers, and its figures.",
         "twmd study stsscore --data-dir data/ -o out/",
+        files=("data_dir",),
     )
     sub.add_argument("paper", choices=("stsscore",), help="Herbold 2024")
     sub.add_argument("--data-dir", type=Path, metavar="DIR", help="holds stsb/, mrpc/, qqp/, wmt22/, as far as you have them")
@@ -42,9 +43,11 @@ def add_diagnose(commands: Commands) -> None:
         later("diagnose", "run_diagnose"),
         "Measure how similar a model's word vectors are, layer by layer, for every centering (TWMD paper, section 5, Figures 1 and 2).",
         "twmd diagnose embedded --data corpus.txt -o out/",
+        files=("data",),
     )
     sub.add_argument("model", metavar="MODEL", help="a Hub id, a folder, or 'embedded'")
-    sub.add_argument("--data", type=Path, required=True, metavar="FILE", help="texts, one per line, or JSON lines")
+    sub.add_argument("--data", type=Path, required=True, metavar="FILE", help="texts, one per line, or a table")
+    columns(sub)
     sub.add_argument("--seed", type=seed, default=12345, metavar="SEED", help="of the draw of word pairs (default: 12345)")
     sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write the numbers (CSV) and the figure (PNG, SVG)")
     device(sub)
@@ -56,7 +59,7 @@ def _compared(sub: argparse.ArgumentParser, more: str = "") -> None:
     sub.add_argument("-m", "--metrics", nargs="+", required=True, metavar="METRIC", help=metrics)
     settings(sub)
     sub.add_argument("--resamples", type=count, default=1000, metavar="N", help="of the bootstrap intervals; 0 for none (default: 1000)")
-    sub.add_argument("--format", choices=("txt", "md", "tex", "tsv", "json"), default="txt", help="of what is printed (default: txt)")
+    form(sub, ("text", "markdown", "latex", "tsv", "json"))
 
 
 def add_correlate(commands: Commands) -> None:
@@ -67,6 +70,8 @@ def add_correlate(commands: Commands) -> None:
         later("correlate", "run_correlate"),
         "Measure how metrics agree with people on rated data, with intervals, and whether one agrees better than another.",
         "twmd correlate wmt:wmt17.jsonl -m twmd bertscore_centered --correlation pearson kendall --trials 1000",
+        data=("data",),
+        metrics=SEGMENT_LEXICAL,
     )
     sub.add_argument("data", metavar="DATA", help=DATA)
     _compared(sub, "; others are tested against the first")
@@ -88,6 +93,8 @@ def add_robustness(commands: Commands) -> None:
         later("robustness", "run_robustness_command"),
         "Measure whether metrics prefer good translations to the same texts after small edits that change the meaning (English).",
         "twmd robustness --data wmt:wmt15.jsonl wmt:wmt16.jsonl -m twmd 'twmd;adapter=tuned/' bleu",
+        data=("data",),
+        metrics=SEGMENT_LEXICAL,
     )
     sub.add_argument("--data", nargs="+", required=True, metavar="DATA", help=DATA)
     _compared(sub)
@@ -104,6 +111,7 @@ def add_reproduce(commands: Commands) -> None:
         later("reproduce", "run_reproduce"),
         "Compute a paper's table again with any model, beside the paper's own numbers.",
         "twmd reproduce twmd-table2 --data-dir data/ -o out/",
+        files=("data_dir",),
     )
     sub.add_argument(
         "table",

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.metaeval.by_group import Progress, correlations
+from twmd_registry.metaeval.by_group import correlations
 from twmd_registry.metaeval.published import NO_MODEL, published_rows
 from twmd_registry.metaeval.reproduce.moverscore_layout import MoverReproduction, OurRow
 from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES, Encoder, layer_text
 from twmd_registry.metaeval.reproduce.protocols import AVERAGE, ColumnValues, groups_of, in_order, read_sets, wmt
+from twmd_registry.progress import Progress, expect
 from twmd_registry.rated.generation import DATA_TO_TEXT_RATINGS, read_data_to_text
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.wmt import read_wmt
@@ -46,7 +47,7 @@ def reproduce_moverscore(
         model: The encoder; which of the paper's it is compared with, `Encoder.near` says.
         layer: The hidden state of Table 5; without one, three quarters of the depth, as the paper's 9 of 12. The others read the last five.
         options: Where and how fast.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Raises:
         SpecError: No such table, or a layer that the model or the table does not have.
@@ -130,8 +131,10 @@ def _measure_sets(scorers: Sequence[Scorer], sets: dict[str, Rated], statistics:
     """A column per set; sets of the same texts, rated otherwise, are scored once."""
     scored: dict[tuple[tuple[str, ...], ...], list[Sequence[float]]] = {}
     columns = []
+    texts_of = {name: (tuple(rated.predictions), *map(tuple, rated.references)) for name, rated in sets.items()}
+    expect(progress, sum(len(predictions) for predictions, *_ in set(texts_of.values())))
     for name, rated in sets.items():
-        texts = (tuple(rated.predictions), *map(tuple, rated.references))
+        texts = texts_of[name]
         if texts not in scored:
             scored[texts] = [one.scores for one in score_all(scorers, rated.predictions, rated.references, progress=progress)]
         columns.append(100 * correlations(scored[texts], rated.ratings, statistics, name))

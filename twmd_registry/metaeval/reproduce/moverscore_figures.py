@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError, warn
-from twmd_registry.metaeval.by_group import Progress
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.lexical import sentence_bleu, sentence_chrf
 from twmd_registry.metaeval.published import NO_MODEL, published_rows
@@ -21,6 +20,7 @@ from twmd_registry.metaeval.reproduce.moverscore_rows import movers
 from twmd_registry.metaeval.reproduce.protocols import groups_of, read_sets
 from twmd_registry.metaeval.roc import area
 from twmd_registry.metaeval.table import FORMATS, Table, as_text
+from twmd_registry.progress import Progress, expect
 from twmd_registry.rated.rows import select
 from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.names import EMBEDDED_MODEL
@@ -69,7 +69,7 @@ def score_pairs(data: Path, pairs: tuple[str, ...], model: str, options: RunOpti
         pairs: The language pairs.
         model: The encoder.
         options: Where and how fast.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Raises:
         FileError: Data are missing or damaged, or a language pair has no row.
@@ -83,6 +83,7 @@ def score_pairs(data: Path, pairs: tuple[str, ...], model: str, options: RunOpti
         scorers = {name: stack.enter_context(Scorer(spec, options)) for name, spec in movers(describe(probe, model, None)).items()}
         signatures = {name: scorer.signature for name, scorer in scorers.items()}
         found = {}
+        expect(progress, len(chosen.ratings))
         for pair, own in sets.items():
             moved = score_all(list(scorers.values()), own.predictions, own.references, progress=progress)
             lexical = {name: score(own) for name, score in LEXICAL.items()}

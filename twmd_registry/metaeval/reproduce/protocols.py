@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import FileError, warn
-from twmd_registry.metaeval.by_group import Progress, measure_groups
+from twmd_registry.metaeval.by_group import measure_groups
 from twmd_registry.metaeval.herbold import pair_lengths
 from twmd_registry.metaeval.reproduce.rows import PaperTable
+from twmd_registry.progress import Progress, expect
 from twmd_registry.rated.rows import Rated, select
 from twmd_registry.rated.sts import read_sts
 from twmd_registry.rated.wmt import read_wmt
@@ -120,6 +121,7 @@ def wmt(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[s
         progress: As for `measure_groups`.
     """
     (rated,) = data
+    expect(progress, len(rated.ratings))
     found = measure_groups(scorers, rated, statistics, progress)
     values = 100 * found.values
     return ColumnValues(found.segments | {AVERAGE: len(rated.ratings)}, np.concatenate([values, values.mean(axis=1, keepdims=True)], axis=1))
@@ -137,6 +139,7 @@ def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[s
         progress: As for `measure_groups`.
     """
     years = []
+    expect(progress, sum(len(rated.ratings) for rated in data))
     for rated in data:
         found = measure_groups(scorers, by_length(rated), statistics, progress)
         years.append(np.average(100 * found.values, axis=1, weights=list(found.segments.values())))

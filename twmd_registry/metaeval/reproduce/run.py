@@ -35,7 +35,7 @@ def reproduce(
         layer: The hidden state; when not given, the paper's for a model of the paper, else that of the model's preset or rule. Table 5 reads the
             layer below and the layer above it.
         options: Where and how fast.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Raises:
         SpecError: No such table, or a layer that the model does not have.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.sweeps import TEMPERED, measure, temperature_settings
 from twmd_registry.metaeval.table import Table
+from twmd_registry.progress import Progress, expect
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.options import RunOptions
@@ -54,9 +55,7 @@ class Choice(NamedTuple):
         return PAPER[self.output].temperatures[self.row]
 
 
-def choose_temperatures(
-    data: Sequence[Rated], model: str, layer: int, options: RunOptions, progress: Callable[[int], None] | None = None
-) -> list[Choice]:
+def choose_temperatures(data: Sequence[Rated], model: str, layer: int, options: RunOptions, progress: Progress | None = None) -> list[Choice]:
     """Measure every temperature: ``sum_k n_k r_k / sum_k n_k`` over data sets k of n_k segments.
 
     r_k is the plain mean over language pairs of Pearson's r. The paper averages over roberta-base and roberta-large besides; here there is
@@ -67,7 +66,7 @@ def choose_temperatures(
         model: The encoder.
         layer: Its hidden state.
         options: Where and how fast.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Returns:
         By side, then by row.
@@ -78,6 +77,7 @@ def choose_temperatures(
     """
     places = [(output, row) for output in PAPER for row in TEMPERED]
     specs = [spec for table in PAPER.values() for spec in temperature_settings(model, layer, table, TEMPERATURES)]
+    expect(progress, sum(len(rated.ratings) for rated in data))
     by_year = [[one.pearson for one in measure(specs, [rated], options, progress=progress)] for rated in data]
     means = np.average(by_year, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
     count = len(TEMPERATURES)

@@ -103,7 +103,7 @@ def reproduce_tuned(
         model: The fine-tuned model.
         layer: The hidden state; without one, the model's preset's or by rule.
         options: Where and how fast.
-        progress: Called with the number of texts encoded.
+        progress: Called with the number of segments scored.
 
     Raises:
         SpecError: The default model, which nobody has tuned on WMT, or a layer that the model does not have.

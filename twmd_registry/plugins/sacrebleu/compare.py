@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
@@ -14,11 +14,13 @@ from sacrebleu.significance import PairedTest
 from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
+from twmd_registry.progress import Progress, expect
+from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer
 
-LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
-"""SacreBLEU's own metrics: what its command line calls them, and what its scores do."""
+if TYPE_CHECKING:
+    from twmd_registry.scoring import Scorer
+
 Streams = list[list[str | None]]
 
 
@@ -66,19 +68,19 @@ class _Contest(NamedTuple):
 def compare_systems(
     systems: Sequence[tuple[str, Sequence[str]]],
     references: Sequence[Sequence[str]],
-    scored: Sequence[Scored],
+    metrics: Sequence[Scored | str],
     *,
-    lexical: Sequence[str] = (),
     request: Request | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare systems that were scored against the same references.
 
     Args:
         systems: Names and predictions, the baseline first.
         references: Per segment its references.
-        scored: Our metrics, with their scores of these systems.
-        lexical: SacreBLEU metrics to add, of `LEXICAL_NAMES`.
+        metrics: In the order of the columns: ours with their scores of these systems, and names of SacreBLEU's, of `LEXICAL_NAMES`.
         request: Tests and intervals.
+        progress: Called with 1 when a metric has scored, and with 1 when it has been tested.
 
     Returns:
         The scores, ours on their own scale (to 1), SacreBLEU's on its (to 100).
@@ -88,24 +90,40 @@ def compare_systems(
         InputError: SacreBLEU cannot score the texts.
     """
     request = request or Request()
-    if request.test and len(systems) < 2:
-        raise SpecError("a paired test compares systems: give two or more after -i.")
+    check_request(request, len(systems))
     names, predictions = zip(*systems, strict=True)
     streams = _streams(references)
     contest = _Contest(names, predictions, [], [])
-    for scorer, scores in scored:
-        own = METRICS[scorer.requested.metric](references=streams, scorer_used=scorer)
-        for found in scores:
-            own.remember(found)
-        contest.metrics.append(own)
-        contest.cells.append(tuple(map(cell_of, scores)))
-    for name in lexical:
-        contest.metrics.append(_lexical(name, streams))
-        segments = references if request.segments else None
-        contest.cells.append(tuple(_lexical_cell(name, streams, system, segments) for system in predictions))
+    report = progress or (lambda _done: None)
+    expect(progress, 2 * len(metrics))
+    for one in metrics:
+        _enter(contest, one, streams, references if request.segments else None)
+        report(1)
+    columns = []
     with _seeded(request.seed):
-        columns = [_column(contest, k, name, request) for k, name in enumerate(_names(contest.metrics))]
+        for k, name in enumerate(_names(contest.metrics)):
+            columns.append(_column(contest, k, name, request))
+            report(1)
     return Comparison(names, tuple(columns), request.test)
+
+
+def check_request(request: Request, systems: int) -> None:
+    """Refuse a test of a single system; raises `SpecError`."""
+    if request.test and systems < 2:
+        raise SpecError("a paired test compares systems: give two or more after -i.")
+
+
+def _enter(contest: _Contest, one: Scored | str, streams: Streams, references: Sequence[Sequence[str]] | None) -> None:
+    """Add a metric with the scores of every system; segments are scored by SacreBLEU's where references are given by segment."""
+    if isinstance(one, str):
+        contest.metrics.append(_lexical(one, streams))
+        contest.cells.append(tuple(_lexical_cell(one, streams, system, references) for system in contest.predictions))
+        return
+    own = METRICS[one.scorer.requested.metric](references=streams, scorer_used=one.scorer)
+    for found in one.scores:
+        own.remember(found)
+    contest.metrics.append(own)
+    contest.cells.append(tuple(map(cell_of, one.scores)))
 
 
 def _streams(references: Sequence[Sequence[str]]) -> Streams:

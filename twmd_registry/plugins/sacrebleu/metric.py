@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sacrebleu.metrics.base import Metric, Score
@@ -18,7 +18,9 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
 from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, scorer
+
+if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same table, need no torch
+    from twmd_registry.scoring import Scorer
 
 SCALE = 100.0
 
@@ -114,7 +116,7 @@ class EmbeddingMetric(Metric):
             InputError: Streams of different length.
         """
         super().__init__()  # type: ignore[no-untyped-call]
-        self.scorer = scorer_used or scorer(self.METRIC, preset, **keys)
+        self.scorer = scorer_used or _scorer(self.METRIC, preset, keys)
         self._name = name
         self._known: dict[str, ScoreSet] = {}
         if references is not None:
@@ -195,6 +197,12 @@ class EmbeddingMetric(Metric):
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         return [SCALE * self.scorer.score([hypothesis], [ref_kwargs["refs"]]).score, 1.0]
+
+
+def _scorer(metric: MetricName, preset: str | None, keys: dict[str, Any]) -> Scorer:
+    from twmd_registry.scoring import scorer
+
+    return scorer(metric, preset, **keys)
 
 
 def short_name(spec: MetricSpec) -> str:

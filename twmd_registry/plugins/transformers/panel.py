@@ -13,11 +13,11 @@ from datasets import Value
 
 from twmd_registry.border import Segments, check_segments
 from twmd_registry.errors import InputError, SpecError, menu, warn
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.transformers.ranks import on_first_process
 from twmd_registry.ranks import score_over_ranks
 from twmd_registry.registry.members import split_name
-from twmd_registry.registry.names import MetricName, Output
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
 from twmd_registry.registry.signature import Signature
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, scorer
@@ -87,7 +87,7 @@ class Panel(NamedTuple):
         """What SacreBLEU's metrics and `evaluate` modules give."""
         found, signatures = list[tuple[str, float]](), dict[str, str]()
         if self.lexical:
-            table = compare_systems([("", segments.predictions)], segments.references, [], lexical=list(self.lexical.values()))
+            table = compare_systems([("", segments.predictions)], segments.references, list(self.lexical.values()))
             found += [(name, column.cells[0].score) for name, column in zip(self.lexical, table.columns, strict=True)]
             signatures |= {name: column.signature for name, column in zip(self.lexical, table.columns, strict=True)}
         for name, module in self.modules.items():
@@ -200,7 +200,7 @@ def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
     if takes_lists:
         return segments.references
     row = next(i for i, texts in enumerate(segments.references) if len(texts) > 1)
-    raise SpecError(f"{name} takes one reference per row, and row {row} has {len(segments.references[row])}: leave the metric out, or give one.")
+    raise SpecError(f"{name} takes one reference per row, and row {row + 1} has {len(segments.references[row])}: leave the metric out, or give one.")
 
 
 def _finite(found: Iterable[tuple[str, float]]) -> dict[str, float]:

@@ -1,0 +1,79 @@
+"""Reporting progress: how much is done, and of how much."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from threading import Lock
+from typing import Protocol, runtime_checkable
+
+Progress = Callable[[int], None]
+"""Called with the number of units (segments, rows) that were finished since the last call; maybe from another thread."""
+
+
+@runtime_checkable
+class KnowsTotal(Protocol):
+    """A progress bar, which is told how many units there are."""
+
+    def expect(self, total: int) -> None:
+        """Add units to what is to come."""
+
+
+def expect(progress: Progress | None, total: int) -> None:
+    """Tell how many units are to come, if anybody asks: a plain function, or None, does not.
+
+    Args:
+        progress: What reports go to.
+        total: Units that will be reported from now on, beside those that were announced before.
+    """
+    if isinstance(progress, KnowsTotal):
+        progress.expect(total)
+
+
+class Meter:
+    """Reports the work of several stages as segments; each stage counts for the same number of them. Threads may share it.
+
+    The reports add up to the number of segments, whatever a stage leaves out (texts that were encoded before) or does twice.
+    """
+
+    def __init__(self, progress: Progress | None, segments: int, stages: int) -> None:
+        """Begin.
+
+        Args:
+            progress: What segments are reported to; None to report nothing.
+            segments: How many there are.
+            stages: How many stages each of them goes through.
+        """
+        self._progress, self._segments, self._stages = progress, segments, stages
+        self._finished, self._reported, self._lock = 0, 0, Lock()
+
+    @contextlib.contextmanager
+    def stage(self, work: int) -> Iterator[Progress | None]:
+        """Go through the next stage.
+
+        Args:
+            work: Units of work in it, at least 1; more than those are not counted.
+
+        Yields:
+            What the stage reports its units to.
+        """
+        if self._progress is None:
+            yield None
+            return
+        done = 0
+
+        def report(units: int) -> None:
+            nonlocal done
+            with self._lock:
+                done = min(done + units, work)
+                self._report(done / work)
+
+        yield report
+        self._report(1.0)
+        self._finished += 1
+
+    def _report(self, share: float) -> None:
+        segments = int((self._finished + share) * self._segments / self._stages)
+        if self._progress is not None and segments > self._reported:
+            self._progress(segments - self._reported)
+            self._reported = segments
