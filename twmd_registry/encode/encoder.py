@@ -21,7 +21,7 @@ from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.linear import laid_out
-from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static, load_static
 
@@ -135,10 +135,12 @@ class Encoder(Resident):
             The texts in their own order: float32 vectors on the encoder's device.
 
         Raises:
-            ModelError: Out of memory with a single text, or vectors that are not finite.
+            ModelError: Out of memory with a single text, vectors that are not finite, or a tokenizer of another model.
         """
         self.wake()
         lengths, wanted = tokens.lengths, sorted(set(layers))
+        if not self.static:
+            check_token_ids(max(int(row.max()) for row in tokens.ids), self.network, self.files.label)
         sequences = take_apart(tokens, window)
         store = {k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted}
 

@@ -15,10 +15,12 @@ from twmd_registry.errors import ModelError
 from twmd_registry.registry.home import home, write_whole
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
+SHARD_INDEX = "model.safetensors.index.json"
 LENGTH = 12
 """Hexadecimal digits of a hash that are shown: 48 bits, enough to tell any two models of the world apart."""
 
 _SLOW_TOKENIZER = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model")
+_ADDED_TOKENS = ("added_tokens.json", "special_tokens_map.json")
 
 
 _CACHE = "hashes.json"
@@ -86,34 +88,52 @@ def _keep(path: str, entry: list[int | str]) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a model folder, one or all shards; empty when it has none.
+    """List the safetensors files of a model folder: one, or the index and all shards; empty when it has none.
 
     Raises:
-        ModelError: The index of shards is none.
+        ModelError: The index of shards is not an index.
     """
-    index = folder / "model.safetensors.index.json"
+    index = folder / SHARD_INDEX
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
     if not index.is_file():
         return []
     try:
         shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-        return sorted({folder / Path(str(shard)).name for shard in shards})
+        return [index, *sorted({folder / Path(str(shard)).name for shard in shards})]
     except (ValueError, KeyError, AttributeError) as error:
         raise ModelError(f"{index.name} is not an index of safetensors shards.") from error
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
-    """The files that a folder's tokenizer is loaded from: ``tokenizer.json``, or without one the older vocabulary files."""
+    """List the files of a folder's tokenizer: ``tokenizer.json``, or without one the older vocabulary files.
+
+    Older vocabularies come with added and special tokens in files of their own; ``tokenizer.json`` holds its own.
+    """
     fast = folder / "tokenizer.json"
-    return [fast] if fast.is_file() else [folder / name for name in _SLOW_TOKENIZER if (folder / name).is_file()]
+    if fast.is_file():
+        return [fast]
+    vocabulary = [folder / name for name in _SLOW_TOKENIZER if (folder / name).is_file()]
+    added = [folder / name for name in _ADDED_TOKENS if (folder / name).is_file()]
+    return [*vocabulary, *added] if vocabulary else []
+
+
+def model_files(folder: Path) -> list[Path]:
+    """List the files that decide a model's output: weights, configuration, tokenizer.
+
+    The fingerprint covers these files, and a model is loaded from nothing else (`twmd_registry.models.files.isolate`).
+    Where there is a ``tokenizer.json`` the older vocabulary files beside it are left out, so that a partial Hub
+    download and a whole copy agree.
+
+    Raises:
+        ModelError: The index of shards is not an index.
+    """
+    settings = [folder / "config.json", folder / "tokenizer_config.json"]
+    return [*weight_files(folder), *(path for path in settings if path.is_file()), *tokenizer_files(folder)]
 
 
 def fingerprint(folder: Path) -> str:
-    """Hash weights, configuration and tokenizer of a model folder.
-
-    Where there is a ``tokenizer.json`` the older vocabulary files beside it decide nothing and are left out,
-    so that a partial Hub download and a whole copy agree.
+    """Hash the files of a model folder that decide its output.
 
     Returns:
         The first `LENGTH` hexadecimal digits of the sha256 over file names and their sha256.
@@ -121,9 +141,7 @@ def fingerprint(folder: Path) -> str:
     Raises:
         ModelError: A file cannot be read.
     """
-    settings = [folder / "config.json", folder / "tokenizer_config.json", *tokenizer_files(folder)]
-    files = [*weight_files(folder), *(path for path in settings if path.is_file())]
-    return digest({path.name: sha256_of(path) for path in files})
+    return digest({path.name: sha256_of(path) for path in model_files(folder)})
 
 
 def known_name(model: str) -> str:

@@ -17,10 +17,10 @@ from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, said_of
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.linear import laid_out
-from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_network, load_tokenizer
+from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_network, load_tokenizer
 from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static
-from twmd_registry.registry.fingerprint import weight_files
+from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
 from twmd_registry.regress.siamese import Siamese, load_line
 
 SHORTEST_LIMIT = 5
@@ -82,6 +82,7 @@ class Regressor(Resident):
         self.network = network.to(device).eval()
         self.files = files
         self.reads_apart = isinstance(network, Siamese)
+        self._encoder = encoder
         self.limit = length_limit(encoder, self.tokenizer)
         self.device = device
         self.dtype = dtype
@@ -125,7 +126,7 @@ class Regressor(Resident):
             progress: Called after every batch with the number of pairs in it.
 
         Raises:
-            ModelError: Out of memory with a single pair, or a prediction that is not finite.
+            ModelError: Out of memory with a single pair, a prediction that is not finite, or a tokenizer of another model.
         """
         self.wake()
         cut = self.check_limit(limit)
@@ -136,6 +137,7 @@ class Regressor(Resident):
             truncated[i] = [short.sequence_ids(0).count(text) < rows.sequence_ids(i).count(text) for text in (0, 1)]
             for name, row in short.items():
                 rows[name][i] = row
+        check_token_ids(max(max(row) for row in rows["input_ids"]), self._encoder, self.files.label)
         lengths = np.array([len(row) for row in rows["input_ids"]])
         values = np.zeros(len(lengths))
 
@@ -191,7 +193,7 @@ def _check_head(files: ModelFiles, network: Any) -> None:
     """
     inside = f"{network.base_model_prefix}."
     head = {name for name in network.state_dict() if not name.startswith(inside)}
-    stored = {name for path in weight_files(files.folder) for name in _tensor_names(path)}
+    stored = {name for path in weight_files(files.folder) if path.name != SHARD_INDEX for name in _tensor_names(path)}
     if not head <= stored:
         raise ModelError(f"model {files.label} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore needs a regression model.")
     outputs = network.config.num_labels
