@@ -219,7 +219,7 @@ class Run:
         texts = [[self._read_aloud(fetched.encoded, places) for places in places_of(view, tokens, units, item)] for item in which]
         if not all(counts_of(units)[which]):
             shares = [np.zeros(len(side)) for side in texts]
-            nothing = torch.zeros(len(texts[0]), len(texts[1]))
+            nothing = torch.zeros(len(texts[0]), len(texts[1]), dtype=torch.float32)
             return PairPlan(texts[0], texts[1], shares[0], shares[1], nothing.numpy(), Sides(nothing, nothing))
         x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in which)
         how = settings_of(self._jobs[job].spec)

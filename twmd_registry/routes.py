@@ -17,7 +17,7 @@ from twmd_registry.encode.stopwords import STOP_WORDS, StopWords, find_stop_word
 from twmd_registry.encode.store import Reading
 from twmd_registry.encode.words import as_tokenized
 from twmd_registry.errors import warn
-from twmd_registry.models.batching import exact_arithmetic
+from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.models.fitted import find_signed
 from twmd_registry.pairs import Pairs, TextFlags
 from twmd_registry.pipeline import Job, PairPlan, Run, Total, alone

@@ -26,7 +26,7 @@ def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
         dim: The axis that is summed; it is kept with length 1.
     """
     some = present.any(dim=dim, keepdim=True)
-    inside = torch.where(present, x, torch.where(some, ABSENT, 0.0))
+    inside = torch.where(present, x, torch.where(some, x.new_tensor(ABSENT), 0.0))
     return torch.where(some, torch.logsumexp(inside, dim=dim, keepdim=True), 0.0)
 
 

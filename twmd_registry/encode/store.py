@@ -83,7 +83,7 @@ class TextStore:
 
     def _nothing(self) -> Encoded:
         device = self._encoder.device
-        vectors = {k: torch.zeros(0, self._encoder.width, device=device) for k in self._layers}
+        vectors = {k: torch.zeros(0, self._encoder.width, dtype=torch.float32, device=device) for k in self._layers}
         none = torch.zeros(0, dtype=torch.int64, device=device)
         return Encoded(vectors, none, torch.zeros(0, dtype=torch.uint8, device=device), none)
 

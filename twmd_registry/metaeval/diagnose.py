@@ -16,7 +16,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import InputError, ModelError, warn
 from twmd_registry.metaeval.layer_words import LayerWords, directions, read_layers, with_background
 from twmd_registry.metaeval.word_pairs import Similarity, WordPairs, pair_words, words_of
-from twmd_registry.models.batching import exact_arithmetic
+from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from twmd_registry.registry.fingerprint import model_files, tokenizer_files
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast
+
+    from twmd_registry.models.arithmetic import Borrowed
 
 NO_LIMIT = 1_000_000
 """Length limits at or above this are a library's way of saying "none" (transformers writes about 1e30)."""
@@ -60,18 +63,40 @@ def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Keep transformers' load reports and bars away from a user who asked for a score."""
+    """Keep transformers' load reports and progress bars away from a user who asked for a score."""
+    verbosity, bars = _library_settings()
+    with verbosity.at(logging.ERROR), bars.at(False):  # noqa: FBT003 (the setting's value)
+        yield
+
+
+@functools.cache
+def _library_settings() -> tuple[Borrowed[int], Borrowed[bool]]:
+    """Return transformers' verbosity and whether it shows progress bars."""
     from transformers.utils import logging as library
 
-    level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
-    library.set_verbosity(logging.ERROR)
-    library.disable_progress_bar()
-    try:
-        yield
-    finally:
-        library.set_verbosity(level)
-        if bars:
-            library.enable_progress_bar()
+    from twmd_registry.models.arithmetic import Borrowed
+
+    def show_bars(shown: bool) -> None:
+        (library.enable_progress_bar if shown else library.disable_progress_bar)()
+
+    return Borrowed(library.get_verbosity, library.set_verbosity), Borrowed(library.is_progress_bar_enabled, show_bars)
+
+
+def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
+    """Return the argument of ``from_pretrained`` that says in which number format weights are loaded.
+
+    transformers sets torch's default dtype, which is the whole process's, to that format while it builds the network.
+    Weights are therefore loaded in the caller's default dtype where that holds them exactly, and converted afterwards.
+    Half precision is loaded as such, which halves the memory that large models need.
+    """
+    import torch
+    import transformers
+    from packaging.version import Version
+
+    default, wanted = torch.get_default_dtype(), getattr(torch, dtype)
+    keeps = wanted is torch.float32 and default in {torch.float32, torch.float64}
+    name = "dtype" if Version(transformers.__version__) >= Version("4.56") else "torch_dtype"
+    return {name: default if keeps else wanted}
 
 
 def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> Any:
@@ -93,7 +118,13 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
 
     with _opened(files, f"model {files.label}") as folder:
         network, report = kind.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **settings
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **_loading_dtype(dtype),
+            **settings,
         )
     _check_complete(network, set(report["missing_keys"]), files)
     quicken(network)
