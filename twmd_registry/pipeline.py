@@ -174,8 +174,8 @@ class Run:
             for view, members in self._views.items():
                 items, selected = self._select(view, fetched)
                 tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]))
-                sides = align_pairs(tokens, items, bare[items.row], [self._jobs[j].spec for j in members])
-                vanished = items.row[(counts_of(tokens) == 0) & ~bare[items.row]]
+                sides, nothing = align_pairs(tokens, items, bare[items.row], [self._jobs[j].spec for j in members])
+                vanished = items.row[nothing & ~bare[items.row]]
                 yield Aligned(fetched, members, sides, vanished, selected, items)
 
     def score(self) -> tuple[list[PairScores], TextFlags]:

@@ -204,7 +204,9 @@ def token_vectors(view: View, selected: Selected, items: Items, corpus: list[Gro
     layers = center(selected.layers, view.centering, view.vectors, means)
     if len(layers) == 1:
         return layers[0]
-    return layers[0]._replace(vectors=aggregate(torch.stack([one.vectors for one in layers], dim=1), view.aggregation))
+    errors = torch.stack([one.rounding_errors for one in layers], dim=1)  # (T, L)
+    vectors = aggregate(torch.stack([one.vectors for one in layers], dim=1), view.aggregation)
+    return layers[0]._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
 
 
 def compared(view: View, tokens: TokenVectors) -> TokenVectors:
