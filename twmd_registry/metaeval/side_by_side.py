@@ -8,6 +8,7 @@ from typing import NamedTuple
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
 from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.labels import labels_of
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
@@ -44,12 +45,12 @@ class SideBySide(NamedTuple):
 
 
 def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
-    """Refuse to compare nothing, and what there is not.
+    """Refuse to compare nothing, and what there is not; a metric that comes again is left out.
 
     Raises:
         SpecError: As said.
     """
-    found = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(metrics)
+    found = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
     for one in found:
         if not isinstance(one, MetricSpec) and one not in LEXICAL:
             raise SpecError(f"expected a specification or a metric of SacreBLEU, and there is none called {one!r} here; {menu(str(one), LEXICAL)}.")
@@ -77,21 +78,17 @@ def score_side_by_side(metrics: Sequence[Compared], rated: Rated, options: RunOp
         InputError: As `Scorer.score`.
     """
     scorers = [scorer_of(one, options) for one in metrics if isinstance(one, MetricSpec)]
-    sets = iter(score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else [])
+    sets = score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else []
+    labels = labels_of([one.signature.spec for one in sets])
+    own = zip(sets, labels, strict=True)
     applied, scored = list[Compared](), list[Scored]()
-    names = [one if isinstance(one, str) else str(one.metric) for one in metrics]
-    for one, label in zip(metrics, _labels(names), strict=True):
+    for one in metrics:
         if isinstance(one, str):
             theirs = score_lexically(one, rated)
             applied.append(one)
-            scored.append(Scored(label, theirs.signature, tuple(theirs.scores.tolist())))
+            scored.append(Scored(one, theirs.signature, tuple(theirs.scores.tolist())))
         else:
-            ours = next(sets)
+            ours, label = next(own)
             applied.append(ours.signature.spec)
             scored.append(Scored(label, str(ours.signature), ours.scores))
     return SideBySide(tuple(applied), tuple(scored))
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """Names that differ: a metric that comes again is numbered."""
-    return [name if name not in names[:i] else f"{name}#{names[: i + 1].count(name)}" for i, name in enumerate(names)]
