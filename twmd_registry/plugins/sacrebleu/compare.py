@@ -13,6 +13,7 @@ from sacrebleu.significance import PairedTest
 
 from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.notices import check_sample
 from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
 from twmd_registry.registry.labels import labels_of
 from twmd_registry.scores import ScoreSet
@@ -86,16 +87,22 @@ def compare_systems(
 
     Raises:
         SpecError: A test of a single system.
-        InputError: SacreBLEU cannot score the texts.
+        InputError: SacreBLEU cannot score the texts, or a test or interval of a single segment.
+
+    Warns:
+        TwmdWarning: A test or interval of fewer segments than `twmd_registry.notices.RELIABLE_SAMPLE`.
     """
     request = request or Request()
     if request.test and len(systems) < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")
+    if request.test or request.resamples:
+        check_sample(len(references))
     names, predictions = zip(*systems, strict=True)
     streams = _streams(references)
     contest = _Contest(names, predictions, [], [])
     for scorer, scores in scored:
         own = METRICS[scorer.requested.metric](references=streams, scorer_used=scorer)
+        own.checked_sample = len(references)
         for found in scores:
             own.remember(found)
         contest.metrics.append(own)
