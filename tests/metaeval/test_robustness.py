@@ -169,7 +169,8 @@ def test_tables_name_every_edit_and_say_what_is_undefined() -> None:
     for k, row in enumerate(tables["preferred"].rows):
         own = found.measured[0].preferences[k]
         between = own.preferred_interval
-        assert row[4] == f"{100 * (own.preferred or 0):.1f} ({100 * (between.low or 0):.1f} .. {100 * (between.high or 0):.1f})"
+        limits = "" if own.n == 1 else f" ({between.low:.3f} .. {between.high:.3f})"
+        assert row[4] == f"{own.preferred:.3f}{limits}"
     alone = replace(STUDY, metrics=(make_spec("sbert"),), resamples=0)
     quoteless = run_robustness(alone, [DATA._replace(predictions=[text.replace('"', "") for text in DATA.predictions])], RunOptions())
     row = next(row for row in quoteless.tables["preferred"].rows if row[0] == "quotes")

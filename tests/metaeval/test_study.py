@@ -99,7 +99,7 @@ def test_systems_are_ranked_by_their_means() -> None:
     assert (found.agreements[0], found.accuracies[0]) == (expected.agreement, expected.accuracy)
     table = run_study(wanted, rated, RunOptions()).tables["pearson"]
     assert table.header == ("metric", "pearson", "95% interval", "accuracy", "x", "n")
-    assert table.rows[0][3] == f"{100 * expected.accuracy.value:.1f}"
+    assert table.rows[0][3] == f"{expected.accuracy.value:.3f}"
     with pytest.raises(SpecError, match="tests compare metrics on segments"):
         replace(wanted, trials=5)
     assert study(level="system") == study(level=Level.SYSTEM)  # a name is what it names
@@ -246,7 +246,8 @@ def test_the_command_prints_tables_and_writes_everything(table: Path, tmp_path: 
     assert whole["study"] in printed
     assert [one["label"] for one in whole["metrics"]] == ["sbert", "twmd"]
     value = whole["metrics"][1]["agreement"]["pearson"]["value"]
-    assert f"{100 * value:.1f}" in (out / "pearson.txt").read_text(encoding="utf-8")
+    assert -1 <= value <= 1
+    assert f"{value:.3f}" in (out / "pearson.txt").read_text(encoding="utf-8")
     header, *rows = [line.split("\t") for line in (out / "kendall.tsv").read_text(encoding="utf-8").splitlines()]
     assert header == ["metric", "kendall", "95% interval", "p (better)", "x", "y", "n"]
     assert [row[0] for row in rows] == ["sbert", "twmd"]

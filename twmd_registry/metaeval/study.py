@@ -135,7 +135,7 @@ class StudyResult:
     dropped: int
 
     def table(self, statistic: Statistic) -> Table:
-        """One row per metric: the average with its interval, every group's correlation, times 100 as papers print them."""
+        """One row per metric: the average with its interval, and every group's correlation, from -1 to 1 as in `as_dict`."""
         which = self.study.statistics.index(statistic)
         found = [one.agreements[which] for one in self.measured]
         groups = sorted({part.name for one in found for parts in (one.groups, one.undefined) for part in parts})
@@ -143,11 +143,11 @@ class StudyResult:
         header = ("metric", statistic.value, "95% interval", *(["p (better)"] if self.study.trials else []), *accuracy, *groups, "n")
         rows = []
         for measured, one in zip(self.measured, found, strict=True):
-            own = {group.name: f"{100 * group.value:.1f}" for group in one.groups}
-            interval = "-" if one.low is None or one.high is None else f"{100 * one.low:.1f} .. {100 * one.high:.1f}"
+            own = {group.name: f"{group.value:.3f}" for group in one.groups}
+            interval = "-" if one.low is None or one.high is None else f"{one.low:.3f} .. {one.high:.3f}"
             p = [f"{measured.tests[which].p:.4f}" if measured.tests else "-"] if self.study.trials else []
-            alike = [f"{100 * measured.accuracies[which].value:.1f}"] if accuracy else []
-            numbers = (f"{100 * one.value:.1f}", interval, *p, *alike, *(own.get(name, "undefined") for name in groups), str(one.n))
+            alike = [f"{measured.accuracies[which].value:.3f}"] if accuracy else []
+            numbers = (f"{one.value:.3f}", interval, *p, *alike, *(own.get(name, "undefined") for name in groups), str(one.n))
             rows.append((measured.label, *numbers))
         return Table(f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}, level {self.study.level}", header, rows)
 
