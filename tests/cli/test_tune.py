@@ -26,7 +26,7 @@ def data(tmp_path: Path) -> Path:
 
 def command(data: Path, model: str, *more: str) -> list[str]:
     few = ["--layers", "1", "2", "2", "--try", "centering=none", "special=cls", "temperature=0.1,0.1"]
-    return ["tune", "twmd", "twmd", "--model", model, "--data", str(data), *few, *more]
+    return ["tune", "twmd", "twmd", "--model", model, "--data", f"table:{data}", *few, *more]
 
 
 @pytest.mark.parametrize("name", ["plain", "house-v1.5-tuned", "7.0"])
@@ -48,7 +48,7 @@ def test_the_preset_that_is_written_can_be_added_and_used(name: str, data: Path,
     [
         (["--name", "café"], "a preset's name holds letters"),
         (["--try", "clip=yes"], "--try clip: none of twmd has such a key"),
-        (["--data", "{data}", "{again}"], "hold the same rated texts: name them once"),
+        (["--data", "table:{data}", "table:{again}"], "hold the same rated texts: name them once"),
         (["-o", "{data}/out"], "is a file: give a folder"),
     ],
 )

@@ -133,7 +133,7 @@ def test_sacrebleus_metrics_stand_beside_ours(table: Path, capsys: pytest.Captur
     assert sbert.tests[0] == permutation(sbert.scores, chrf.scores, RATED, "pearson", trials=5)
     assert "|metrics:chrf,sbert;" in found.study.name
     assert ",chrf++,bleu|" in found.study.name
-    assert main(["correlate", str(table), "-m", "chrf", "sbert", "--trials", "5", "--resamples", "0"]) == 0
+    assert main(["correlate", f"table:{table}", "-m", "chrf", "sbert", "--trials", "5", "--resamples", "0"]) == 0
     printed = capsys.readouterr().out
     assert "chrf: chrf|nrefs:1" in printed
     assert "higher Pearson correlation than chrf's" in printed
@@ -169,12 +169,12 @@ def test_a_study_that_cannot_be_is_refused(changes: dict[str, object], words: st
     ],
 )
 def test_options_that_would_do_nothing_are_refused(options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["correlate", str(table), *options]) == 2
+    assert main(["correlate", f"table:{table}", *options]) == 2
     assert words in capsys.readouterr().err
 
 
 def test_a_metric_may_bring_keys_of_its_own(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["correlate", str(table), "-m", "sbert;layer=3", "sbert", "--set", "layer=4", "--resamples", "0"]) == 0
+    assert main(["correlate", f"table:{table}", "-m", "sbert;layer=3", "sbert", "--set", "layer=4", "--resamples", "0"]) == 0
     printed = capsys.readouterr().out
     assert "sbert layer=3: sbert|model:" in printed
     assert [line.partition("|layer:")[2][0] for line in printed.splitlines() if line.startswith("sbert") and "|layer:" in line] == ["3", "4"]
@@ -185,11 +185,11 @@ def test_a_part_without_a_value_stays_in_the_table(capsys: pytest.CaptureFixture
     rows = [("x", 1, 1.0), ("x", 2, 2.0), ("x", 3, 5.0), ("y", 1, 3.0), ("y", 2, 3.0), ("y", 3, 3.0)]
     texts = [(FIRST[i], SECOND[i], rating, group) for i, (group, _, rating) in enumerate(rows)]
     path.write_text("prediction,reference,rating,group\n" + "".join(f'"{a}","{b}",{c},{d}\n' for a, b, c, d in texts), encoding="utf-8")
-    assert main(["correlate", str(path), "-m", "chrf", "--resamples", "0", "-o", str(tmp_path / "out")]) == 0
+    assert main(["correlate", f"table:{path}", "-m", "chrf", "--resamples", "0", "-o", str(tmp_path / "out")]) == 0
     header, row = [line.split("\t") for line in (tmp_path / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()[-2:]]
     assert (header[-3:], row[-2]) == (["x", "y", "n"], "undefined")
     assert "chrf, pearson: the mean is over 1 of 2, without y (3 segments: " in capsys.readouterr().out
-    assert main(["correlate", str(path), "-m", "chrf", "-o", str(path / "out")]) == 1
+    assert main(["correlate", f"table:{path}", "-m", "chrf", "-o", str(path / "out")]) == 1
     assert "is a file: give a folder" in capsys.readouterr().err
 
 
@@ -257,9 +257,27 @@ def test_the_command_prints_tables_and_writes_everything(table: Path, tmp_path: 
     assert [float(row["twmd"]) for row in segments] == pytest.approx(alone, abs=1e-6)
 
 
+def test_data_are_named_by_an_option_as_in_other_commands_or_alone(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for data in ([f"table:{table}"], ["--data", f"table:{table}"]):
+        assert main(["correlate", *data, "-m", "chrf", "--resamples", "0"]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    with pytest.raises(SystemExit, match="2"):
+        main(["correlate", "table:x", "--data", "table:y", "-m", "chrf"])
+    assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_an_ensemble_may_have_members_with_keys(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = ["ensemble(sbert;layer=3,twmd)", "ensemble(sbert,twmd)"]
+    assert main(["correlate", "--data", f"table:{table}", "-m", *metrics, "--resamples", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"\nensemble(sbert layer={layer},twmd): ensemble(sbert;" in printed for layer in (3, 4))
+
+
 @pytest.mark.parametrize("form", ["txt", "md", "tex", "tsv", "json"])
 def test_every_form_is_printed(form: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["correlate", str(table), "-m", "sbert", "--by", "none", "--resamples", "0", "--format", form]) == 0
+    assert main(["correlate", f"table:{table}", "-m", "sbert", "--by", "none", "--resamples", "0", "--format", form]) == 0
     printed = capsys.readouterr().out
     if form == "json":
         assert json.loads(printed)["metrics"][0]["agreement"]["pearson"]["low"] is None
@@ -277,12 +295,12 @@ def test_every_form_is_printed(form: str, table: Path, capsys: pytest.CaptureFix
     ],
 )
 def test_what_the_data_do_not_say_is_refused(options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["correlate", str(table), "-m", "sbert", *options]) != 0
+    assert main(["correlate", f"table:{table}", "-m", "sbert", *options]) != 0
     assert words in capsys.readouterr().err
 
 
 def test_constant_scores_have_no_correlation(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "same.csv"
     path.write_text("prediction,reference,rating\n" + "".join(f"Rain.,Rain.,{i}\n" for i in range(4)), encoding="utf-8")
-    assert main(["correlate", str(path), "-m", "twmd"]) != 0
+    assert main(["correlate", f"table:{path}", "-m", "twmd"]) != 0
     assert "pearson is undefined everywhere" in capsys.readouterr().err

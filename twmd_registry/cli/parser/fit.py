@@ -96,10 +96,10 @@ def add_train(commands: Commands) -> None:
         "train",
         later("fit", "run_train"),
         "Train the adapter of STSScore on the STS benchmark.",
-        "twmd train stsb --data stsb/ -o adapter/",
+        "twmd train stsb --data stsb:stsb/ -o adapter/",
     )
     sub.add_argument("task", choices=("stsb",))
-    sub.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.csv and dev.csv")
+    sub.add_argument("--data", required=True, metavar="stsb:DIR", help="a folder with train.csv and dev.csv")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
 
 
