@@ -40,6 +40,7 @@ def test_training_learns_and_leaves_adapter_head_card_and_signature(tmp_path: Pa
         "adapter_model.safetensors",
         "head.safetensors",
         "signature.txt",
+        "training_data.safetensors",
     ]
     assert {path.stat().st_mode for path in output.iterdir()} == {(tmp_path / "train.csv").stat().st_mode}
     card = (output / "README.md").read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from twmd_registry.cli.tasks import read_tasks
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import Statistic, correlate
+from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.plugins.sacrebleu.compare import Request
 from twmd_registry.record.file import check_writable
 from twmd_registry.report.page_html import Picture, Report, report_page
@@ -47,8 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     record = record_of(tasks, scores, time.perf_counter() - started, arguments.device)
     references = tasks[0].references
     comparison = compare(tasks, scorers, scores, lexical, _request(len(tasks), len(references), arguments.seed))
+    labels = [column.name for column in comparison.columns[: len(scorers)]]
+    data = ", ".join(source.short_name for source in tasks[0].reference_sources) or tasks[0].name
     report = Report(
         comparison=comparison,
+        overlaps=warn_of_overlap(labels, scorers, references, data),
         predictions=[task.system.predictions for task in tasks],
         references=references,
         correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},

@@ -115,6 +115,7 @@ class RobustnessResult:
         edited: What every edit made of them.
         pairs: What was scored, texts at even rows, each before its edited form.
         measured: One per metric.
+        overlaps: Which metrics were trained or tuned on the data, in a sentence each.
     """
 
     study: RobustnessStudy
@@ -122,6 +123,7 @@ class RobustnessResult:
     edited: tuple[Edited, ...]
     pairs: Rated
     measured: tuple[Measured, ...]
+    overlaps: tuple[str, ...] = ()
 
     def _table(self, title: str, cell: Callable[[Preference], str]) -> Table:
         header = ("edit", "meaning", "n", "left out", *(one.label for one in self.measured))
@@ -156,7 +158,7 @@ class RobustnessResult:
             f"{len(chosen.texts)} texts, the best rated one of each reference where its rating is in its group's upper quarter; "
             f"left out: {chosen.low} rated lower, {chosen.same} equal to their reference"
         )
-        lines = [about, self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured)]
+        lines = [about, self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured), *self.overlaps]
         return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
 
     def __str__(self) -> str:
@@ -167,6 +169,7 @@ class RobustnessResult:
         """Every number, ready for JSON."""
         return {
             "study": self.study.name,
+            "overlaps": list(self.overlaps),
             "texts": len(self.chosen.texts),
             "low": self.chosen.low,
             "same": self.chosen.same,
@@ -236,7 +239,7 @@ def run_robustness(
         ModelError: As `Scorer.score`.
 
     Warns:
-        TwmdWarning: An edit has fewer than `twmd_registry.notices.RELIABLE_SAMPLE` texts, which is
+        TwmdWarning: A metric was trained or tuned on the data; an edit has fewer than `twmd_registry.notices.RELIABLE_SAMPLE` texts, which is
             little for intervals (of one text there is none).
     """
     chosen = choose_texts(data)
@@ -244,11 +247,11 @@ def run_robustness(
     pairs = lay_out(chosen, edited)
     if not pairs.predictions:
         raise InputError(f"no edit applies to any of {len(chosen.texts)} texts: the rules are for English sentences.")
-    applied, scored = score_side_by_side(study.metrics, pairs, options, progress)
+    applied, scored, overlaps = score_side_by_side(study.metrics, pairs, ", ".join(study.data), options, progress)
     if study.resamples:
         warn_of_small_samples({str(own.edit): len(own.rows) for own in edited if own.rows})
     measured = tuple(Measured(one.label, one.signature, one.scores, _preferences(study, pairs, one)) for one in scored)
-    return RobustnessResult(replace(study, metrics=applied), chosen, edited, pairs, measured)
+    return RobustnessResult(replace(study, metrics=applied), chosen, edited, pairs, measured, overlaps)
 
 
 def _preferences(study: RobustnessStudy, pairs: Rated, one: Scored) -> tuple[Preference, ...]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
+from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.labels import labels_of
 from twmd_registry.registry.members import write_members
@@ -38,10 +39,12 @@ class SideBySide(NamedTuple):
     Attributes:
         applied: The metrics, specifications as they were applied.
         scored: The scores of each.
+        overlaps: Which of them were trained or tuned on these data, in a sentence each.
     """
 
     applied: tuple[Compared, ...]
     scored: tuple[Scored, ...]
+    overlaps: tuple[str, ...]
 
 
 def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
@@ -64,22 +67,29 @@ def names_of(metrics: Iterable[Compared]) -> str:
     return ",".join(one if isinstance(one, str) else write_members([(1.0, one)]) for one in metrics)
 
 
-def score_side_by_side(metrics: Sequence[Compared], rated: Rated, options: RunOptions, progress: Callable[[int], None] | None = None) -> SideBySide:
+def score_side_by_side(
+    metrics: Sequence[Compared], rated: Rated, data: str, options: RunOptions, progress: Callable[[int], None] | None = None
+) -> SideBySide:
     """Score every segment by every metric, each text encoded once per model.
 
     Args:
         metrics: The metrics.
         rated: The segments; nothing but their texts is looked at.
+        data: What they are called.
         options: Where and how fast.
         progress: Called with the number of texts encoded.
 
     Raises:
         ModelError: As `Scorer.score`.
         InputError: As `Scorer.score`.
+
+    Warns:
+        TwmdWarning: A metric was trained or tuned on some of the references.
     """
     scorers = [scorer_of(one, options) for one in metrics if isinstance(one, MetricSpec)]
     sets = score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else []
     labels = labels_of([one.signature.spec for one in sets])
+    overlaps = warn_of_overlap(labels, scorers, rated.references, data)
     own = zip(sets, labels, strict=True)
     applied, scored = list[Compared](), list[Scored]()
     for one in metrics:
@@ -91,4 +101,4 @@ def score_side_by_side(metrics: Sequence[Compared], rated: Rated, options: RunOp
             ours, label = next(own)
             applied.append(ours.signature.spec)
             scored.append(Scored(label, str(ours.signature), ours.scores))
-    return SideBySide(tuple(applied), tuple(scored))
+    return SideBySide(tuple(applied), tuple(scored), overlaps)

@@ -128,11 +128,13 @@ class StudyResult:
         study: With the specifications as they were applied.
         measured: One per metric.
         dropped: Rows of the data that were left out.
+        overlaps: Which metrics were trained or tuned on the data, in a sentence each.
     """
 
     study: Study
     measured: tuple[Measured, ...]
     dropped: int
+    overlaps: tuple[str, ...] = ()
 
     def table(self, statistic: Statistic) -> Table:
         """One row per metric: the average with its interval, and every group's correlation, from -1 to 1 as in `as_dict`."""
@@ -168,7 +170,7 @@ class StudyResult:
         Args:
             form: One of the values of `twmd_registry.metaeval.table.FORMATS`: text, Markdown, LaTeX or TSV.
         """
-        lines = [self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured), *self._left_out()]
+        lines = [self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured), *self._left_out(), *self.overlaps]
         return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
 
     def _left_out(self) -> Iterator[str]:
@@ -189,6 +191,7 @@ class StudyResult:
         return {
             "study": self.study.name,
             "dropped": self.dropped,
+            "overlaps": list(self.overlaps),
             "metrics": [
                 {
                     "label": one.label,
@@ -219,15 +222,18 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
     Raises:
         InputError: Other data than the study's; a correlation that is undefined everywhere; a column that the averaging needs and the data lack.
         ModelError: As `Scorer.score`.
+
+    Warns:
+        TwmdWarning: A metric was trained or tuned on the data; a sample is too small for tests and intervals; a correlation is undefined.
     """
     if content_of(rated) != study.content:
         raise InputError(f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}.")
     for statistic in study.statistics:
         check_columns(rated, statistic, study)  # what cannot be fails before anything is encoded
-    applied, scored = score_side_by_side(study.metrics, rated, options, progress)
+    applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
     measure = _systems if study.level is Level.SYSTEM else _segments
     measured = [measure(study, rated, scored[0], one) for one in scored]
-    return StudyResult(replace(study, metrics=applied), tuple(measured), rated.dropped)
+    return StudyResult(replace(study, metrics=applied), tuple(measured), rated.dropped, overlaps)
 
 
 def check_columns(rated: Rated, statistic: Statistic, study: Study) -> None:

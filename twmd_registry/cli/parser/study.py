@@ -89,7 +89,7 @@ def add_robustness(commands: Commands) -> None:
         "robustness",
         later("robustness", "run_robustness_command"),
         "Measure whether metrics prefer good translations to the same texts after small edits that change the meaning (English).",
-        "twmd robustness --data wmt:wmt15.jsonl wmt:wmt16.jsonl -m twmd 'twmd;adapter=tuned/' bleu",
+        "twmd robustness --data wmt:wmt17.jsonl -m twmd 'twmd;adapter=tuned/' bleu",
     )
     sub.add_argument("--data", nargs="+", required=True, metavar="DATA", help=DATA)
     _compared(sub)
