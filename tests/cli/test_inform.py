@@ -105,7 +105,7 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, tmp_path: Pat
     assert "moverscore: 10 settings on 4 segments" in printed
     assert "trwmd: 20 settings on 4 segments" in printed
     names = [f"{metric}{suffix}" for metric in ("moverscore", "trwmd") for suffix in (".tsv", ".png", ".svg")]
-    assert sorted(path.name for path in out.iterdir()) == sorted([*names, "preset.toml"])
+    assert sorted(path.name for path in out.iterdir()) == sorted([*names, "preset.toml", "preset.safetensors"])
     header, *trials = [line.split("\t") for line in (out / "trwmd.tsv").read_text(encoding="utf-8").splitlines()]
     assert {"layer", "temperature", "pearson"} <= set(header)
     assert len(trials) == 20
