@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from twmd_registry.errors import warn
+from twmd_registry.errors import InputError, warn
 from twmd_registry.pairs import Pairs, TextFlags
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 
 SHOWN_WORDS = 5
 """Words that a warning names."""
+RELIABLE_SAMPLE = 30
+"""Segments from which a test or an interval is given without a warning."""
+SHOWN_SAMPLES = 10
+"""Small samples that a warning names."""
 
 
 def count_empty(pairs: Pairs, empty: np.ndarray) -> int:
@@ -63,3 +67,37 @@ def warn_of_lonely_centering(specs: Sequence[MetricSpec], segments: int) -> None
                 "use background centering to score single segments."
             )
             return
+
+
+def check_sample(segments: int) -> None:
+    """Refuse a test or an interval of one segment, and warn of one of few.
+
+    Args:
+        segments: How many segments (or items, or systems) are resampled.
+
+    Raises:
+        InputError: There are fewer than two.
+
+    Warns:
+        TwmdWarning: There are fewer than `RELIABLE_SAMPLE`.
+    """
+    if segments < 2:
+        raise InputError(f"a significance test or an interval needs 2 segments or more, got {segments}: leave it out, or give more segments.")
+    warn_of_small_samples({"": segments})
+
+
+def warn_of_small_samples(samples: Mapping[str, int]) -> None:
+    """Name the samples that are too small for tests and intervals.
+
+    Args:
+        samples: By name (of a group, say), how many segments, items or systems are resampled.
+    """
+    if text := about_small_samples(samples):
+        warn(text)
+
+
+def about_small_samples(samples: Mapping[str, int]) -> str:
+    """Write which samples have fewer than `RELIABLE_SAMPLE` segments; empty where none has."""
+    small = [f"{name} n = {n}".strip() for name, n in samples.items() if n < RELIABLE_SAMPLE]
+    named = ", ".join(small[:SHOWN_SAMPLES]) + (f" and {len(small) - SHOWN_SAMPLES} more" if len(small) > SHOWN_SAMPLES else "")
+    return f"tests, intervals and standard errors of fewer than {RELIABLE_SAMPLE} segments are not reliable: {named}." if small else ""

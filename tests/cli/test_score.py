@@ -108,7 +108,7 @@ class TestOutput:
     def test_a_signature_is_a_metric(self, files: Path, run: Run) -> None:
         signature = twmd_registry.scorer("twmd", temperature=0.5).signature
         _, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", signature, "twmd", "twmd", "--set", "layer=2")
-        assert out.splitlines()[0].split() == ["system", "twmd[temperature=0.5]", "twmd[layer=2]"]
+        assert out.splitlines()[0].split() == ["system", *"twmd layer=4 temperature=0.5 twmd layer=2 temperature=0.15".split()]
 
     def test_systems_with_one_file_name_are_told_apart_by_their_folders(self, files: Path, run: Run) -> None:
         for folder in ("one", "two"):

@@ -169,7 +169,7 @@ class TestComparing:
     @pytest.mark.parametrize("kind", ["bs", "ar"])
     def test_a_system_against_itself_has_p_one_and_variants_keep_apart(self, texts: Texts, kind: str) -> None:
         found = comparison(texts, Request(SignificanceTest(kind, 300, 12345)), list(LEXICAL_NAMES))
-        assert [column.name for column in found.columns] == ["twmd", "twmd[temperature=0.5]", "sbert", "BLEU", "chrF2", "TER"]
+        assert [column.name for column in found.columns] == ["twmd temperature=0.15", "twmd temperature=0.5", "sbert", "BLEU", "chrF2", "TER"]
         assert [column.hundred for column in found.columns] == [False] * 3 + [True] * 3
         for column in found.columns:
             assert [cell.p_value for cell in column.cells[:2]] == [None, 1.0]

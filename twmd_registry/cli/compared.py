@@ -25,7 +25,7 @@ def compared(arguments: argparse.Namespace, options: RunOptions) -> tuple[Compar
     """
     own = [metric for metric in arguments.metrics if metric not in LEXICAL]
     for metric in own:
-        name = split_name(metric.partition(";")[0])[0]
+        name = split_name(metric if "(" in metric else metric.partition(";")[0])[0]
         if "|" not in metric and name not in set(MetricName):
             raise SpecError(f"there is no metric {name!r}; {menu(name, [*MetricName, *LEXICAL])}.")
     scorers = scorers_by_name(own, arguments, options)

@@ -13,8 +13,9 @@ from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import check_shared, compare, lexical_names, own_scorers, record_of, score_tasks
 from twmd_registry.cli.tasks import read_tasks
 from twmd_registry.comparison import Comparison, SignificanceTest
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import Statistic, correlate
+from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.plugins.sacrebleu.compare import Request
 from twmd_registry.record.file import check_writable
 from twmd_registry.report.page_html import Picture, Report, report_page
@@ -45,11 +46,15 @@ def run(arguments: argparse.Namespace) -> int:
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
     record = record_of(tasks, scores, time.perf_counter() - started, arguments.device)
-    comparison = compare(tasks, scorers, scores, lexical, _request(len(tasks), arguments.seed))
+    references = tasks[0].references
+    comparison = compare(tasks, scorers, scores, lexical, _request(len(tasks), len(references), arguments.seed))
+    labels = [column.name for column in comparison.columns[: len(scorers)]]
+    data = ", ".join(source.short_name for source in tasks[0].reference_sources) or tasks[0].name
     report = Report(
         comparison=comparison,
+        overlaps=warn_of_overlap(labels, scorers, references, data),
         predictions=[task.system.predictions for task in tasks],
-        references=tasks[0].references,
+        references=references,
         correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
         remarks=[(remark, pictures(remark, scores)) for remark in remarks(comparison, REMARKS)],
         record=record,
@@ -59,8 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _request(systems: int, seed: int) -> Request:
-    """Intervals of one system; of several, the paired bootstrap, which brings its own."""
+def _request(systems: int, segments: int, seed: int) -> Request:
+    """Intervals of one system; of several, the paired bootstrap, which brings its own; neither of a single segment."""
+    if segments == 1:
+        warn("there is one segment: the report has no intervals and no tests.")
+        return Request(seed=seed, segments=True)
     if systems == 1:
         return Request(resamples=RESAMPLES, seed=seed, segments=True)
     return Request(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True)

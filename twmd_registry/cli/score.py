@@ -181,14 +181,14 @@ def _marked(comparison: Comparison) -> tuple[Rule, ...]:
 
 
 @contextlib.contextmanager
-def progress_bar(unit: str = " texts") -> Iterator[Callable[[int], None] | None]:
-    """A bar on stderr when that is a terminal and the work turns out to be long; else nothing."""
+def progress_bar(unit: str = " texts", total: int | None = None) -> Iterator[Callable[[int], None] | None]:
+    """A bar on stderr when that is a terminal and the work turns out to be long; else nothing. With a total it says how long is left."""
     if not sys.stderr.isatty():
         yield None
         return
     from tqdm import tqdm
 
-    with tqdm(unit=unit, delay=PATIENCE_S, leave=False) as bar:
+    with tqdm(total=total, unit=unit, delay=PATIENCE_S, leave=False) as bar:
 
         def advance(done: int) -> None:
             bar.update(done)

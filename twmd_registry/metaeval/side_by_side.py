@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
+from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.labels import labels_of
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
@@ -37,19 +39,21 @@ class SideBySide(NamedTuple):
     Attributes:
         applied: The metrics, specifications as they were applied.
         scored: The scores of each.
+        overlaps: Which of them were trained or tuned on these data, in a sentence each.
     """
 
     applied: tuple[Compared, ...]
     scored: tuple[Scored, ...]
+    overlaps: tuple[str, ...]
 
 
 def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
-    """Refuse to compare nothing, and what there is not.
+    """Refuse to compare nothing, and what there is not; a metric that comes again is left out.
 
     Raises:
         SpecError: As said.
     """
-    found = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(metrics)
+    found = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
     for one in found:
         if not isinstance(one, MetricSpec) and one not in LEXICAL:
             raise SpecError(f"expected a specification or a metric of SacreBLEU, and there is none called {one!r} here; {menu(str(one), LEXICAL)}.")
@@ -63,35 +67,38 @@ def names_of(metrics: Iterable[Compared]) -> str:
     return ",".join(one if isinstance(one, str) else write_members([(1.0, one)]) for one in metrics)
 
 
-def score_side_by_side(metrics: Sequence[Compared], rated: Rated, options: RunOptions, progress: Callable[[int], None] | None = None) -> SideBySide:
+def score_side_by_side(
+    metrics: Sequence[Compared], rated: Rated, data: str, options: RunOptions, progress: Callable[[int], None] | None = None
+) -> SideBySide:
     """Score every segment by every metric, each text encoded once per model.
 
     Args:
         metrics: The metrics.
         rated: The segments; nothing but their texts is looked at.
+        data: What they are called.
         options: Where and how fast.
         progress: Called with the number of texts encoded.
 
     Raises:
         ModelError: As `Scorer.score`.
         InputError: As `Scorer.score`.
+
+    Warns:
+        TwmdWarning: A metric was trained or tuned on some of the references.
     """
     scorers = [scorer_of(one, options) for one in metrics if isinstance(one, MetricSpec)]
-    sets = iter(score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else [])
+    sets = score_all(scorers, rated.predictions, rated.references, progress=progress) if scorers else []
+    labels = labels_of([one.signature.spec for one in sets])
+    overlaps = warn_of_overlap(labels, scorers, rated.references, data)
+    own = zip(sets, labels, strict=True)
     applied, scored = list[Compared](), list[Scored]()
-    names = [one if isinstance(one, str) else str(one.metric) for one in metrics]
-    for one, label in zip(metrics, _labels(names), strict=True):
+    for one in metrics:
         if isinstance(one, str):
             theirs = score_lexically(one, rated)
             applied.append(one)
-            scored.append(Scored(label, theirs.signature, tuple(theirs.scores.tolist())))
+            scored.append(Scored(one, theirs.signature, tuple(theirs.scores.tolist())))
         else:
-            ours = next(sets)
+            ours, label = next(own)
             applied.append(ours.signature.spec)
             scored.append(Scored(label, str(ours.signature), ours.scores))
-    return SideBySide(tuple(applied), tuple(scored))
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """Names that differ: a metric that comes again is numbered."""
-    return [name if name not in names[:i] else f"{name}#{names[: i + 1].count(name)}" for i, name in enumerate(names)]
+    return SideBySide(tuple(applied), tuple(scored), overlaps)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu, not_utf8, warn
 from twmd_registry.registry.home import home, write_whole
-from twmd_registry.registry.presets import Preset, presets, read_presets
+from twmd_registry.registry.presets import HASHES, Preset, presets, read_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 
 PRESET_FILE = "preset.toml"
@@ -17,7 +17,7 @@ _LEARNED = ("metric", "layer", "aggregation", "special", "ngram", "vectors", "ce
 
 
 def add_preset(path: Path) -> list[Preset]:
-    """Check a TOML file with one preset and keep a copy of it.
+    """Check a TOML file with one preset and keep a copy of it, and of the hashes of the data that it was chosen on, where they are beside it.
 
     Args:
         path: The file; its form is that of this package's own presets (see `twmd_registry.registry.presets`).
@@ -38,6 +38,8 @@ def add_preset(path: Path) -> list[Preset]:
     for preset in added:
         _check(preset, path)
     try:
+        if added[0].training_data.is_file():
+            write_whole(_kept(names[0]).with_suffix(HASHES), added[0].training_data.read_bytes())
         write_whole(_kept(names[0]), content)
     except OSError as error:
         raise FileError(f"cannot write {_kept(names[0])}: {error.strerror}.") from error
@@ -92,6 +94,7 @@ def remove_preset(name: str) -> None:
         raise SpecError(f"no preset {name!r} was added here; {menu(name, own) if own else 'nor was any other'}.")
     try:
         _kept(name).unlink()
+        _kept(name).with_suffix(HASHES).unlink(missing_ok=True)
     except OSError as error:
         raise FileError(f"cannot remove {_kept(name)}: {error.strerror}.") from error
     presets.cache_clear()

@@ -61,6 +61,7 @@ class Report:
         correlations: By the statistic's name, of every metric with every other; shape (metrics, metrics) each, NaN where undefined.
         remarks: Segments to look at, each with its pictures.
         record: The scores of our own metrics, to be verified.
+        overlaps: Which metrics were trained or tuned on the references, in a sentence each.
     """
 
     comparison: Comparison
@@ -69,6 +70,7 @@ class Report:
     correlations: Mapping[str, np.ndarray]
     remarks: Sequence[tuple[Remark, Sequence[Picture]]]
     record: Record
+    overlaps: Sequence[str] = ()
 
 
 def report_page(report: Report) -> str:
@@ -95,7 +97,7 @@ def report_page(report: Report) -> str:
         style=STYLE + _file("page.css"),
         script=script,
         script_hash=f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
-        systems=systems_table(comparison),
+        systems=systems_table(comparison, report.overlaps),
         distributions=distributions(comparison),
         correlations=correlation_tables(report.correlations, comparison),
         remarkable=_remarkable(report, room),

@@ -68,7 +68,9 @@ def add_correlate(commands: Commands) -> None:
         "Measure how metrics agree with people on rated data, with intervals, and whether one agrees better than another.",
         "twmd correlate wmt:wmt17.jsonl -m twmd bertscore_centered --correlation pearson kendall --trials 1000",
     )
-    sub.add_argument("data", metavar="DATA", help=DATA)
+    data = sub.add_mutually_exclusive_group(required=True)
+    data.add_argument("data", nargs="?", default=argparse.SUPPRESS, metavar="DATA", help=DATA)
+    data.add_argument("--data", metavar="DATA", help="the same, as other commands have it")
     _compared(sub, "; others are tested against the first")
     sub.add_argument("--correlation", nargs="+", default=["pearson"], metavar="NAME", help="pearson (the default), spearman, kendall, darr, acc_eq")
     sub.add_argument("--by", choices=("none", "group", "item", "system"), default="group", help="what is averaged over (default: group)")
@@ -87,7 +89,7 @@ def add_robustness(commands: Commands) -> None:
         "robustness",
         later("robustness", "run_robustness_command"),
         "Measure whether metrics prefer good translations to the same texts after small edits that change the meaning (English).",
-        "twmd robustness --data wmt:wmt15.jsonl wmt:wmt16.jsonl -m twmd 'twmd;adapter=tuned/' bleu",
+        "twmd robustness --data wmt:wmt17.jsonl -m twmd 'twmd;adapter=tuned/' bleu",
     )
     sub.add_argument("--data", nargs="+", required=True, metavar="DATA", help=DATA)
     _compared(sub)

@@ -13,7 +13,9 @@ from sacrebleu.significance import PairedTest
 
 from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.notices import check_sample
 from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
+from twmd_registry.registry.labels import labels_of
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer
 
@@ -85,16 +87,22 @@ def compare_systems(
 
     Raises:
         SpecError: A test of a single system.
-        InputError: SacreBLEU cannot score the texts.
+        InputError: SacreBLEU cannot score the texts, or a test or interval of a single segment.
+
+    Warns:
+        TwmdWarning: A test or interval of fewer segments than `twmd_registry.notices.RELIABLE_SAMPLE`.
     """
     request = request or Request()
     if request.test and len(systems) < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")
+    if request.test or request.resamples:
+        check_sample(len(references))
     names, predictions = zip(*systems, strict=True)
     streams = _streams(references)
     contest = _Contest(names, predictions, [], [])
     for scorer, scores in scored:
         own = METRICS[scorer.requested.metric](references=streams, scorer_used=scorer)
+        own.checked_sample = len(references)
         for found in scores:
             own.remember(found)
         contest.metrics.append(own)
@@ -104,7 +112,8 @@ def compare_systems(
         segments = references if request.segments else None
         contest.cells.append(tuple(_lexical_cell(name, streams, system, segments) for system in predictions))
     with _seeded(request.seed):
-        columns = [_column(contest, k, name, request) for k, name in enumerate(_names(contest.metrics))]
+        labels = [*labels_of([scorer.spec for scorer, _ in scored]), *(LEXICAL_NAMES[name] for name in lexical)]
+        columns = [_column(contest, k, label, request) for k, label in enumerate(labels)]
     return Comparison(names, tuple(columns), request.test)
 
 
@@ -130,15 +139,6 @@ def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references
     # Sentences have a metric of their own, as on SacreBLEU's command line: BLEU has settings for them.
     metric = _lexical(name, streams, **({"effective_order": True} if name == "bleu" else {}))
     return cell._replace(segments=tuple(float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True)))
-
-
-def _names(metrics: Sequence[Metric]) -> list[str]:
-    """Names that differ; a metric that comes twice under one name is numbered."""
-    found: list[str] = []
-    for metric in metrics:
-        name = metric.name if isinstance(metric, EmbeddingMetric) else LEXICAL_NAMES[type(metric).__name__.lower()]
-        found.append(name if name not in found else f"{name}#{sum(one.split('#')[0] == name for one in found) + 1}")
-    return found
 
 
 def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:

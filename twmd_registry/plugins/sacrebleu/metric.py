@@ -12,6 +12,7 @@ from sacrebleu.metrics.base import Signature as BaseSignature
 
 from twmd_registry.border import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.notices import check_sample
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
@@ -84,6 +85,10 @@ class EmbeddingMetric(Metric):
     again) are remembered. SacreBLEU's own `PairedTest` runs on it; two of its habits are settled only in `compare_systems`
     (and so on the command line): it gives a system against itself the smallest p of all, and takes seed 0 for none.
 
+    Attributes:
+        scorer: Computes the scores.
+        checked_sample: The number of segments for which tests and intervals are known not to need a (second) warning.
+
     >>> TWMD().corpus_score(["it rains", "a cat"], [["it is raining", "a cat"]]).name
     'twmd'
     """
@@ -117,6 +122,7 @@ class EmbeddingMetric(Metric):
         self.scorer = scorer_used or scorer(self.METRIC, preset, **keys)
         self._name = name
         self._known: dict[str, ScoreSet] = {}
+        self.checked_sample: int | None = None
         if references is not None:
             self._ref_cache = self._cache_references(references)
 
@@ -134,7 +140,7 @@ class EmbeddingMetric(Metric):
             n_bootstrap: Resamples of a confidence interval; 1 for none.
 
         Raises:
-            InputError: As for `Scorer.score`, or streams of different length.
+            InputError: As for `Scorer.score`, streams of different length, or an interval of a single segment.
             SpecError: No references.
         """
         self.n_bootstrap = self.seed = None  # or an earlier interval's would be signed
@@ -182,10 +188,20 @@ class EmbeddingMetric(Metric):
         return [[SCALE * score, 1.0] for score in self._known[digest].scores]
 
     def _aggregate_and_compute(self, stats: Any) -> EmbeddingScore:
-        return self._compute_score_from_stats(np.asarray(stats, dtype=np.float64).sum(axis=0))
+        total = np.asarray(stats, dtype=np.float64).sum(axis=0)
+        # The statistics of a corpus are a list. An array is a trial of SacreBLEU's randomisation test.
+        return self._compute_score_from_stats(total) if isinstance(stats, np.ndarray) else self._score_of(total)
 
     def _compute_score_from_stats(self, stats: Any) -> EmbeddingScore:
-        return EmbeddingScore(self.name, float(stats[0]) / float(stats[1]))
+        """Score a resample: all of SacreBLEU's tests and intervals call this, and scoring a corpus does not."""
+        segments = int(stats[1])
+        if segments != self.checked_sample:
+            check_sample(segments)
+            self.checked_sample = segments
+        return self._score_of(stats)
+
+    def _score_of(self, total: Any) -> EmbeddingScore:
+        return EmbeddingScore(self.name, float(total[0]) / float(total[1]))
 
     def _preprocess_segment(self, sent: str) -> str:
         return sent
