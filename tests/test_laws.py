@@ -26,7 +26,7 @@ DEFAULTS: list[Key] = [(metric, None) for metric in METRICS]
 CENTERED: list[Key] = [(metric, centering) for metric in ALIGNED for centering in Centering if centering is not Centering.BATCH]
 NEIGHBOURLESS = [*DEFAULTS, *((metric, centering) for metric, centering in CENTERED if centering is not Centering.CORPUS)]
 WITH_REFERENCES = [metric for metric in METRICS if "multiref" in CATALOGUE[metric].keys]
-WHOLE = [{"centering": "batch", "centering_size": 16}, {"centering": "corpus"}]
+WHOLE: list[dict[str, Any]] = [{"centering": "batch", "centering_size": 16}, {"centering": "corpus"}]
 ALONE = (0, 7, 15)
 
 Score = Callable[..., ScoreSet]
@@ -106,7 +106,7 @@ def of_two_references(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
     """With the reference; with the next pair's; with both in every second segment, by the best and by the mean."""
     others = texts.references[1:] + texts.references[:1]
     both = [[a, b] if i % 2 else [a] for i, (a, b) in enumerate(zip(texts.references, others, strict=True))]
-    given = [(texts.references, {}), (others, {}), (both, {"multiref": "max"}), (both, {"multiref": "mean"})]
+    given: list[tuple[Any, dict[str, Any]]] = [(texts.references, {}), (others, {}), (both, {"multiref": "max"}), (both, {"multiref": "mean"})]
     found = [twmd_registry.score_all([twmd_registry.scorer(metric, **keys) for metric in WITH_REFERENCES], texts[0], own) for own, keys in given]
     return {metric: list(of_metric) for metric, *of_metric in zip(WITH_REFERENCES, *found, strict=True)}
 
@@ -222,7 +222,7 @@ def test_bfloat16_stays_near_float32_and_keeps_scores_apart(score: Score, texts:
 
 def test_converged_twmd_at_a_low_temperature_is_exact_transport_on_real_text(texts: Texts) -> None:
     short = [[side[i] for i in (1, 6, 14)] for side in texts]
-    keys = {"layer": 4, "special": "all", "centering": "none"}
+    keys: dict[str, Any] = {"layer": 4, "special": "all", "centering": "none"}
     scorers = [
         twmd_registry.scorer("twmd", temperature=1e-3, iterations="converged", normalize="no", **keys),
         twmd_registry.scorer("moverscore", ngram=1, transform="linear", **keys),
