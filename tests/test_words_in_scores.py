@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import string
 import warnings
 from collections.abc import Iterator
@@ -70,10 +71,16 @@ def encoder() -> Iterator[Encoder]:
 
 
 def said(encoder: Encoder, text: str, layers: list[int]) -> Text:
+    whole = said_by_all_layers(encoder, text)
+    return whole._replace(vectors=whole.vectors[:, layers])
+
+
+@functools.cache
+def said_by_all_layers(encoder: Encoder, text: str) -> Text:
     tokens = encoder.tokenise([text])
     with torch.inference_mode():
-        states = encoder.encode(tokens, layers).layers
-    vectors = np.stack([states[k].numpy().astype(np.float64) for k in layers], axis=1)
+        states = encoder.encode(tokens, range(7)).layers
+    vectors = np.stack([states[k].numpy().astype(np.float64) for k in range(7)], axis=1)
     ids = [int(i) for i in tokens.ids[0]]
     names = [str(token) for token in encoder.tokenizer.convert_ids_to_tokens(ids)]
     return Text(ids, names, [bool(mark) for mark in tokens.special[0]], vectors / np.linalg.norm(vectors, axis=2, keepdims=True))
@@ -201,28 +208,32 @@ def test_greedy_matching_with_idf_is_the_hard_mover_distance(encoder: Encoder, s
         assert found.scores[i] == pytest.approx(family.f1(*sides), abs=1e-5)
 
 
-@pytest.mark.parametrize("metric", ALIGNED)
+def scored(predictions: list[str], references: Any, **keys: Any) -> np.ndarray:
+    """Scores by every metric of the family, for which each text is encoded once; shape (metrics, segments)."""
+    scorers = [twmd_registry.scorer(metric, centering="none", **keys) for metric in ALIGNED]
+    return np.array([found.scores for found in twmd_registry.score_all(scorers, predictions, references)])
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_a_text_scores_one_with_itself(metric: str, way: str) -> None:
+def test_a_text_scores_one_with_itself(way: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        found = twmd_registry.scorer(metric, centering="none", **WAYS[way]).score(PREDICTIONS, PREDICTIONS).scores
-    assert found == pytest.approx([1.0] * len(PREDICTIONS), abs=1e-5)
+        found = scored(PREDICTIONS, PREDICTIONS, **WAYS[way])
+    np.testing.assert_allclose(found, np.ones((len(ALIGNED), len(PREDICTIONS))), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("metric", ALIGNED)
 @pytest.mark.parametrize("way", WAYS)
-def test_neither_the_order_of_texts_nor_batches_nor_pieces_change_a_score(metric: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = WAYS[way] | {"centering": "none"}
-    found = np.array(twmd_registry.scorer(metric, **keys).score(PREDICTIONS, MORE).scores)
+def test_neither_the_order_of_texts_nor_batches_nor_pieces_change_a_score(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = WAYS[way]
+    found = scored(PREDICTIONS, MORE, **keys)
     order = [3, 0, 4, 2, 1]
-    turned = twmd_registry.scorer(metric, **keys).score([PREDICTIONS[i] for i in order], [MORE[i][::-1] for i in order]).scores
-    np.testing.assert_allclose(turned, found[order], atol=1e-5)
+    turned = scored([PREDICTIONS[i] for i in order], [MORE[i][::-1] for i in order], **keys)
+    np.testing.assert_allclose(turned, found[:, order], atol=1e-5)
     for batch in (1, 40):
-        np.testing.assert_allclose(twmd_registry.scorer(metric, batch_tokens=batch, **keys).score(PREDICTIONS, MORE).scores, found, atol=1e-5)
+        np.testing.assert_allclose(scored(PREDICTIONS, MORE, batch_tokens=batch, **keys), found, atol=1e-5)
     monkeypatch.setattr(pipeline, "PIECE_TOKENS", 8)
     monkeypatch.setattr(blocks, "BLOCK_CELLS", 10)
-    np.testing.assert_allclose(twmd_registry.scorer(metric, **keys).score(PREDICTIONS, MORE).scores, found, atol=1e-5)
+    np.testing.assert_allclose(scored(PREDICTIONS, MORE, **keys), found, atol=1e-5)
 
 
 @pytest.mark.parametrize("metric", ALIGNED)
@@ -232,13 +243,13 @@ def test_scorers_that_look_differently_do_not_disturb_each_other(metric: str) ->
         assert one.score(PREDICTIONS, MORE).scores == pytest.approx(together.scores, abs=1e-6)
 
 
-@pytest.mark.parametrize("metric", ALIGNED)
 @pytest.mark.parametrize("way", WAYS)
-def test_a_signature_gives_the_scorer_back(metric: str, way: str) -> None:
-    found = twmd_registry.scorer(metric, **WAYS[way]).score(PREDICTIONS, MORE)
-    again = twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, MORE)
-    assert again.scores == found.scores
-    assert str(again.signature) == str(found.signature)
+def test_a_signature_gives_the_scorer_back(way: str) -> None:
+    every = twmd_registry.score_all([twmd_registry.scorer(metric, **WAYS[way]) for metric in ALIGNED], PREDICTIONS, MORE)
+    back = twmd_registry.score_all([twmd_registry.scorer(str(found.signature)) for found in every], PREDICTIONS, MORE)
+    for found, again in zip(every, back, strict=True):
+        assert again.scores == found.scores
+        assert str(again.signature) == str(found.signature)
 
 
 @pytest.mark.parametrize("metric", ALIGNED)

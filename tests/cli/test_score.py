@@ -202,12 +202,6 @@ class TestOutput:
         assert status == 0
         assert float(out) == pytest.approx(1, abs=1e-4)
 
-    def test_no_progress_bar_where_nobody_watches(self, files: Path) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "good.txt", "-b"], capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-
 
 class TestUsage:
     @pytest.mark.parametrize(
@@ -321,8 +315,6 @@ class TestBadData:
 
 
 class TestStreams:
-    COMMAND = f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt"
-
     @pytest.mark.parametrize(
         ("redirection", "words"),
         [
@@ -330,8 +322,9 @@ class TestStreams:
             (">&-", "twmd: standard output is closed\n"),
         ],
     )
-    def test_an_output_that_takes_nothing_is_one_line(self, files: Path, redirection: str, words: str) -> None:
-        done = subprocess.run(f"{self.COMMAND} {redirection}", shell=True, capture_output=True, text=True, check=False)
+    def test_an_output_that_takes_nothing_is_one_line(self, redirection: str, words: str) -> None:
+        command = f"{sys.executable} -m twmd_registry.cli explain twmd {redirection}"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, words)
 
     def test_a_closed_input_is_one_line(self, files: Path) -> None:
@@ -339,10 +332,11 @@ class TestStreams:
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, "twmd: standard input is closed.\n")
 
-    def test_a_terminal_that_cannot_show_a_name_gets_it_escaped(self, files: Path) -> None:
+    def test_where_nobody_watches_there_is_no_progress_bar_and_a_name_that_cannot_be_shown_is_escaped(self, files: Path) -> None:
         (files / "h\u00e9.txt").write_text("\n".join(GOOD), encoding="utf-8")
+        command = [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "good.txt", "h\u00e9.txt"]
         environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-        done = subprocess.run(f"{self.COMMAND} h\u00e9.txt", shell=True, capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert (done.returncode, done.stderr) == (0, "")
         assert "h\\xe9.txt" in done.stdout
 

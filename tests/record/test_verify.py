@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
 import twmd_registry
 from tests import tiny
@@ -183,8 +185,6 @@ class TestTampering:
         assert problem == f"model content: mean-{digest}.safetensors does not hold what its name says: it was changed or damaged."
 
     def test_a_flipped_byte_in_the_adapter_is_named(self, tmp_path: Path) -> None:
-        import shutil
-
         from twmd_registry.models.adapter import packaged_adapters
 
         folder = tmp_path / "mine"
@@ -296,14 +296,24 @@ class Files(NamedTuple):
     record: Path
 
 
+@pytest.fixture(scope="module")
+def scored_files(tmp_path_factory: pytest.TempPathFactory, texts: Pairs) -> Path:
+    """A folder with two systems, references and a record, made by the command."""
+    folder = tmp_path_factory.mktemp("scored")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, lines in (("ref", texts.references), ("a", texts.predictions), ("b", texts.references[::-1])):
+            Path(f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        arguments = ["score", "ref.txt", "-i", "a.txt", "b.txt", "-m", "twmd", "bertscore_centered", "bleu", "--record", "out.json"]
+        assert main(arguments) == 0
+    return folder
+
+
 @pytest.fixture
-def files(tmp_path: Path, texts: Pairs, monkeypatch: pytest.MonkeyPatch) -> Files:
-    """Two systems, references and a record, made by the command."""
+def files(tmp_path: Path, scored_files: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    """A copy of them that a test may change, as the working folder."""
+    shutil.copytree(scored_files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    for name, lines in (("ref", texts.references), ("a", texts.predictions), ("b", texts.references[::-1])):
-        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    arguments = ["score", "ref.txt", "-i", "a.txt", "b.txt", "-m", "twmd", "bertscore_centered", "bleu", "--record", "out.json"]
-    assert main(arguments) == 0
     return Files(tmp_path, tmp_path / "out.json")
 
 
@@ -393,21 +403,18 @@ class TestCommand:
         assert len(capsys.readouterr().err.splitlines()) == 1
 
     def test_compute_batch_threads_and_process_change_nothing_beyond_the_tolerance(self, files: Files) -> None:
-        for name in ("ref", "a"):
-            lines = (files.folder / f"{name}.txt").read_text(encoding="utf-8").splitlines()[:16]
-            (files.folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        runs = {"one": ("1", "1"), "two": ("512", "2")}
-        for name, (batch, threads) in runs.items():
-            command = [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "a.txt", "-m", *MetricName]
-            subprocess.run(
-                [*command, "--batch-tokens", batch, "--record", f"{name}.json"], check=True, capture_output=True,
-                env=os.environ | {"OMP_NUM_THREADS": threads},
-            )  # fmt: skip
-        one, two = (twmd_registry.read_record(Path(f"{name}.json")) for name in runs)
-        assert (one.environment["threads"], two.environment["threads"]) == ("1", "2")
+        arguments = ["score", "ref.txt", "-i", "a.txt", "-m", *MetricName]
+        assert main([*arguments, "--batch-tokens", "1", "--record", "one.json"]) == 0
+        threads = [str(torch.get_num_threads()), "2" if torch.get_num_threads() == 1 else "1"]
+        subprocess.run(
+            [sys.executable, "-m", "twmd_registry.cli", *arguments, "--batch-tokens", "512", "--record", "two.json"], check=True, capture_output=True,
+            env=os.environ | {"OMP_NUM_THREADS": threads[1]},
+        )  # fmt: skip
+        one, two = (twmd_registry.read_record(Path(f"{name}.json")) for name in ("one", "two"))
+        assert [one.environment["threads"], two.environment["threads"]] == threads
         for mine, other in zip(one.systems[0].results, two.systems[0].results, strict=True):
             assert np.abs(np.array(mine.scores) - np.array(other.scores)).max() <= 1e-5
-        for name in runs:
+        for name in ("one", "two"):
             assert main(["verify", f"{name}.json", "--refs", "ref.txt", "--hyps", "a.txt"]) == 0
 
 

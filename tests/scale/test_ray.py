@@ -50,13 +50,6 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_two_workers_give_what_one_machine_does(model: Path, data: Path, tmp_path: Path) -> None:
-    own = scorers(model)
-    record = score_files(own, [f"file://{data}/*"], f"file://{tmp_path}/out", Manner(part_rows=6), Workers(2))
-    assert (record.workers, record.parts, record.rows) == (2, 4, 23)
-    assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
-
-
 def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
     """A scorer that once kills the process that it was sent to, in the middle of the run, as the end of its memory would."""
     here = os.getpid()
@@ -72,12 +65,13 @@ def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
     return Deadly(own.requested)
 
 
-def test_one_worker_that_is_killed_and_replaced_gives_the_same(model: Path, data: Path, tmp_path: Path) -> None:
-    (own,) = scorers(model, "batch")
+def test_two_workers_one_of_which_is_killed_and_replaced_give_what_one_machine_does(model: Path, data: Path, tmp_path: Path) -> None:
+    first, *others = scorers(model)
     out, note = tmp_path / "out", tmp_path / "died"
-    score_files([deadly(own, out, note)], [str(data)], str(out), Manner(part_rows=6), Workers(1))
+    record = score_files([deadly(first, out, note), *others], [f"file://{data}/*"], f"file://{out}", Manner(part_rows=6), Workers(2))
     assert note.exists()
-    assert_like_one_machine(out, [own], SEGMENTS)
+    assert (record.workers, record.parts, record.rows) == (2, 4, 23)
+    assert_like_one_machine(out, [first, *others], SEGMENTS)
     assert not list(out.glob("*.tries"))
 
 
@@ -118,7 +112,7 @@ def test_a_ray_data_set_gets_columns(model: Path) -> None:
 
 def test_a_ray_data_set_without_a_row_ends(model: Path) -> None:
     dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(lambda row: row["prediction"] == "")
-    assert score_dataset(dataset, scorers(model, "none"), workers=Workers(2)).take_all() == []
+    assert score_dataset(dataset, scorers(model, "none"), workers=Workers(1)).take_all() == []
 
 
 def test_what_ray_is_asked_for_must_be_there(model: Path, data: Path, tmp_path: Path) -> None:

@@ -28,14 +28,15 @@ _CACHE = "hashes.json"
 _WORTH_KEEPING = 1 << 20
 """Bytes from which a hash is worth a place in the cache."""
 _remembered: dict[str, list[int | str]] = {}
-_rereading: ContextVar[bool] = ContextVar("rereading", default=False)
+_reread: ContextVar[set[str] | None] = ContextVar("reread", default=None)
+"""The files that the present `reread` has read; None outside of one."""
 
 
 def sha256_of(path: Path) -> str:
     """The sha256 of a file.
 
     A large file is read again only when its size or time has changed; a file in the Hub's cache is not read at all
-    when its name there is its sha256. Under `reread` every file is read.
+    when its name there is its sha256. Under `reread` every file is read, once.
 
     Raises:
         ModelError: The file cannot be read.
@@ -44,9 +45,10 @@ def sha256_of(path: Path) -> str:
         real = path.resolve()
         status = real.stat()
         stamp: list[int | str] = [status.st_size, status.st_mtime_ns]
-        if not _rereading.get():
-            if real.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", real.name):
-                return real.name
+        fresh = _reread.get()
+        if fresh is None and real.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", real.name):
+            return real.name
+        if fresh is None or str(real) in fresh:
             for table in (_remembered, {} if status.st_size < _WORTH_KEEPING else _kept()):
                 known = table.get(str(real))
                 if isinstance(known, list) and len(known) == 3 and known[:2] == stamp and re.fullmatch(r"[0-9a-f]{64}", str(known[2])):
@@ -56,6 +58,8 @@ def sha256_of(path: Path) -> str:
     except OSError as error:
         raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
     _remembered[str(real)] = [*stamp, found]
+    if fresh is not None:
+        fresh.add(str(real))
     if status.st_size >= _WORTH_KEEPING:
         _keep(str(real), [*stamp, found])
     return found
@@ -63,12 +67,12 @@ def sha256_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def reread() -> Iterator[None]:
-    """Trust no remembered hash: for verifying, where a file may have been changed behind its size and time."""
-    token = _rereading.set(True)
+    """Trust no hash remembered from before: for verifying, where a file may have been changed behind its size and time."""
+    token = _reread.set(set())
     try:
         yield
     finally:
-        _rereading.reset(token)
+        _reread.reset(token)
 
 
 def _kept() -> dict[str, Any]:

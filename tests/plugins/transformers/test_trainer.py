@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
+import socket
+import warnings
 from pathlib import Path
 from typing import Any
 
 import datasets
 import numpy as np
 import pytest
+import torch
 from huggingface_hub import ModelCard
 from transformers import EvalPrediction, Seq2SeqTrainer
 
 import twmd_registry
 from tests import tiny
 from tests.plugins.transformers.training import SOURCES, TARGETS, Rows, trainer
+from tests.processes import run_beside
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
@@ -281,57 +283,34 @@ def test_a_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Pa
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "---\nfoo: [\n---\n"
 
 
-TWO = """
-import json
-import sys
-import warnings
-from pathlib import Path
-
-import torch
-
-warnings.simplefilter("ignore")
-from tests import tiny
-from tests.plugins.transformers.test_trainer import make, scores
-from tests.plugins.transformers.training import TARGETS, trainer
-from twmd_registry.errors import InputError
-from twmd_registry.plugins.transformers import make_compute_metrics
-
-encoder, out = Path(sys.argv[1]), Path(sys.argv[2])
-
-
 class Broken:
     name = "broken"
 
-    def compute(self, predictions, references):
+    def compute(self, predictions: list[str], references: list[str]) -> dict[str, float]:
         raise ValueError("no cats")
 
 
-labels = trainer(out / "labels", make(encoder), ddp_backend="gloo")
-found = {"labels": scores(labels.evaluate())}
-found["listed"] = scores(trainer(out / "listed", make(encoder, TARGETS), ddp_backend="gloo", batch_eval_metrics=True).evaluate())
-try:
-    trainer(out / "broken", make_compute_metrics(tiny.tokenizer(), [Broken()]), ddp_backend="gloo").evaluate()
-except InputError as error:
-    found["error"] = str(error)
-try:
-    trainer(out / "alone", make(encoder), ddp_backend="gloo", callback=False).evaluate()
-except ValueError as error:
-    found["alone"] = str(error)
-(out / f"{torch.distributed.get_rank()}.json").write_text(json.dumps(found))
-torch.distributed.destroy_process_group()
-"""
+def evaluate_in_pieces(rank: int, port: int, encoder: Path, out: Path) -> dict[str, Any]:
+    """What one of two processes does."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    warnings.simplefilter("ignore")
+    found: dict[str, Any] = {"labels": scores(trainer(out / "labels", make(encoder), ddp_backend="gloo").evaluate())}
+    found["listed"] = scores(trainer(out / "listed", make(encoder, TARGETS), ddp_backend="gloo", batch_eval_metrics=True).evaluate())
+    with pytest.raises(InputError) as error:
+        trainer(out / "broken", make_compute_metrics(tiny.tokenizer(), [Broken()]), ddp_backend="gloo").evaluate()
+    found["error"] = str(error.value)
+    with pytest.raises(ValueError, match="give the same object in callbacks"):
+        trainer(out / "alone", make(encoder), ddp_backend="gloo", callback=False).evaluate()
+    assert torch.distributed.get_rank() == rank
+    torch.distributed.destroy_process_group()
+    return found
 
 
 def test_two_processes_give_the_scores_of_one(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
-    script = tmp_path / "two.py"
-    script.write_text(TWO, encoding="utf-8")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script), str(encoder), str(tmp_path)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    first, second = run_beside(evaluate_in_pieces, *((rank, port, encoder, tmp_path) for rank in range(2)))
     for found in (first, second):
         assert found["labels"] == found["listed"] == wanted
-        assert "give the same object in callbacks" in found["alone"]
     assert first["error"] == "broken cannot score these texts: no cats"
     assert second["error"] == "the first process could not score: broken cannot score these texts: no cats"
