@@ -246,6 +246,41 @@ def test_something_else_where_a_name_or_a_scorer_belongs_is_one_clear_error(call
         call()
 
 
+EMPTY = "texts without a token: 1; each scores 0 against text and 1 against another empty text (before any baseline)."
+
+
+def shown_by(action: Any, calls: int) -> list[str]:
+    """What a user sees of the warnings of some calls from one line, under one filter of Python's; None is the default."""
+    scorer, shown = twmd_registry.scorer("twmd"), list[str]()
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        if action is not None:
+            warnings.simplefilter(action)
+        warnings.showwarning = lambda message, *_where, **_how: shown.append(str(message))
+        for _ in range(calls):
+            scorer.score([""], ["a"])
+    return shown
+
+
+@pytest.mark.parametrize(("action", "times"), [(None, 3), ("default", 3), ("always", 3), ("ignore", 0), ("once", 1), ("module", 1)])
+def test_a_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(action: str | None, times: int) -> None:
+    assert shown_by(action, 3) == [EMPTY] * times
+
+
+def test_a_filter_that_makes_errors_of_warnings_does_so_in_every_call() -> None:
+    for _ in range(2):
+        with pytest.raises(TwmdWarning, match="texts without a token: 1"):
+            shown_by("error", 1)
+
+
+def test_two_models_give_a_warning_of_one_text_once_per_call() -> None:
+    keys = {"centering": "sentence", "special": "none"}
+    scorers = [twmd_registry.scorer("twmd", dtype=dtype, **keys) for dtype in ("float32", "bfloat16")]
+    with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 1;") as caught:
+        twmd_registry.score_all(scorers, ["yes", "a cat"], ["a dog", "a dog"])
+    assert len(caught) == 1
+
+
 def test_a_warning_points_at_the_users_own_line() -> None:
     with pytest.warns(TwmdWarning) as caught:
         twmd_registry.scorer("twmd").score([""], ["a"])

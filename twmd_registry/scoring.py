@@ -11,7 +11,7 @@ import numpy as np
 from twmd_registry.assemble import over_references
 from twmd_registry.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.border import Segments, check_segments, digest_of_texts
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, hold_warnings, warn
 from twmd_registry.explain import Explainer
 from twmd_registry.notices import count_empty, warn_of_lonely_centering, warn_of_nothing, warn_of_texts, warn_of_words
 from twmd_registry.pairs import Pairs, TextFlags, make_pairs
@@ -95,8 +95,8 @@ class Scorer:
             TwmdError: As for `spec`.
 
         Warns:
-            TwmdWarning: Once per call for each of: empty texts, truncated texts, texts of unknown tokens only, a
-                centering batch of one segment, a solver that stopped early.
+            TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts of unknown tokens only,
+                a centering batch of one segment, a solver that stopped early.
         """
         return score_all([self], predictions, references)[0]
 
@@ -306,8 +306,12 @@ def score_segments(
         TwmdError: As for `Scorer.score`, but for texts, which are checked.
     """
     members = [member for one in scorers for member in one.members]
-    found = iter(_score_each(members, segments, progress, score_group))
-    return [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
+    with hold_warnings() as held:  # several models, or pieces of the texts, may give the same warning
+        found = iter(_score_each(members, segments, progress, score_group))
+        sets = [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
+    for message in dict.fromkeys(held):
+        warn(message)
+    return sets
 
 
 def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore) -> list[ScoreSet]:
