@@ -23,6 +23,7 @@ from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
 from twmd_registry.plugins.transformers.callback import Offload
+from twmd_registry.plugins.transformers.panel import BESIDE
 
 ROOT = Path(__file__).resolve().parents[3]
 EVERY_STEP: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
@@ -75,7 +76,7 @@ class TestOneRun:
     def test_scores_are_finite_numbers_of_what_was_generated(self, run: Any) -> None:
         logged = self.logged(run)
         assert set(logged) == {1, 2, 3}
-        keys = {"eval_twmd", "eval_twmd_precision", "eval_twmd_recall", "eval_twmd_f1", "eval_bleu"}
+        keys = {"eval_twmd", *(f"eval_twmd_{key}" for key in BESIDE), "eval_bleu"}
         for found in logged.values():
             assert set(found) == keys
             assert all(type(value) is float and math.isfinite(value) for value in found.values())

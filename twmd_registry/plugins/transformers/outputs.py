@@ -11,11 +11,10 @@ from urllib.parse import quote
 
 from twmd_registry.border import Segments
 from twmd_registry.errors import FileError
-from twmd_registry.plugins.transformers.panel import Scored
+from twmd_registry.plugins.transformers.panel import BESIDE, Scored
 from twmd_registry.record.content import InputFile, make_record
 from twmd_registry.record.file import write_record
 from twmd_registry.registry.home import write_whole
-from twmd_registry.registry.names import Output
 
 SIGNATURES = "metric_signatures.json"
 """The file beside the checkpoints that says how every score was computed."""
@@ -110,12 +109,12 @@ def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
 
 
 def _results(evaluation: Evaluation) -> list[Any]:
-    """One `EvalResult` per score; precision, recall and F1 stay in the log, for the signature is that of the score."""
+    """One `EvalResult` per score; precision, recall, F1 and counts stay in the log, for the signature is that of the score."""
     from huggingface_hub import EvalResult
 
     scored = evaluation.scored
     dataset = evaluation.dataset or evaluation.name
-    sides = {f"{metric}_{output}" for metric in scored.signatures for output in Output}
+    beside = {f"{metric}_{key}" for metric in scored.signatures for key in BESIDE}
     return [
         EvalResult(
             task_type="text2text-generation",
@@ -128,7 +127,7 @@ def _results(evaluation: Evaluation) -> list[Any]:
             metric_args={"signature": scored.signatures[key]} if key in scored.signatures else None,
         )
         for key, value in scored.values.items()
-        if key not in sides
+        if key not in beside
     ]
 
 

@@ -19,15 +19,18 @@ from twmd_registry.ranks import score_over_ranks
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import MetricName, Output
 from twmd_registry.registry.signature import Signature
-from twmd_registry.scores import ScoreSet
+from twmd_registry.scores import Counts, ScoreSet
 from twmd_registry.scoring import Scorer, scorer
+
+BESIDE = (*Output, *Counts._fields)
+"""What our metrics give beside their score."""
 
 
 class Scored(NamedTuple):
     """What the metrics say of one evaluation.
 
     Attributes:
-        values: Finite numbers by key: a metric's name for its score, ``NAME_precision`` and the like for what else it gives.
+        values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and the like for what else it gives.
         signatures: By metric, of those that have one.
         score_sets: Of our metrics.
         segments: What was scored; None where it was not kept.
@@ -158,11 +161,11 @@ def _load(name: str) -> Any:
 
 
 def _ours(sets: Mapping[str, ScoreSet]) -> Iterable[tuple[str, float]]:
-    """The score of every metric, and its sides."""
+    """The score of every metric, its sides, and the counts of its texts."""
     for name, scores in sets.items():
         yield name, scores.score
         whole = scores.as_dict()
-        yield from ((f"{name}_{output}", whole[output]) for output in Output if output in whole)
+        yield from ((f"{name}_{key}", float(whole[key])) for key in BESIDE if key in whole)
 
 
 def _of_module(name: str, module: Any, segments: Segments) -> Iterable[tuple[str, float]]:
