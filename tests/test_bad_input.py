@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import warnings
 from enum import Enum
 from typing import Any
@@ -15,6 +16,7 @@ import twmd_registry
 from twmd_registry.border import check_segments
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.registry.signature import Signature
 from twmd_registry.scores import ScoreSet
 
 UNTYPED: Any = twmd_registry
@@ -279,6 +281,33 @@ def test_two_models_give_a_warning_of_one_text_once_per_call() -> None:
     with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 1;") as caught:
         twmd_registry.score_all(scorers, ["yes", "a cat"], ["a dog", "a dog"])
     assert len(caught) == 1
+
+
+WRITTEN_FOR = r"the signature of twmd was written for nrefs:{}; these texts have nrefs:{}\. More references make scores higher"
+
+
+@pytest.mark.parametrize(("nrefs", "references", "found"), [("2", [["a"]], "1"), ("var", [["a"]], "1"), ("1", [["a", "b"]], "2")])
+def test_a_signature_for_another_number_of_references_is_announced_in_every_call(nrefs: str, references: Any, found: str) -> None:
+    signature = str(Signature(twmd_registry.scorer("twmd").spec, nrefs))
+    scorer = twmd_registry.scorer(signature)
+    for made in (scorer, scorer, pickle.loads(pickle.dumps(scorer))):
+        with pytest.warns(TwmdWarning, match=WRITTEN_FOR.format(nrefs, found)) as caught:
+            made.score(["a"], references)
+        assert len(caught) == 1
+
+
+def test_a_signature_for_the_same_number_of_references_or_for_none_is_silent() -> None:
+    spec = twmd_registry.scorer("twmd").spec
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for nrefs, references in (("2", [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])):
+            twmd_registry.scorer(Signature(spec, nrefs)).score(["a"] * len(references), references)
+
+
+def test_an_ensembles_signature_for_another_number_of_references_is_announced() -> None:
+    signature = str(Signature(twmd_registry.scorer("ensemble(twmd,sbert)").spec, "2"))
+    with pytest.warns(TwmdWarning, match="the signature of ensemble was written for nrefs:2; these texts have nrefs:1"):
+        twmd_registry.scorer(signature).score(["a"], ["b"])
 
 
 def test_a_warning_points_at_the_users_own_line() -> None:

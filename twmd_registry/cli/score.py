@@ -128,7 +128,8 @@ def scorers_by_name(metrics: list[str], arguments: argparse.Namespace, options: 
         if metric in whole:
             scorers[metric] = whole[metric]
         elif "|" in metric:
-            scorers[metric] = scorer_of(parse_signature(metric).spec, options, parts)
+            asked = parse_signature(metric)
+            scorers[metric] = scorer_of(asked.spec, options, parts, asked.nrefs)
         else:
             allowed = entry(split_name(metric)[0]).keys
             name, own = with_members(metric, {key: value for key, value in given.items() if key in allowed})
