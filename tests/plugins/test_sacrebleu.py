@@ -111,12 +111,29 @@ class TestScores:
 
 class TestInput:
     def test_streams_of_different_length_are_refused(self) -> None:
-        with pytest.raises(InputError, match=r"reference streams of different length \(3, 1\)"):
+        with pytest.raises(InputError, match=r"reference streams of different length \(3, 1\). SacreBLEU takes streams"):
             TWMD().corpus_score(HYPOTHESES, [STREAMS[0], ["x"]])
 
     def test_streams_and_hypotheses_of_different_length_are_refused(self) -> None:
-        with pytest.raises(InputError, match="there are 2 predictions but 3 references"):
+        with pytest.raises(InputError, match="there are 2 hypotheses, but 3 texts in each reference stream. SacreBLEU takes streams"):
             TWMD().corpus_score(HYPOTHESES[:2], STREAMS)
+
+    @pytest.mark.parametrize(
+        "references",
+        [
+            [[text] for text in STREAMS[0]],
+            [[text, "x"] for text in STREAMS[0]],
+            [["a"], ["b", "c"], ["d"]],
+            ["a cat", "it rains", "we saw"],
+            ["abc"] * 3,
+        ],
+    )
+    def test_references_by_segment_or_bare_texts_are_refused_with_advice_about_streams(self, references: Any) -> None:
+        for made, given in (({}, references), ({"references": references}, None)):
+            with pytest.raises(InputError) as caught:
+                TWMD(**made).corpus_score(HYPOTHESES, given)
+            assert "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...]" in str(caught.value)
+            assert "one list per prediction" not in str(caught.value)
 
     def test_a_segment_without_any_reference_is_refused(self) -> None:
         with pytest.raises(InputError, match=r"references\[1\] is an empty list"):
