@@ -15,6 +15,7 @@ import pytest
 import twmd_registry
 from twmd_registry.border import check_segments
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.models.pool import loaded
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.signature import Signature
 from twmd_registry.scores import ScoreSet
@@ -294,6 +295,8 @@ def test_a_signature_for_another_number_of_references_is_announced_in_every_call
         with pytest.warns(TwmdWarning, match=WRITTEN_FOR.format(nrefs, found)) as caught:
             made.score(["a"], references)
         assert len(caught) == 1
+    with pytest.warns(TwmdWarning, match=WRITTEN_FOR.format(nrefs, found)):
+        twmd_registry.score(["a"], references, signature)
 
 
 def test_a_signature_for_the_same_number_of_references_or_for_none_is_silent() -> None:
@@ -308,6 +311,21 @@ def test_an_ensembles_signature_for_another_number_of_references_is_announced() 
     signature = str(Signature(twmd_registry.scorer("ensemble(twmd,sbert)").spec, "2"))
     with pytest.warns(TwmdWarning, match="the signature of ensemble was written for nrefs:2; these texts have nrefs:1"):
         twmd_registry.scorer(signature).score(["a"], ["b"])
+
+
+def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
+    expected = twmd_registry.scorer("twmd", layer=3).score(["a cat"], ["the cat"])
+    assert twmd_registry.score(["a cat"], ["the cat"], layer=3) == expected
+    assert twmd_registry.score(["a cat"], ["the cat"], "sbert", device="cpu") == twmd_registry.scorer("sbert").score(["a cat"], ["the cat"])
+    assert twmd_registry.score(["a cat"], ["the cat"], metric=expected.signature) == expected
+    twmd_registry.score(["a cat"], ["the cat"], "twmd", dtype="bfloat16")
+    before = loaded()
+    twmd_registry.score(["a dog"], ["the dog"], "trwmd", dtype="bfloat16")
+    assert loaded() == before
+    twmd_registry.score(["a dog"], ["the dog"])
+    assert len(loaded()) == len(before) - 1
+    with pytest.raises(SpecError, match="did you mean 'temperature'"):
+        twmd_registry.score(["a"], ["b"], temprature=1)
 
 
 def test_a_warning_points_at_the_users_own_line() -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from twmd_registry.registry.spec import MetricSpec as MetricSpec
     from twmd_registry.scores import ScoreSet as ScoreSet
     from twmd_registry.scoring import Scorer as Scorer
+    from twmd_registry.scoring import score as score
     from twmd_registry.scoring import score_all as score_all
     from twmd_registry.scoring import scorer as scorer
 
@@ -50,6 +51,7 @@ _WHERE = {
     "parse_signature": "registry.signature",
     "read_record": "record.file",
     "save_vectors": "models.vectors",
+    "score": "scoring",
     "score_all": "scoring",
     "score_over_ranks": "ranks",
     "scorer": "scoring",
@@ -76,6 +78,7 @@ __all__ = [
     "path",
     "read_record",
     "save_vectors",
+    "score",
     "score_all",
     "score_over_ranks",
     "scorer",
@@ -92,6 +95,10 @@ if not TYPE_CHECKING:  # a type checker that sees this function takes every miss
         value = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
         globals()[name] = value
         return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def list_metrics() -> list[str]:

@@ -257,6 +257,46 @@ def _scorer_of_signature(signature: str | Signature, preset: str | None, keys: d
     return scorer_of(asked.spec, options, places, asked.nrefs)
 
 
+_LATEST: list[Scorer] = []
+"""The scorer of the latest `score`: its model stays in memory, so that a loop of calls loads it once."""
+
+
+def score(
+    predictions: Iterable[str],
+    references: Iterable[str] | Iterable[Iterable[str]],
+    metric: str | Signature = MetricName.TWMD,
+    preset: str | None = None,
+    **keys: Any,
+) -> ScoreSet:
+    """Score texts by one metric, in one line.
+
+    The model stays loaded until a call with another one. To decide when it is freed, use `scorer`.
+
+    >>> score(["it rains"], ["it rains"]).score > 0.999
+    True
+
+    Args:
+        predictions: As for `Scorer.score`.
+        references: As for `Scorer.score`.
+        metric: As for `scorer`.
+        preset: As for `scorer`.
+        keys: As for `scorer`.
+
+    Returns:
+        As for `Scorer.score`.
+
+    Raises:
+        TwmdError: As for `scorer` and `Scorer.score`.
+
+    Warns:
+        TwmdWarning: As for `scorer` and `Scorer.score`.
+    """
+    made = scorer(metric, preset, **keys)
+    found = made.score(predictions, references)
+    _LATEST[:] = [made]
+    return found
+
+
 def score_all(
     scorers: Sequence[Scorer],
     predictions: Iterable[str],

@@ -30,6 +30,13 @@ def test_a_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
+def test_a_record_is_written_and_read_by_a_path_that_is_a_text(record: Record, tmp_path: Path) -> None:
+    write_record(record, f"{tmp_path}/out.json")
+    assert read_record(f"{tmp_path}/out.json") == record
+    with pytest.raises(FileError, match=r"none.json: No such file"):
+        read_record(f"{tmp_path}/none.json")
+
+
 def test_it_holds_what_it_takes_to_score_again(record: Record) -> None:
     table = json.loads(record_text(record))
     (system,) = table["systems"]

@@ -16,7 +16,6 @@ from twmd_registry.record.verify import Check, Texts, Verification, verify_numbe
 from twmd_registry.registry.diff import Matter, compare
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts
-from twmd_registry.registry.signature import parse_signature
 
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
@@ -89,7 +88,7 @@ def _report_check(check: Check) -> list[str]:
 
 def run_diff(arguments: argparse.Namespace) -> int:
     """Compare two signatures; 0 when their numbers may be compared."""
-    found = compare(parse_signature(arguments.one), parse_signature(arguments.other))
+    found = compare(arguments.one, arguments.other)
     if not found.differences:
         print("They say the same.")
     marks = {Matter.YES: "-", Matter.NO: "=", Matter.UNKNOWN: "?"}

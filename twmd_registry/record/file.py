@@ -38,14 +38,18 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def write_record(record: Record, path: Path) -> None:
+def write_record(record: Record, path: str | Path) -> None:
     """Write a record through a temporary file and a rename.
+
+    Args:
+        record: The record.
+        path: The file.
 
     Raises:
         FileError: The file cannot be written.
     """
     try:
-        write_whole(path, record_text(record).encode())
+        write_whole(Path(path), record_text(record).encode())
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
 
@@ -77,12 +81,19 @@ def check_writable(path: Path, inputs: Sequence[Path] = ()) -> None:
         raise FileError(f"cannot write {path}: Permission denied.")
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: str | Path) -> Record:
     """Read a record.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The record; `Record.edited` says whether it was changed after it had been written.
 
     Raises:
         FileError: It cannot be read, is too large, or is not a record; names the place in it.
     """
+    path = Path(path)
     try:
         size = path.stat().st_size
         content = path.read_bytes() if size <= LARGEST else b""
