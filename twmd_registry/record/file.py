@@ -29,11 +29,11 @@ def record_text(record: Record) -> str:
     content = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
     del content["edited"]
     content["inputs"] = [one._asdict() for one in record.inputs]
-    return json.dumps(content | {"sha256": _digest(content)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _digest(content: dict[str, Any]) -> str:
-    """sha256 of everything but itself: names an edit by hand, which verifying may have no other way to notice."""
+def digest_of(content: dict[str, Any]) -> str:
+    """Return the sha256 of a record's content but for itself: it names an edit by hand, which verifying may have no other way to notice."""
     rest = {name: value for name, value in content.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
@@ -133,7 +133,7 @@ def parse_record(text: str) -> Record:
         systems=tuple(_system(one, f"systems[{i}]") for i, one in enumerate(_some(table, "systems", "record"))),
         environment=_table(table, "environment", str, "record"),
         seconds=_get(table, "seconds", float, "record"),
-        edited=_get(table, "sha256", str, "record") != _digest(table),
+        edited=_get(table, "sha256", str, "record") != digest_of(table),
     )
 
 
