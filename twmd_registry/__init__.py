@@ -18,12 +18,12 @@ from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
     from twmd_registry.models.vectors import save_vectors as save_vectors
+    from twmd_registry.plugins.sacrebleu.verify import verify_record as verify_record
     from twmd_registry.ranks import score_over_ranks as score_over_ranks
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.file import read_record as read_record
     from twmd_registry.record.file import write_record as write_record
-    from twmd_registry.record.verify import verify_record as verify_record
     from twmd_registry.registry.diff import compare as compare
     from twmd_registry.registry.names import MetricName as MetricName
     from twmd_registry.registry.options import RunOptions as RunOptions
@@ -55,7 +55,7 @@ _WHERE = {
     "score_all": "scoring",
     "score_over_ranks": "ranks",
     "scorer": "scoring",
-    "verify_record": "record.verify",
+    "verify_record": "plugins.sacrebleu.verify",
     "write_record": "record.file",
 }
 """Public names and the modules they are loaded from when first used."""

@@ -17,10 +17,10 @@ from sacrebleu.significance import PairedTest
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.comparison import Comparison, SignificanceTest
+from twmd_registry.comparison import LEXICAL_NAMES, Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, Request, Scored, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
 from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, EmbeddingMetric, MoverScore
 from twmd_registry.registry.names import MetricName
 from twmd_registry.scores import ScoreSet
@@ -221,6 +221,11 @@ class TestComparing:
         assert cell.mean == pytest.approx(scores.mean(), abs=3 * scores.std() / math.sqrt(2000 * len(scores)) + 1e-6)
         assert cell.ci == pytest.approx(1.96 * scores.std() / math.sqrt(len(scores)), rel=0.15)
         assert found.columns[-1].cells[0].ci > 0.1  # type: ignore[operator]
+
+    def test_every_number_is_one_that_json_takes(self, texts: Texts) -> None:
+        found = comparison(texts, Request(resamples=20), list(LEXICAL_NAMES))
+        cells = [cell for column in found.columns for cell in column.cells]
+        assert {type(value) for cell in cells for value in (cell.score, cell.mean, cell.ci)} == {float}
 
     def test_negative_scores_keep_their_interval(self, texts: Texts) -> None:
         found = comparison(texts, Request(SignificanceTest("bs", 100, 1)), centering="corpus", special="none")

@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import twmd_registry
 from tests.report.reports import NASTY, column, comparison, nasty_report, report
 from twmd_registry.cli import main
 from twmd_registry.cli.report import correlations
 from twmd_registry.comparison import Comparison
 from twmd_registry.metaeval.correlation import Statistic
+from twmd_registry.record.content import Resampling
 from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.report import page_html
 from twmd_registry.report.histogram import BINS, counts_by_bin
@@ -103,8 +105,10 @@ def test_the_record_in_it_is_whole_and_unedited(written: Path) -> None:
     record = parse_record(Page((written / "report.html").read_text(encoding="utf-8")).scripts["record-text"])
     assert not record.edited
     assert [system.name for system in record.systems] == ["good.txt", "poor.txt"]
-    assert [result.keys["metric"] for result in record.systems[0].results] == ["twmd", "moverscore"]
+    assert [result.head for result in record.systems[0].results] == ["twmd", "moverscore", "BLEU"]
     assert [one.name for one in record.inputs] == ["ref.txt", "good.txt", "poor.txt"]
+    assert record.resampling == Resampling("bs", 1000, 0, 5)
+    assert twmd_registry.verify_record(record, [(GOOD, REFERENCES), (POOR, REFERENCES)]).agrees
 
 
 def test_the_pictures_are_of_what_was_scored(written: Path) -> None:

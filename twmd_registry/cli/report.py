@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_shared(tasks)
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
-    record = record_of(tasks, scores, time.perf_counter() - started, arguments.device)
+    seconds = time.perf_counter() - started
     comparison = compare(tasks, scorers, scores, lexical, _request(len(tasks), arguments.seed))
     report = Report(
         comparison=comparison,
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         references=tasks[0].references,
         correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
         remarks=[(remark, pictures(remark, scores)) for remark in remarks(comparison, REMARKS)],
-        record=record,
+        record=record_of(tasks, scores, comparison, seconds, arguments.device),
     )
     write_file(arguments.output, report_page(report).encode())
     print(f"wrote {arguments.output}")

@@ -6,8 +6,8 @@ import argparse
 
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import make_scorers, parts_of, progress_bar
+from twmd_registry.comparison import LEXICAL_NAMES
 from twmd_registry.errors import SpecError
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
 from twmd_registry.scale.engine import Manner, score_files
 from twmd_registry.scale.plan import PART_ROWS
 from twmd_registry.scale.record import ScoredDataset

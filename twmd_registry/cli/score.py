@@ -12,9 +12,9 @@ from twmd_registry.cli.options import options_of
 from twmd_registry.cli.parser.scoring import RAY_OPTIONS
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.cli.terminal import Rule, Style, best, matches, say
-from twmd_registry.comparison import Comparison, SignificanceTest
-from twmd_registry.errors import InputError, SpecError, menu, warn
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, Request, Scored, compare_systems
+from twmd_registry.comparison import LEXICAL_NAMES, Comparison, SignificanceTest
+from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
 from twmd_registry.record.content import Record, make_record
 from twmd_registry.record.file import check_writable, write_record
 from twmd_registry.registry.catalogue import entry
@@ -34,9 +34,10 @@ PATIENCE_S = 2.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Score every system by every metric and print.
+    """Score every system by every metric and print; then write the record.
 
     Raises:
+        FileError: The record cannot be written.
         SpecError: An option of the other engine, or ``--record`` without a metric of this package.
     """
     for name in RAY_OPTIONS:
@@ -48,18 +49,16 @@ def run(arguments: argparse.Namespace) -> int:
     lexical, scorers = lexical_names(arguments), own_scorers(arguments)
     if arguments.record:
         if not scorers:
-            raise SpecError("--record keeps the scores of this package's metrics: name one of them in -m.")
+            raise SpecError("--record keeps the scores of this package's metrics, and SacreBLEU's beside them: name one of ours in -m.")
         check_writable(arguments.record, [*arguments.references, *(arguments.input or [])])
-        if lexical:
-            warn(f"the record keeps the scores of this package's metrics only, not of {', '.join(lexical)}.")
     tasks = read_tasks(arguments)
     check_shared(tasks)
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
     seconds = time.perf_counter() - started
-    if arguments.record:  # before anything is printed: a reader that leaves must not cost the record
-        write_record(record_of(tasks, scores, seconds, arguments.device), arguments.record)
     comparison = compare(tasks, scorers, scores, lexical, _request(arguments))
+    if arguments.record:  # before anything is printed: a reader that leaves must not cost the record
+        write_record(record_of(tasks, scores, comparison, seconds, arguments.device), arguments.record)
     say(render(comparison, arguments), *(_marked(comparison) if arguments.format in {"text", "table"} else ()))
     return 0
 
@@ -80,11 +79,11 @@ def score_tasks(tasks: list[Task], scorers: list[Scorer]) -> list[list[ScoreSet]
         return [score_all(scorers, task.system.predictions, task.references, progress=progress) if scorers else [] for task in tasks]
 
 
-def record_of(tasks: list[Task], scores: list[list[ScoreSet]], seconds: float, device: str) -> Record:
-    """The record of what was scored."""
+def record_of(tasks: list[Task], scores: list[list[ScoreSet]], comparison: Comparison, seconds: float, device: str) -> Record:
+    """The record of what was scored, and of what is published of it."""
     files = dict.fromkeys(file for task in tasks for file in task.files)
     systems = [(task.name, sets) for task, sets in zip(tasks, scores, strict=True)]
-    return make_record(systems, inputs=tuple(files), seconds=seconds, device=device)
+    return make_record(systems, inputs=tuple(files), seconds=seconds, device=device, comparison=comparison)
 
 
 def parts_of(arguments: argparse.Namespace) -> Parts:

@@ -13,22 +13,28 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from twmd_registry.errors import FileError, not_utf8
-from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem
+from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, Resampling
 from twmd_registry.registry.home import write_whole
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
 """What a run of ``--engine ray`` writes."""
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE = (1, 2)
+"""Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
 LARGEST = 1 << 30
 """Bytes of the largest file that is read as a record: some twenty million scores."""
 
 
 def record_text(record: Record) -> str:
     """A record as JSON; numbers in their shortest exact form."""
-    content = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
+    content: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
     del content["edited"]
     content["inputs"] = [one._asdict() for one in record.inputs]
+    for system in content["systems"]:
+        system["results"] = [{name: value for name, value in one.items() if value is not None} for one in system["results"]]
+    if record.resampling is None:
+        del content["resampling"]
     return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -49,7 +55,8 @@ def write_record(record: Record, path: str | Path) -> None:
         FileError: The file cannot be written.
     """
     try:
-        write_whole(Path(path), record_text(record).encode())
+        # A name that is not UTF-8 holds lone surrogates, which JSON writes as escapes.
+        write_whole(Path(path), record_text(record).encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
 
@@ -125,14 +132,16 @@ def parse_record(text: str) -> Record:
         raise FileError('it is of a run of --engine ray: score the same files into another folder, and compare "texts" and every "score".')
     if table.get("format") != FORMAT:
         raise FileError(f'expected "format": "{FORMAT}", not {_shown(table.get("format"))}.')
-    if table.get("format_version") != FORMAT_VERSION:
-        raise FileError(f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {FORMAT_VERSION}.")
+    if table.get("format_version") not in READABLE:
+        known = " and ".join(map(str, READABLE))
+        raise FileError(f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {known}.")
     return Record(
         created=_get(table, "created", str, "record"),
         inputs=tuple(_input(one, f"inputs[{i}]") for i, one in enumerate(_get(table, "inputs", list, "record"))),
         systems=tuple(_system(one, f"systems[{i}]") for i, one in enumerate(_some(table, "systems", "record"))),
         environment=_table(table, "environment", str, "record"),
         seconds=_get(table, "seconds", float, "record"),
+        resampling=_resampling(table["resampling"], "record.resampling") if "resampling" in table else None,
         edited=_get(table, "sha256", str, "record") != digest_of(table),
     )
 
@@ -151,19 +160,34 @@ def _system(value: Any, where: str) -> RecordedSystem:
     )
 
 
+def _resampling(value: Any, where: str) -> Resampling:
+    _check(value, dict, where)
+    test = value.get("test")
+    if test not in (None, "bs", "ar"):
+        raise FileError(f"{where}.test must be bs, ar or null, not {_shown(test)}.")
+    numbers = [_get(value, name, int, where) for name in ("samples", "resamples", "seed")]
+    if min(numbers) < 0 or (test and not numbers[0]):
+        raise FileError(f"{where}: samples, resamples and seed must be whole numbers from 0, and a test has samples.")
+    return Resampling(test, *numbers)
+
+
 def _scores(value: Any, where: str) -> RecordedScores:
     _check(value, dict, where)
-    scores = _some(value, "scores", where)
+    scores = _get(value, "scores", list, where)
     for i, score in enumerate(scores):
         _check(score, float, f"{where}.scores[{i}]")
-    return RecordedScores(
+    found = RecordedScores(
         signature=_get(value, "signature", str, where),
         keys=_table(value, "keys", str, where),
         counts=_table(value, "counts", int, where),
         score=_get(value, "score", float, where),
         sides=_table(value, "sides", float, where),
         scores=tuple(map(float, scores)),
+        **{name: _get(value, name, float, where) for name in ("mean", "ci", "p_value") if name in value},
     )
+    if not found.scores and not found.is_lexical:
+        raise FileError(f"{where}.scores is empty.")
+    return found
 
 
 def _get(table: dict[str, Any], name: str, kind: type, where: str) -> Any:

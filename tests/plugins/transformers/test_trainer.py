@@ -92,11 +92,11 @@ class TestOneRun:
         for step, found in self.logged(run).items():
             folder = Path(run.args.output_dir) / f"checkpoint-{step}"
             record = twmd_registry.read_record(folder / "eval_record.json")
-            assert record.systems[0].results[0].score == found["eval_twmd"]
+            assert [one.score for one in record.systems[0].results] == [found["eval_twmd"], found["eval_bleu"]]
             texts = folder / "eval_texts.jsonl"
             arguments = ["verify", str(folder / "eval_record.json"), "-i", str(texts), "--model", str(encoder)]
             assert main(arguments) == 0
-            assert "1 of 1 results hold" in capsys.readouterr().out
+            assert "2 of 2 results hold" in capsys.readouterr().out
             assert [json.loads(line)["references"] for line in texts.read_text(encoding="utf-8").splitlines()] == [
                 [target, source] for target, source in zip(TARGETS, SOURCES, strict=True)
             ]

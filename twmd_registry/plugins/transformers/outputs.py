@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from twmd_registry.border import Segments
+from twmd_registry.comparison import Comparison, column_of
 from twmd_registry.errors import FileError
 from twmd_registry.plugins.transformers.panel import BESIDE, Scored
 from twmd_registry.record.content import InputFile, make_record
@@ -59,7 +60,7 @@ def write_signatures(folder: Path, signatures: Mapping[str, Mapping[str, str]]) 
 
 
 def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
-    """Write the record of our metrics' scores, and the texts that ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores again.
+    """Write the record of our metrics' and SacreBLEU's scores, and the texts that ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores again.
 
     Args:
         folder: The checkpoint's.
@@ -67,16 +68,21 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
         device: The scorers', as in `RunOptions`.
 
     Raises:
-        FileError: A file cannot be written.
+        FileError: A file cannot be written; then neither is there.
     """
     scored, name = evaluation.scored, quote(evaluation.name, safe="")
     if scored.segments is None or not scored.score_sets:
         return
     texts = _json_lines(scored.segments)
     source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts.encode()).hexdigest())
-    _write(folder / source.name, texts)
-    record = make_record([(source.name, scored.score_sets)], inputs=[source], seconds=scored.seconds, device=device)
+    comparison = Comparison((source.name,), (*map(column_of, scored.score_sets), *scored.lexical))
+    record = make_record([(source.name, scored.score_sets)], inputs=[source], seconds=scored.seconds, device=device, comparison=comparison)
     write_record(record, folder / f"{name}_record.json")
+    try:
+        _write(folder / source.name, texts)
+    except FileError:
+        (folder / f"{name}_record.json").unlink()
+        raise
 
 
 def _json_lines(segments: Segments) -> str:

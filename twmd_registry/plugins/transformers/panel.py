@@ -12,8 +12,9 @@ import numpy as np
 from datasets import Value
 
 from twmd_registry.border import Segments, check_segments
+from twmd_registry.comparison import LEXICAL_NAMES, Column
 from twmd_registry.errors import InputError, SpecError, menu, warn
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.transformers.ranks import on_first_process
 from twmd_registry.ranks import score_over_ranks
 from twmd_registry.registry.members import split_name
@@ -35,6 +36,7 @@ class Scored(NamedTuple):
         score_sets: Of our metrics.
         segments: What was scored; None where it was not kept.
         seconds: Wall time.
+        lexical: SacreBLEU's metrics, as a record takes them.
     """
 
     values: dict[str, float]
@@ -42,6 +44,7 @@ class Scored(NamedTuple):
     score_sets: tuple[ScoreSet, ...]
     segments: Segments | None
     seconds: float
+    lexical: tuple[Column, ...]
 
 
 class Panel(NamedTuple):
@@ -84,25 +87,26 @@ class Panel(NamedTuple):
         theirs = on_first_process(lambda: self._theirs(segments))
         found = [*_ours(dict(zip(self.ours, sets, strict=True))), *theirs.values]
         signatures = {name: str(one.signature) for name, one in zip(self.ours, sets, strict=True)} | theirs.signatures
-        return Scored(_finite(found), signatures, sets, segments, time.perf_counter() - started)
+        return Scored(_finite(found), signatures, sets, segments, time.perf_counter() - started, theirs.lexical)
 
     def _theirs(self, segments: Segments) -> _Theirs:
         """What SacreBLEU's metrics and `evaluate` modules give."""
-        found, signatures = list[tuple[str, float]](), dict[str, str]()
+        found, signatures, columns = list[tuple[str, float]](), dict[str, str](), tuple[Column, ...]()
         if self.lexical:
-            table = compare_systems([("", segments.predictions)], segments.references, [], lexical=list(self.lexical.values()))
-            found += [(name, column.cells[0].score) for name, column in zip(self.lexical, table.columns, strict=True)]
-            signatures |= {name: column.signature for name, column in zip(self.lexical, table.columns, strict=True)}
+            columns = compare_systems([("", segments.predictions)], segments.references, [], lexical=list(self.lexical.values())).columns
+            found += [(name, column.cells[0].score) for name, column in zip(self.lexical, columns, strict=True)]
+            signatures |= {name: column.signature for name, column in zip(self.lexical, columns, strict=True)}
         for name, module in self.modules.items():
             found += _of_module(name, module, segments)
-        return _Theirs(found, signatures)
+        return _Theirs(found, signatures, columns)
 
 
 class _Theirs(NamedTuple):
-    """Scores by key and signatures by metric, of what is not ours."""
+    """Scores by key and signatures by metric, of what is not ours; SacreBLEU's as columns, too."""
 
     values: list[tuple[str, float]]
     signatures: dict[str, str]
+    lexical: tuple[Column, ...]
 
 
 def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> Panel:
