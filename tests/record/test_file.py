@@ -14,7 +14,7 @@ import twmd_registry
 from twmd_registry.errors import FileError
 from twmd_registry.record import file as module
 from twmd_registry.record.content import InputFile, Record, RecordedScores, Resampling, make_record
-from twmd_registry.record.file import check_writable, parse_record, read_record, record_text, write_record
+from twmd_registry.record.file import check_target, check_writable, parse_record, read_record, record_text, write_record
 
 
 @pytest.fixture(scope="module")
@@ -175,20 +175,30 @@ def test_nothing_half_written_is_left_behind(record: Record, tmp_path: Path, mon
 
 def test_a_place_that_cannot_be_written_is_found_out_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    (tmp_path / "link").symlink_to(tmp_path / "file")
     for path, words in (
         (tmp_path / "file" / "out.json", ".*file is a file, not a folder"),
         (tmp_path / "file" / "new" / "out.json", ".*/file is a file, not a folder"),
         (tmp_path / "new" / "out.json", "there is no folder .*new"),
+    ):
+        with pytest.raises(FileError, match=f"cannot write {path}: {words}"):
+            check_writable(path)
+    before = sorted(tmp_path.iterdir())
+    for path in (tmp_path / "out.json", tmp_path / "file"):
+        check_writable(path)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_must_stay_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for path, words in (
         (tmp_path, "it is no regular file"),
         (Path("/dev/null"), "it is no regular file"),
         (tmp_path / "link", "it is one of the files to score"),
     ):
         with pytest.raises(FileError, match=f"cannot write {path}: {words}"):
-            check_writable(path, [tmp_path / "none", tmp_path / "file"])
-    before = sorted(tmp_path.iterdir())
-    check_writable(tmp_path / "out.json")
-    assert sorted(tmp_path.iterdir()) == before
+            check_target(path, [tmp_path / "none", tmp_path / "file"])
+    check_target(tmp_path / "out.json", [tmp_path / "file"])
 
 
 def test_a_link_stays_one_and_a_file_keeps_its_permissions(record: Record, tmp_path: Path) -> None:

@@ -95,4 +95,9 @@ def _escape_what_cannot_be_shown() -> None:
 
 def _fail(message: object, status: int) -> int:
     complain("twmd:", Style.BAD, message)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:  # what was printed before cannot be written either
+        _drop_output()
     return status

@@ -7,16 +7,17 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.parser.scoring import RAY_OPTIONS
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.cli.terminal import Rule, Style, best, matches, say
 from twmd_registry.comparison import LEXICAL_NAMES, Comparison, SignificanceTest
-from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
 from twmd_registry.record.content import Record, make_record
-from twmd_registry.record.file import check_writable, write_record
+from twmd_registry.record.file import check_target, check_writable, write_record
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import split_name, with_members
@@ -50,17 +51,35 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.record:
         if not scorers:
             raise SpecError("--record keeps the scores of this package's metrics, and SacreBLEU's beside them: name one of ours in -m.")
-        check_writable(arguments.record, [*arguments.references, *(arguments.input or [])])
+        check_output(arguments.record, arguments)
     tasks = read_tasks(arguments)
     check_shared(tasks)
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
     seconds = time.perf_counter() - started
     comparison = compare(tasks, scorers, scores, lexical, _request(arguments))
-    if arguments.record:  # before anything is printed: a reader that leaves must not cost the record
-        write_record(record_of(tasks, scores, comparison, seconds, arguments.device), arguments.record)
-    say(render(comparison, arguments), *(_marked(comparison) if arguments.format in {"text", "table"} else ()))
+    try:  # neither the scores nor the record are lost when the other cannot be written
+        say(render(comparison, arguments), *(marked(comparison) if arguments.format in {"text", "table"} else ()))
+        sys.stdout.flush()
+    finally:
+        if arguments.record:
+            check_writable(arguments.record)
+            write_record(record_of(tasks, scores, comparison, seconds, arguments.device), arguments.record)
     return 0
+
+
+def check_output(path: Path, arguments: argparse.Namespace) -> None:
+    """Refuse an output file that is an input or no file; where it cannot be written, say so before the work to a person at a terminal.
+
+    Raises:
+        FileError: As for `check_target`.
+    """
+    check_target(path, [*arguments.references, *(arguments.input or [])])
+    if sys.stderr.isatty():
+        try:
+            check_writable(path)
+        except FileError as error:
+            warn(f"{error} Only the scores will be printed.")
 
 
 def lexical_names(arguments: argparse.Namespace) -> list[str]:
@@ -175,7 +194,7 @@ def compare(tasks: list[Task], scorers: list[Scorer], scores: list[list[ScoreSet
     return compare_systems(systems, tasks[0].references, scored, lexical=lexical, request=request)
 
 
-def _marked(comparison: Comparison) -> tuple[Rule, ...]:
+def marked(comparison: Comparison) -> tuple[Rule, ...]:
     """What a terminal shows in colour: every metric's best score, and differences that a test calls significant."""
     return best({column.name: not column.errors for column in comparison.columns}), matches(r"\(p = \d\.\d+\)\*", Style.GOOD)
 

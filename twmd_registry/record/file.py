@@ -61,24 +61,35 @@ def write_record(record: Record, path: str | Path) -> None:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
 
 
-def check_writable(path: Path, inputs: Sequence[Path] = ()) -> None:
-    """Find out before the work whether a file can be written after it, without leaving a trace.
+def check_target(path: Path, inputs: Sequence[Path] = ()) -> None:
+    """Refuse to write over what must stay.
 
     Args:
-        path: Where.
+        path: Where a file is to be written.
         inputs: Files that must not be overwritten.
 
     Raises:
-        FileError: It cannot, it is an input, or something else than a file.
+        FileError: It is an input, or something else than a file.
     """
     if path.exists() and not path.is_file():
         raise FileError(f"cannot write {path}: it is no regular file; name another.")
+    if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
+        raise FileError(f"cannot write {path}: it is one of the files to score.")
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether a file can be written, without leaving a trace.
+
+    Args:
+        path: Where.
+
+    Raises:
+        FileError: It cannot, or there is no such folder.
+    """
     if not path.parent.is_dir():
         here = next(one for one in path.absolute().parents if one.exists())
         why = f"there is no folder {path.parent}" if here.is_dir() else f"{here} is a file, not a folder"
         raise FileError(f"cannot write {path}: {why}.")
-    if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
-        raise FileError(f"cannot write {path}: it is one of the files to score.")
     try:
         with tempfile.TemporaryFile(dir=path.resolve().parent):
             pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -24,6 +25,7 @@ from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
 from twmd_registry.plugins.transformers.callback import Offload
 from twmd_registry.plugins.transformers.panel import BESIDE
+from twmd_registry.registry import home
 
 ROOT = Path(__file__).resolve().parents[3]
 EVERY_STEP: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
@@ -280,6 +282,47 @@ def test_a_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Pa
     with pytest.warns(TwmdWarning, match="the model card is left as it is: .*README.md: its metadata cannot be read"):
         trainer(tmp_path, make(encoder, prefix=None), eval_strategy="steps", eval_steps=1, max_steps=1).train()
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "---\nfoo: [\n---\n"
+
+
+@pytest.mark.parametrize("full", ["eval_record.json", "eval_texts.jsonl", "metric_signatures.json", "README.md"])
+def test_a_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+    real, room = home.write_whole, list[bool]()
+
+    def write_whole(path: Path, written: bytes) -> None:
+        if path.name == full and not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, written)
+
+    for module in ("twmd_registry.record.file", "twmd_registry.plugins.transformers.outputs"):
+        monkeypatch.setattr(f"{module}.write_whole", write_whole)
+    metrics = make(encoder)
+    running = trainer(tmp_path, metrics, **EVERY_STEP, max_steps=2)
+    with pytest.warns(TwmdWarning, match=f"cannot write .*{full}: No space left on device"):
+        running.train()
+    assert running.state.global_step == 2
+    assert {name for name in ("eval_record.json", "eval_texts.jsonl") if (tmp_path / "checkpoint-2" / name).exists()} == (
+        set() if full.startswith("eval_") else {"eval_record.json", "eval_texts.jsonl"}
+    )
+    room.append(True)
+    metrics.follow(running)
+    running.evaluate()
+    running.create_model_card()
+    assert json.loads((tmp_path / "metric_signatures.json").read_text(encoding="utf-8"))["eval"]["twmd"].startswith("twmd|")
+    assert len([entry for entry in running.state.log_history if "metric_signatures" in entry]) == 1
+
+
+def test_a_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = make(encoder)
+    running = trainer(tmp_path, metrics)
+    metrics.follow(running)
+    running.evaluate()
+
+    def write_whole(path: Path, written: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("twmd_registry.plugins.transformers.outputs.write_whole", write_whole)
+    with pytest.warns(TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space left on device"):
+        running.create_model_card()
 
 
 TWO = """
