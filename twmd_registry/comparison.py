@@ -68,7 +68,7 @@ class Comparison(NamedTuple):
         systems: The systems' names, the baseline first.
         columns: The metrics: ours, then SacreBLEU's.
         test: The test, if there was one.
-        resamples: Bootstrap resamples of the confidence intervals; 0 where there are none, or where they are those of the test.
+        resamples: Bootstrap resamples of the confidence intervals; 0 without intervals, and where the test gives them.
         seed: Of the resampling.
     """
 

@@ -90,8 +90,8 @@ def hold_warnings() -> Iterator[list[str]]:
 def warn(message: str) -> None:
     """Warn the user at the line of user code that led here, in every call.
 
-    Python's default filter shows a text once per line: it remembers the text in the module of that line, so that a second call
-    from there would be silent. That entry is removed first. Every filter that the user sets keeps its meaning.
+    Python's default filter shows a text once per line: it remembers the text in the module of that line, and a second
+    call from there is silent. That entry is removed first. Every filter that the user sets keeps its meaning.
     """
     held = _HELD.get()
     if held is not None:

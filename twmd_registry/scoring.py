@@ -52,7 +52,8 @@ class Scorer:
             spec: What to compute.
             options: Where and how fast.
             parts: Where its parts are, when `spec` is a stranger's (a signature's); names in it are then no paths.
-            nrefs: The number of references in the signature that `spec` was read from; texts with another number bring a warning.
+            nrefs: The number of references in the signature that `spec` was read from; texts with another number bring
+                a warning.
         """
         self.requested = spec
         self.options = options or RunOptions()
@@ -97,9 +98,9 @@ class Scorer:
             TwmdError: As for `spec`.
 
         Warns:
-            TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts of unknown tokens only,
-                a centering batch of one segment, a solver that stopped early, another number of references than the signature has
-                from which the scorer was made.
+            TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts of unknown
+                tokens only, a centering batch of one segment, a solver that stopped early, another number of references
+                than in the signature from which the scorer was made.
         """
         return score_all([self], predictions, references)[0]
 

@@ -365,7 +365,7 @@ class TestStreams:
         done = subprocess.run(f"{self.COMMAND} --record none/out.json >/dev/full", shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, "twmd: cannot write none/out.json: there is no folder none.\n")
 
-    def test_a_person_at_a_terminal_hears_of_it_before_the_work(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_record_that_cannot_be_written_is_announced_first_at_a_terminal(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stderr.isatty", lambda: True)
         monkeypatch.setenv("NO_COLOR", "1")
         status, out, err = run("score", "ref.txt", "-i", "good.txt", "-b", "--record", "none/out.json")

@@ -69,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_output(path: Path, arguments: argparse.Namespace) -> None:
-    """Refuse an output file that is an input or no file; where it cannot be written, say so before the work to a person at a terminal.
+    """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written.
+
+    The warning comes before the work, so that a user who watches can stop it. Scores are printed in any case.
 
     Raises:
         FileError: As for `check_target`.

@@ -35,7 +35,8 @@ class RecordedScores:
 
     Attributes:
         signature: The long form; number of references, resamples and seed included.
-        keys: The keys of the signature once more, as text: to be read without a parser, and to notice an edit. Empty for a metric of SacreBLEU.
+        keys: The keys of the signature once more, as text: to be read without a parser, and to notice an edit.
+            Empty for a metric of SacreBLEU.
         counts: As in `Counts`; for a metric of SacreBLEU, the number of segments.
         score: The corpus score; of a metric of SacreBLEU, on its scale of 0 to 100.
         sides: Corpus precision, recall and f1 of a two-sided metric; empty for others.
@@ -92,9 +93,10 @@ class Resampling:
     """The test and the intervals that were published with the scores.
 
     Attributes:
-        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation) of every system against the first; None without a test.
-        samples: Samples of the test; 0 without one.
-        resamples: Bootstrap resamples of the intervals; 0 where there are none, or where they are those of the test.
+        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation) of every system against the first;
+            None without a test.
+        samples: Samples of the test; 0 without a test.
+        resamples: Bootstrap resamples of the intervals; 0 without intervals, and where the test gives them.
         seed: Of both.
     """
 
@@ -182,7 +184,8 @@ def make_record(
         inputs: The files that the texts came from.
         seconds: Wall time of scoring.
         device: The device as in `RunOptions`.
-        comparison: What was published of these systems: a column for each of the score sets, then SacreBLEU's metrics; tests, intervals.
+        comparison: What was published of these systems: a column for each of the score sets, then a column for each
+            metric of SacreBLEU, with p-values and intervals.
 
     Returns:
         The record, with this machine's versions and device, made now.

@@ -39,7 +39,7 @@ def record_text(record: Record) -> str:
 
 
 def digest_of(content: dict[str, Any]) -> str:
-    """Return the sha256 of a record's content but for itself: it names an edit by hand, which verifying may have no other way to notice."""
+    """Return the sha256 of a record's content without its own: the only trace of some edits."""
     rest = {name: value for name, value in content.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 

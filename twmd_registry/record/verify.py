@@ -108,7 +108,10 @@ class Verification(NamedTuple):
 Systems = Sequence[tuple[Sequence[str], Sequence[str] | Sequence[Sequence[str]]]]
 """Predictions and references of every system, as `Scorer.score` takes them."""
 Compare = Callable[[Record, Sequence[Texts], Sequence[tuple[Scorer, tuple[ScoreSet, ...]]], Sequence[str]], Comparison]
-"""Computes what a record says beside our scores: from the record, the texts, our scorers with the scores of every system, and SacreBLEU's metrics."""
+"""Computes tests, intervals and SacreBLEU's metrics of a record.
+
+Takes the record, the texts, our scorers with the scores of every system, and the names of SacreBLEU's metrics.
+"""
 
 
 def verify_record(
@@ -237,8 +240,8 @@ def _score_system(system: RecordedSystem, texts: Texts, options: RunOptions, par
 def _compare_again(record: Record, texts: Sequence[Texts], entries: Sequence[_Entries], compare: Compare | None) -> _Again:
     """Compute tests, intervals and SacreBLEU's metrics again, where there are some.
 
-    Tests and intervals of our metrics are those of the recorded scores of segments: computed from scores that differ in their last
-    digits, they would differ by some resamples.
+    For our metrics they are computed from the recorded scores of segments. Scores of another machine differ in their last
+    digits, and p-values would differ by some resamples.
     """
     first = record.systems[0].results
     if not any(result.is_lexical or result.resampled for system in record.systems for result in system.results):
@@ -289,11 +292,11 @@ def _check_system(i: int, system: RecordedSystem, texts: Texts, entries: _Entrie
 
 
 def _published_problems(result: RecordedScores, column: Column | None, cell: Cell | None, again: _Again, limit: float) -> list[str]:
-    """What differs in tests and intervals, and in how they were signed; of SacreBLEU's metrics, in the whole signature but its version."""
+    """Name differences in tests and intervals, and in how they were signed."""
     if column is None or cell is None:
         return [f"{result.head}, its tests and intervals: {again.trouble}"] if result.is_lexical or result.resampled else []
     problems = []
-    # A p-value is a number of resamples, of which one may stand on the edge.
+    # A p-value counts resamples, and one of them may lie on the edge.
     for name, margin in (("mean", limit), ("ci", limit), ("p_value", 1.5 / (again.samples + 1))):
         before, now = getattr(result, name), getattr(cell, name)
         if (before is None) != (now is None) or (before is not None and abs(before - now) > margin):
@@ -306,18 +309,20 @@ def _published_problems(result: RecordedScores, column: Column | None, cell: Cel
 
 
 def _published_fields(signature: str, *, lexical: bool) -> str:
-    """What a signature says of resampling; of a metric of SacreBLEU, everything but the version, which may differ where scores agree."""
+    """Return what a signature says of resampling; of SacreBLEU's metrics, all but the version, which may change."""
     fields = signature.split("|")[1:]
     return "|".join(one for one in fields if (not one.startswith("version:") if lexical else one.startswith(("bs:", "ar:", "seed:"))))
 
 
 def contradictions(record: Record) -> list[str]:
-    """What a record says against itself: an edit after it was written, scores that are not the mean of their segments', or other keys than signed.
-
-    Nothing is scored. A signature that cannot be read is left to its readers.
+    """Name what a record says against itself, without scoring.
 
     Args:
         record: The record.
+
+    Returns:
+        An edit after it was written, scores that are not the mean of their segments' scores, and keys other than signed.
+        Signatures that cannot be read are skipped.
     """
     found = ["it was edited: its content does not have the sha256 that it was written with"] if record.edited else []
     for result in (result for system in record.systems for result in system.results if not result.is_lexical):

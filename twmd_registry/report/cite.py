@@ -101,10 +101,10 @@ def _own(system: str, result: RecordedScores) -> _Cited:
 
 def _sentences(record: Record, digits: int) -> Iterator[tuple[str, str]]:
     """Per system and metric a sentence, and the signature that belongs to it."""
-    for one in _each(record):
-        what = f"{one.score(digits)} in {one.title}{one.side}{_who(one.citation)}"
-        where = f"over {one.result.counts.get('segments', len(one.result.scores))} segments ({one.software})"
-        yield f"{visible(one.system)} scores {what} {where}", one.result.signature
+    for cited in _each(record):
+        what = f"{cited.score(digits)} in {cited.title}{cited.side}{_who(cited.citation)}"
+        where = f"over {cited.result.counts.get('segments', len(cited.result.scores))} segments ({cited.software})"
+        yield f"{visible(cited.system)} scores {what} {where}", cited.result.signature
 
 
 def _sentence(record: Record, digits: int, _dataset: Dataset) -> str:
@@ -136,8 +136,8 @@ def _escape_latex(text: str) -> str:
 
 
 def _bibtex(record: Record, _digits: int, _dataset: Dataset) -> str:
-    cited = list(_each(record))
-    return bibtex((one.own for one in cited if one.own), sacrebleu=any(one.own is None for one in cited))
+    metrics = [cited.own for cited in _each(record)]
+    return bibtex(filter(None, metrics), sacrebleu=None in metrics)
 
 
 def _paper(record: Record, digits: int, dataset: Dataset) -> str:
@@ -146,8 +146,8 @@ def _paper(record: Record, digits: int, dataset: Dataset) -> str:
 
 def _markdown(record: Record, digits: int, _dataset: Dataset) -> str:
     rows = [
-        f"| {_escape_markdown(one.system)} | {one.metric} | {one.score(digits)} | `{one.result.signature.replace('|', chr(92) + '|')}` |"
-        for one in _each(record)
+        f"| {_escape_markdown(cited.system)} | {cited.metric} | {cited.score(digits)} | `{cited.result.signature.replace('|', chr(92) + '|')}` |"
+        for cited in _each(record)
     ]
     return "\n".join(["| system | metric | score | signature |", "| --- | --- | ---: | --- |", *rows])
 
@@ -158,10 +158,10 @@ def _escape_markdown(text: str) -> str:
 
 def _badge(record: Record, digits: int, _dataset: Dataset) -> str:
     lines = []
-    for one in _each(record):
-        label, value = (quote(text.replace("-", "--").replace("_", "__"), safe="") for text in (one.metric, one.score(digits)))
-        title = one.result.signature.replace('"', "%22")
-        lines.append(f'![{_escape_markdown(one.system)}: {one.metric}](https://img.shields.io/badge/{label}-{value}-blue "{title}")')
+    for cited in _each(record):
+        label, value = (quote(text.replace("-", "--").replace("_", "__"), safe="") for text in (cited.metric, cited.score(digits)))
+        title = cited.result.signature.replace('"', "%22")
+        lines.append(f'![{_escape_markdown(cited.system)}: {cited.metric}](https://img.shields.io/badge/{label}-{value}-blue "{title}")')
     return "\n".join(lines)
 
 
@@ -176,12 +176,12 @@ def _eval_results(record: Record, _digits: int, dataset: Dataset) -> str:
                 task_type=dataset.task,
                 dataset_type=dataset.id or reference,
                 dataset_name=dataset.id or reference,
-                metric_type=one.metric,
-                metric_name=one.title,
-                metric_value=one.result.score,
-                metric_args={"signature": one.result.signature, "texts_sha256": system.texts},
+                metric_type=cited.metric,
+                metric_name=cited.title,
+                metric_value=cited.result.score,
+                metric_args={"signature": cited.result.signature, "texts_sha256": system.texts},
             )
-            for one in _each(replace(record, systems=(system,)))
+            for cited in _each(replace(record, systems=(system,)))
         ]
         cards.append(ModelCardData(model_name=system.name, eval_results=results).to_yaml())
     return "\n---\n".join(cards)

@@ -40,7 +40,7 @@ class Columns(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a row stands: its number among all, its file, and its number there, from 0; and its ``id``, where it has one."""
+    """Where a row stands: its number among all, its file, its number there (from 0), and its ``id`` if it has one."""
 
     row: int
     file: str
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
 
 def id_of(raw: RawRow) -> str | None:
-    """The ``id`` of a row as text: rows of one data set may hold numbers and texts; what is no text is written as JSON."""
+    """Return the ``id`` of a row as text; other values than texts as JSON, for a column of Parquet has one type."""
     value = (raw.values or {}).get(ID)
     if value is None:
         return None

@@ -105,8 +105,8 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
 
         Returns:
             The corpus score under the metric's name; corpus precision, recall and f1 for two-sided metrics; numbers of
-            segments and of truncated, empty, unknown and repeated texts (`Counts`); scores per segment; the signature. None on
-            every process but the first.
+            segments and of truncated, empty, unknown and repeated texts (`Counts`); scores per segment; the signature.
+            None on every process but the first.
 
         Raises:
             InputError: The texts cannot be scored, or there are none.

@@ -22,8 +22,8 @@ from twmd_registry.scoring import Scorer, scorer
 
 SCALE = 100.0
 STREAMS = (
-    "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...] (None where there is none), "
-    "and not one list per hypothesis."
+    "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...] "
+    "(None where there is none), and not one list per hypothesis."
 )
 """What an error says about the orientation of references."""
 

@@ -29,7 +29,7 @@ def verify_record(
 
     Args:
         record: The record.
-        systems: The texts of its systems, in its order: predictions and references of each, as `Scorer.score` takes them.
+        systems: The texts of its systems, in its order: predictions and references, as `Scorer.score` takes them.
         inputs: The files they came from, to tell which of them changed.
         options: Where and how fast.
         parts: Where model, adapter and mean vector are here, when not under the names in the signatures.

@@ -46,7 +46,8 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
     In a `torchmetrics.MetricCollection` the texts are kept once for all of these metrics; every metric encodes them by itself.
     The encoder is no submodule: ``.to(device)`` moves the texts, and the encoder runs where the run option ``device`` says.
 
-    ``counts`` holds the truncated, empty, unknown and repeated texts of the latest ``compute`` (`Counts`); None before the first and after ``reset``.
+    ``counts`` holds the truncated, empty, unknown and repeated texts of the latest ``compute`` (`Counts`); None before
+    the first ``compute`` and after ``reset``.
 
     >>> twmd = TWMD(layer=6)
     >>> twmd.update(["it rains", "a cat"], [["it rains"], ["a cat", "the cat"]])
@@ -120,8 +121,8 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
 
         Returns:
             The corpus score, a scalar tensor. With ``as_dict`` a dict of tensors: the corpus score under the metric's name, corpus
-            ``precision``, ``recall`` and ``f1`` of a two-sided metric, the counts of `Counts`, and ``scores``, shape (segments,);
-            torchmetrics makes a scalar of ``scores`` for a single segment.
+            ``precision``, ``recall`` and ``f1`` of a two-sided metric, the counts of `Counts`, and ``scores``, shape
+            (segments,); torchmetrics makes a scalar of ``scores`` for a single segment.
 
         Raises:
             InputError: There is nothing to score, or positions that do not fit.

@@ -70,10 +70,10 @@ def make_compute_metrics(
 
 @contextlib.contextmanager
 def _training_goes_on(lost: str) -> Iterator[None]:
-    """Warn of a file that cannot be written or read, a full disk for instance: hours of training do not end in an error for it.
+    """Turn the error of a file that cannot be written or read into a warning: a full disk does not end hours of training.
 
     Args:
-        lost: What that means, for the warning.
+        lost: What is lost, for the warning.
     """
     try:
         yield

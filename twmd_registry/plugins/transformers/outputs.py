@@ -60,7 +60,9 @@ def write_signatures(folder: Path, signatures: Mapping[str, Mapping[str, str]]) 
 
 
 def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
-    """Write the record of our metrics' and SacreBLEU's scores, and the texts that ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores again.
+    """Write the record of our metrics' and SacreBLEU's scores, and their texts.
+
+    ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again.
 
     Args:
         folder: The checkpoint's.

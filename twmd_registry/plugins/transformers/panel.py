@@ -31,7 +31,8 @@ class Scored(NamedTuple):
     """What the metrics say of one evaluation.
 
     Attributes:
-        values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and the like for what else it gives.
+        values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and the like
+            for what else it gives.
         signatures: By metric, of those that have one.
         score_sets: Of our metrics.
         segments: What was scored; None where it was not kept.
