@@ -126,14 +126,14 @@ class ScoreSet:
 
         Returns:
             The corpus score under the metric's name, corpus ``precision``, ``recall`` and ``f1`` for two-sided
-            metrics, per-segment ``scores``, and ``signature``.
+            metrics, every count of `Counts` under its own name, per-segment ``scores``, and ``signature``.
         """
         result: dict[str, Any] = {str(self.metric): self.score}
         for output in Output:
             values = getattr(self, output)
             if values is not None:
                 result[str(output)] = _mean(values)
-        return result | {"scores": list(self.scores), "signature": str(self.signature)}
+        return result | self.counts._asdict() | {"scores": list(self.scores), "signature": str(self.signature)}
 
 
 def make_score_set(

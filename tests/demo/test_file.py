@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import statistics
@@ -191,3 +192,17 @@ def test_an_answer_is_one_line() -> None:
     question = json.dumps({"uploaded": read_pasted("prediction,reference\na\u2028b,c\n"), "metrics": ["sbert"], "preset": "embedded"})
     assert "\n" not in answer_to(question)
     assert json.loads(answer_to(question))["rows"][0][0] == "sbert"
+
+
+def test_a_full_disk_costs_the_downloads_and_not_the_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tabs = pytest.importorskip("twmd_registry.demo.tabs", reason="the page needs gradio (extra demo)")
+    found = score_file(read_pasted(CSV), ["sbert"], "embedded")
+    (tsv, record), lost = tabs._to_download(found, tmp_path / "cache")
+    assert (Path(tsv).read_text(encoding="utf-8"), Path(record).read_text(encoding="utf-8"), lost) == (found.tsv, found.record, [])
+
+    def full(_self: Path, _text: str, **_how: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    wanted = "scores and record cannot be written for download: No space left on device."
+    assert tabs._to_download(found, tmp_path / "cache") == (None, [wanted])

@@ -6,6 +6,7 @@ import copy
 import importlib
 import pickle
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from hypothesis import strategies as st
 import twmd_registry
 from tests.conftest import Texts
 from tests.processes import run_beside
-from twmd_registry.errors import InputError, MissingExtraError, SpecError
+from twmd_registry.errors import InputError, MissingExtraError, SpecError, TwmdWarning
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
+from twmd_registry.scores import Counts
 
 torchmetrics = pytest.importorskip("torchmetrics")
 
@@ -74,11 +76,35 @@ def test_everything_of_a_score_is_given_as_tensors() -> None:
     theirs.update(PREDICTIONS, REFERENCES)
     expected = {name: single(value) for name, value in ours.as_dict().items() if name != "signature"}
     assert {name: value.tolist() for name, value in theirs.compute().items()} == expected
-    assert set(expected) == {"twmd", "precision", "recall", "f1", "scores"}
+    assert set(expected) == {"twmd", "precision", "recall", "f1", "scores", *Counts._fields}
     one_sided = WordsetCKA(as_dict=True)
     one_sided.update(PREDICTIONS, REFERENCES)
-    assert set(one_sided.compute()) == {"wordset_cka", "scores"}
+    assert set(one_sided.compute()) == {"wordset_cka", "scores", *Counts._fields}
     assert theirs.signature == twmd_registry.scorer("twmd").signature
+
+
+def test_counts_of_the_texts_are_there_after_compute_and_gone_after_reset() -> None:
+    theirs = TWMD()
+    assert theirs.counts is None
+    theirs.update(["", "it rains"], ["it rains", "it rains"])
+    with pytest.warns(TwmdWarning, match="texts without a token: 1"):
+        theirs.compute()
+    assert theirs.counts == Counts(segments=2, truncated=0, empty=1, unknown=0, repeated=2)
+    theirs.reset()
+    assert theirs.counts is None
+
+
+def test_every_compute_warns_under_pythons_default_filter() -> None:
+    theirs = TWMD()
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        shown = list[str]()
+        warnings.showwarning = lambda message, *_where, **_how: shown.append(str(message))
+        for _ in range(3):
+            theirs.reset()
+            theirs.update([""], ["it rains"])
+            theirs.compute()
+    assert len(shown) == 3
 
 
 def test_a_single_text_is_a_segment() -> None:

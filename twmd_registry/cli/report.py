@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 
@@ -10,8 +11,9 @@ import numpy as np
 
 from twmd_registry.align import PLANS
 from twmd_registry.cli.files import write_file
-from twmd_registry.cli.score import check_shared, compare, lexical_names, own_scorers, record_of, score_tasks
+from twmd_registry.cli.score import check_output, check_shared, compare, lexical_names, marked, own_scorers, record_of, score_tasks
 from twmd_registry.cli.tasks import read_tasks
+from twmd_registry.cli.terminal import say
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import Statistic, correlate
@@ -21,10 +23,13 @@ from twmd_registry.record.file import check_writable
 from twmd_registry.report.page_html import Picture, Report, report_page
 from twmd_registry.report.picture import check_drawable
 from twmd_registry.report.remarkable import Remark, remarks, segment_scores
+from twmd_registry.report.table import text_table
 from twmd_registry.scores import ScoreSet
 
 RESAMPLES = 1000
 """SacreBLEU's number of bootstrap resamples, as `twmd score` has it."""
+DIGITS = 4
+"""After the point, as `twmd score` has it."""
 REMARKS = 20
 MOST_TOKENS = 80
 """Tokens of one side up to which an alignment is drawn."""
@@ -32,34 +37,40 @@ CORRELATIONS = (Statistic.PEARSON, Statistic.SPEARMAN, Statistic.KENDALL)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Score every system by every metric and write a page about it.
+    """Score every system by every metric, print the scores, and write a page about them.
 
     Raises:
+        FileError: The page cannot be written.
         SpecError: None of the metrics is of this package.
     """
     lexical, scorers = lexical_names(arguments), own_scorers(arguments)
     if not scorers:
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
-    check_writable(arguments.output, [*arguments.references, *arguments.input])
+    check_output(arguments.output, arguments)
     tasks = read_tasks(arguments)
     check_shared(tasks)
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
-    record = record_of(tasks, scores, time.perf_counter() - started, arguments.device)
+    seconds = time.perf_counter() - started
     references = tasks[0].references
     comparison = compare(tasks, scorers, scores, lexical, _request(len(tasks), len(references), arguments.seed))
     labels = [column.name for column in comparison.columns[: len(scorers)]]
     data = ", ".join(source.short_name for source in tasks[0].reference_sources) or tasks[0].name
-    report = Report(
-        comparison=comparison,
-        overlaps=warn_of_overlap(labels, scorers, references, data),
-        predictions=[task.system.predictions for task in tasks],
-        references=references,
-        correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
-        remarks=[(remark, pictures(remark, scores)) for remark in remarks(comparison, REMARKS)],
-        record=record,
-    )
-    write_file(arguments.output, report_page(report).encode())
+    try:  # as for `twmd score`: neither the scores nor the page are lost when the other cannot be written
+        say(text_table(comparison, DIGITS), *marked(comparison))
+        sys.stdout.flush()
+    finally:
+        check_writable(arguments.output)
+        report = Report(
+            comparison=comparison,
+            overlaps=warn_of_overlap(labels, scorers, references, data),
+            predictions=[task.system.predictions for task in tasks],
+            references=references,
+            correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
+            remarks=[(remark, pictures(remark, scores)) for remark in remarks(comparison, REMARKS)],
+            record=record_of(tasks, scores, comparison, seconds, arguments.device),
+        )
+        write_file(arguments.output, report_page(report).encode())
     print(f"wrote {arguments.output}")
     return 0
 

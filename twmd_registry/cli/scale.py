@@ -6,8 +6,8 @@ import argparse
 
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.score import make_scorers, parts_of, progress_bar
+from twmd_registry.comparison import LEXICAL_NAMES
 from twmd_registry.errors import SpecError
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES
 from twmd_registry.scale.engine import Manner, score_files
 from twmd_registry.scale.plan import PART_ROWS
 from twmd_registry.scale.record import ScoredDataset
@@ -32,11 +32,15 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     scorers = make_scorers(arguments.metrics, arguments, options_of(arguments), parts_of(arguments))
     columns = Columns(arguments.prediction_column or Columns().prediction, tuple(arguments.reference_column or ()))
-    with progress_bar(" rows") as progress:
-        manner = Manner(columns, arguments.part_rows or PART_ROWS, bool(arguments.resume), bool(arguments.strict), progress)
-        workers = Workers(arguments.num_workers, arguments.num_gpus)
-        record = score_files(scorers, list(map(str, arguments.input)), arguments.output, manner, workers)
-    print(_render(record, arguments))
+    found: list[ScoredDataset] = []
+    try:  # scores are printed even if their record cannot be written
+        with progress_bar(" rows") as progress:
+            manner = Manner(columns, arguments.part_rows or PART_ROWS, bool(arguments.resume), bool(arguments.strict), progress, found.append)
+            workers = Workers(arguments.num_workers, arguments.num_gpus)
+            score_files(scorers, list(map(str, arguments.input)), arguments.output, manner, workers)
+    finally:
+        for record in found:
+            print(_render(record, arguments))
     return 0
 
 

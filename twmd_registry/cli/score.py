@@ -7,16 +7,17 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.parser.scoring import RAY_OPTIONS
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.cli.terminal import Rule, Style, best, matches, say
-from twmd_registry.comparison import Comparison, SignificanceTest
-from twmd_registry.errors import InputError, SpecError, menu, warn
-from twmd_registry.plugins.sacrebleu.compare import LEXICAL_NAMES, Request, Scored, compare_systems
+from twmd_registry.comparison import LEXICAL_NAMES, Comparison, SignificanceTest
+from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
+from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
 from twmd_registry.record.content import Record, make_record
-from twmd_registry.record.file import check_writable, write_record
+from twmd_registry.record.file import check_target, check_writable, write_record
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import split_name, with_members
@@ -34,9 +35,10 @@ PATIENCE_S = 2.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Score every system by every metric and print.
+    """Score every system by every metric and print; then write the record.
 
     Raises:
+        FileError: The record cannot be written.
         SpecError: An option of the other engine, or ``--record`` without a metric of this package.
     """
     for name in RAY_OPTIONS:
@@ -48,20 +50,38 @@ def run(arguments: argparse.Namespace) -> int:
     lexical, scorers = lexical_names(arguments), own_scorers(arguments)
     if arguments.record:
         if not scorers:
-            raise SpecError("--record keeps the scores of this package's metrics: name one of them in -m.")
-        check_writable(arguments.record, [*arguments.references, *(arguments.input or [])])
-        if lexical:
-            warn(f"the record keeps the scores of this package's metrics only, not of {', '.join(lexical)}.")
+            raise SpecError("--record keeps the scores of this package's metrics, and SacreBLEU's beside them: name one of ours in -m.")
+        check_output(arguments.record, arguments)
     tasks = read_tasks(arguments)
     check_shared(tasks)
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
     seconds = time.perf_counter() - started
-    if arguments.record:  # before anything is printed: a reader that leaves must not cost the record
-        write_record(record_of(tasks, scores, seconds, arguments.device), arguments.record)
     comparison = compare(tasks, scorers, scores, lexical, _request(arguments))
-    say(render(comparison, arguments), *(_marked(comparison) if arguments.format in {"text", "table"} else ()))
+    try:  # neither the scores nor the record are lost when the other cannot be written
+        say(render(comparison, arguments), *(marked(comparison) if arguments.format in {"text", "table"} else ()))
+        sys.stdout.flush()
+    finally:
+        if arguments.record:
+            check_writable(arguments.record)
+            write_record(record_of(tasks, scores, comparison, seconds, arguments.device), arguments.record)
     return 0
+
+
+def check_output(path: Path, arguments: argparse.Namespace) -> None:
+    """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written.
+
+    The warning comes before the work, so that a user who watches can stop it. Scores are printed in any case.
+
+    Raises:
+        FileError: As for `check_target`.
+    """
+    check_target(path, [*arguments.references, *(arguments.input or [])])
+    if sys.stderr.isatty():
+        try:
+            check_writable(path)
+        except FileError as error:
+            warn(f"{error} Only the scores will be printed.")
 
 
 def lexical_names(arguments: argparse.Namespace) -> list[str]:
@@ -80,11 +100,11 @@ def score_tasks(tasks: list[Task], scorers: list[Scorer]) -> list[list[ScoreSet]
         return [score_all(scorers, task.system.predictions, task.references, progress=progress) if scorers else [] for task in tasks]
 
 
-def record_of(tasks: list[Task], scores: list[list[ScoreSet]], seconds: float, device: str) -> Record:
-    """The record of what was scored."""
+def record_of(tasks: list[Task], scores: list[list[ScoreSet]], comparison: Comparison, seconds: float, device: str) -> Record:
+    """The record of what was scored, and of what is published of it."""
     files = dict.fromkeys(file for task in tasks for file in task.files)
     systems = [(task.name, sets) for task, sets in zip(tasks, scores, strict=True)]
-    return make_record(systems, inputs=tuple(files), seconds=seconds, device=device)
+    return make_record(systems, inputs=tuple(files), seconds=seconds, device=device, comparison=comparison)
 
 
 def parts_of(arguments: argparse.Namespace) -> Parts:
@@ -128,7 +148,8 @@ def scorers_by_name(metrics: list[str], arguments: argparse.Namespace, options: 
         if metric in whole:
             scorers[metric] = whole[metric]
         elif "|" in metric:
-            scorers[metric] = scorer_of(parse_signature(metric).spec, options, parts)
+            asked = parse_signature(metric)
+            scorers[metric] = scorer_of(asked.spec, options, parts, asked.nrefs)
         else:
             allowed = entry(split_name(metric)[0]).keys
             name, own = with_members(metric, {key: value for key, value in given.items() if key in allowed})
@@ -175,7 +196,7 @@ def compare(tasks: list[Task], scorers: list[Scorer], scores: list[list[ScoreSet
     return compare_systems(systems, tasks[0].references, scored, lexical=lexical, request=request)
 
 
-def _marked(comparison: Comparison) -> tuple[Rule, ...]:
+def marked(comparison: Comparison) -> tuple[Rule, ...]:
     """What a terminal shows in colour: every metric's best score, and differences that a test calls significant."""
     return best({column.name: not column.errors for column in comparison.columns}), matches(r"\(p = \d\.\d+\)\*", Style.GOOD)
 

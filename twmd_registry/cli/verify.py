@@ -11,12 +11,12 @@ from twmd_registry.cli.score import parts_of
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.cli.terminal import Style, matches, say
 from twmd_registry.errors import SpecError, visible
+from twmd_registry.plugins.sacrebleu.verify import verify_record
 from twmd_registry.record.file import read_record
-from twmd_registry.record.verify import Check, Texts, Verification, verify_number, verify_record
+from twmd_registry.record.verify import Check, Texts, Verification, verify_number
 from twmd_registry.registry.diff import Matter, compare
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts
-from twmd_registry.registry.signature import parse_signature
 
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
@@ -77,6 +77,7 @@ def _report_check(check: Check) -> list[str]:
     else:
         word = "agrees" if check.agrees else "DIFFERS"
         head = f"{word}  {check.system}  {metric}  recorded {check.score:.6f}, here {check.found:.6f} (tolerance per segment {check.tolerance:g})"
+    head += "".join(f"; {name} {value:.6g}" for name, value in check.resampled.items())
     lines = [head, *(f"  {problem}" for problem in check.problems)]
     if check.off:
         lines.append(f"  scores: {check.off} segments are off; the worst:")
@@ -89,7 +90,7 @@ def _report_check(check: Check) -> list[str]:
 
 def run_diff(arguments: argparse.Namespace) -> int:
     """Compare two signatures; 0 when their numbers may be compared."""
-    found = compare(parse_signature(arguments.one), parse_signature(arguments.other))
+    found = compare(arguments.one, arguments.other)
     if not found.differences:
         print("They say the same.")
     marks = {Matter.YES: "-", Matter.NO: "=", Matter.UNKNOWN: "?"}

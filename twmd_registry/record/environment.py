@@ -10,7 +10,7 @@ import torch
 from twmd_registry.models.load import pick_device
 from twmd_registry.version import __version__
 
-PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft")
+PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft", "sacrebleu")
 
 
 def environment(device: str = "auto") -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from twmd_registry.scale.forms import SHOWN, RawRow
 
 USUAL_REFERENCES = ("references", "reference")
 """Where references stand when nobody says: the first of these that a row has."""
+ID = "id"
+"""The column that names a row, where the input has one; it comes back beside the scores."""
 
 
 class Columns(NamedTuple):
@@ -30,15 +32,29 @@ class Columns(NamedTuple):
     @property
     def wanted(self) -> tuple[str, ...]:
         """Every column that may be looked at."""
-        return (self.prediction, *(self.references or USUAL_REFERENCES))
+        return (self.prediction, *(self.references or USUAL_REFERENCES), ID)
+
+    def references_of(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """The columns from which the references of a row are read; empty where it has none of the usual ones."""
+        return self.references or tuple(name for name in USUAL_REFERENCES if name in values)[:1]
 
 
 class Place(NamedTuple):
-    """Where a row stands: its number among all, its file, and its number there; numbers from 0."""
+    """Where a row stands: its number among all, its file, its number there (from 0), and its ``id`` if it has one."""
 
     row: int
     file: str
     row_in_file: int
+    id: str | None = None
+
+
+def id_of(raw: RawRow) -> str | None:
+    """Return the ``id`` of a row as text; other values than texts as JSON, for a column of Parquet has one type."""
+    value = (raw.values or {}).get(ID)
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate has no place in Parquet
 
 
 class Reject(NamedTuple):
@@ -50,7 +66,8 @@ class Reject(NamedTuple):
 
     def as_line(self) -> str:
         """One line of ``rejects.jsonl``."""
-        return json.dumps({**self.place._asdict(), "reason": self.reason, "raw": self.raw}) + "\n"
+        place = {name: value for name, value in self.place._asdict().items() if value is not None}
+        return json.dumps({**place, "reason": self.reason, "raw": self.raw}) + "\n"
 
     def __str__(self) -> str:
         """For a message."""
@@ -64,11 +81,13 @@ class Checked(NamedTuple):
         segments: The texts of those that can.
         places: Where they stand.
         rejects: The others.
+        references: The columns from which their references were read, in the order in which they came up.
     """
 
     segments: Segments
     places: list[Place]
     rejects: list[Reject]
+    references: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> np.ndarray:
@@ -79,6 +98,7 @@ class Checked(NamedTuple):
 def check_rows(rows: Sequence[tuple[Place, RawRow]], columns: Columns) -> Checked:
     """Sort rows into those that can be scored and those that cannot."""
     found = Checked(Segments([], []), [], [])
+    read: dict[str, None] = {}
     for place, raw in rows:
         try:
             prediction, references = _take(raw, columns, place.row)
@@ -89,7 +109,8 @@ def check_rows(rows: Sequence[tuple[Place, RawRow]], columns: Columns) -> Checke
             found.segments.predictions.append(prediction)
             found.segments.references.append(references)
             found.places.append(place)
-    return found
+            read |= dict.fromkeys(columns.references_of(raw.values or {}))
+    return found._replace(references=tuple(read))
 
 
 def _take(raw: RawRow, columns: Columns, row: int) -> tuple[str, list[str]]:
@@ -100,7 +121,7 @@ def _take(raw: RawRow, columns: Columns, row: int) -> tuple[str, list[str]]:
     """
     if raw.values is None:
         raise InputError(raw.trouble)
-    names = columns.references or tuple(name for name in USUAL_REFERENCES if name in raw.values)[:1]
+    names = columns.references_of(raw.values)
     if not names:
         raise InputError(no_column(USUAL_REFERENCES, raw.values))
     referred: list[Any] = [_column(raw.values, name) for name in names]

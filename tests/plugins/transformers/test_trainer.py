@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -25,6 +26,8 @@ from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
 from twmd_registry.plugins.transformers.callback import Offload
+from twmd_registry.plugins.transformers.panel import BESIDE
+from twmd_registry.registry import home
 
 ROOT = Path(__file__).resolve().parents[3]
 EVERY_STEP: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
@@ -77,7 +80,7 @@ class TestOneRun:
     def test_scores_are_finite_numbers_of_what_was_generated(self, run: Any) -> None:
         logged = self.logged(run)
         assert set(logged) == {1, 2, 3}
-        keys = {"eval_twmd", "eval_twmd_precision", "eval_twmd_recall", "eval_twmd_f1", "eval_bleu"}
+        keys = {"eval_twmd", *(f"eval_twmd_{key}" for key in BESIDE), "eval_bleu"}
         for found in logged.values():
             assert set(found) == keys
             assert all(type(value) is float and math.isfinite(value) for value in found.values())
@@ -93,11 +96,11 @@ class TestOneRun:
         for step, found in self.logged(run).items():
             folder = Path(run.args.output_dir) / f"checkpoint-{step}"
             record = twmd_registry.read_record(folder / "eval_record.json")
-            assert record.systems[0].results[0].score == found["eval_twmd"]
+            assert [one.score for one in record.systems[0].results] == [found["eval_twmd"], found["eval_bleu"]]
             texts = folder / "eval_texts.jsonl"
             arguments = ["verify", str(folder / "eval_record.json"), "-i", str(texts), "--model", str(encoder)]
             assert main(arguments) == 0
-            assert "1 of 1 results hold" in capsys.readouterr().out
+            assert "2 of 2 results hold" in capsys.readouterr().out
             assert [json.loads(line)["references"] for line in texts.read_text(encoding="utf-8").splitlines()] == [
                 [target, source] for target, source in zip(TARGETS, SOURCES, strict=True)
             ]
@@ -281,6 +284,47 @@ def test_a_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Pa
     with pytest.warns(TwmdWarning, match="the model card is left as it is: .*README.md: its metadata cannot be read"):
         trainer(tmp_path, make(encoder, prefix=None), eval_strategy="steps", eval_steps=1, max_steps=1).train()
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "---\nfoo: [\n---\n"
+
+
+@pytest.mark.parametrize("full", ["eval_record.json", "eval_texts.jsonl", "metric_signatures.json", "README.md"])
+def test_a_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+    real, room = home.write_whole, list[bool]()
+
+    def write_whole(path: Path, written: bytes) -> None:
+        if path.name == full and not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, written)
+
+    for module in ("twmd_registry.record.file", "twmd_registry.plugins.transformers.outputs"):
+        monkeypatch.setattr(f"{module}.write_whole", write_whole)
+    metrics = make(encoder)
+    running = trainer(tmp_path, metrics, **EVERY_STEP, max_steps=2)
+    with pytest.warns(TwmdWarning, match=f"cannot write .*{full}: No space left on device"):
+        running.train()
+    assert running.state.global_step == 2
+    assert {name for name in ("eval_record.json", "eval_texts.jsonl") if (tmp_path / "checkpoint-2" / name).exists()} == (
+        set() if full.startswith("eval_") else {"eval_record.json", "eval_texts.jsonl"}
+    )
+    room.append(True)
+    metrics.follow(running)
+    running.evaluate()
+    running.create_model_card()
+    assert json.loads((tmp_path / "metric_signatures.json").read_text(encoding="utf-8"))["eval"]["twmd"].startswith("twmd|")
+    assert len([entry for entry in running.state.log_history if "metric_signatures" in entry]) == 1
+
+
+def test_a_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = make(encoder)
+    running = trainer(tmp_path, metrics)
+    metrics.follow(running)
+    running.evaluate()
+
+    def write_whole(path: Path, written: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("twmd_registry.plugins.transformers.outputs.write_whole", write_whole)
+    with pytest.warns(TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space left on device"):
+        running.create_model_card()
 
 
 class Broken:

@@ -11,7 +11,7 @@ from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
-from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
+from twmd_registry.comparison import LEXICAL_NAMES, Cell, Column, Comparison, SignificanceTest, cell_of
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.notices import check_sample
 from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
@@ -19,8 +19,6 @@ from twmd_registry.registry.labels import labels_of
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer
 
-LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
-"""SacreBLEU's own metrics: what its command line calls them, and what its scores do."""
 Streams = list[list[str | None]]
 
 
@@ -114,7 +112,8 @@ def compare_systems(
     with _seeded(request.seed):
         labels = [*labels_of([scorer.spec for scorer, _ in scored]), *(LEXICAL_NAMES[name] for name in lexical)]
         columns = [_column(contest, k, label, request) for k, label in enumerate(labels)]
-    return Comparison(names, tuple(columns), request.test)
+    resamples = 0 if request.test and request.test.kind == "bs" else request.resamples
+    return Comparison(names, tuple(columns), request.test, resamples, request.seed)
 
 
 def _streams(references: Sequence[Sequence[str]]) -> Streams:
@@ -152,8 +151,10 @@ def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:
     else:
         signature, cells = metric.get_signature(), contest.cells[k]
     if isinstance(signature, EmbeddingSignature):
-        return Column(name, signature.whole(short=request.short), hundred=False, cells=cells)
-    return Column(name, f"{name}|{signature.format(short=request.short)}", hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]))
+        shown, long = (signature.whole(short=short) for short in (request.short, False))
+        return Column(name, shown, hundred=False, cells=cells, long_signature=long)
+    shown, long = (f"{name}|{signature.format(short=short)}" for short in (request.short, False))
+    return Column(name, shown, hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]), long_signature=long)
 
 
 def _scale(metric: Metric) -> float:
@@ -162,7 +163,8 @@ def _scale(metric: Metric) -> float:
 
 def _with_interval(metric: Metric, system: Sequence[str], cell: Cell, resamples: int) -> Cell:
     score = metric.corpus_score(system, None, n_bootstrap=resamples)
-    return cell._replace(mean=score._mean / _scale(metric), ci=score._ci / _scale(metric))  # noqa: SLF001 (SacreBLEU has no other way)
+    mean, ci = (float(value) / _scale(metric) for value in (score._mean, score._ci))  # noqa: SLF001 (SacreBLEU has no other way)
+    return cell._replace(mean=mean, ci=ci)
 
 
 def _tested(contest: _Contest, k: int, test: SignificanceTest, request: Request) -> tuple[Any, tuple[Cell, ...]]:

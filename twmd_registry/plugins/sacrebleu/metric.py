@@ -22,6 +22,11 @@ from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, scorer
 
 SCALE = 100.0
+STREAMS = (
+    "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...] "
+    "(None where there is none), and not one list per hypothesis."
+)
+"""What an error says about the orientation of references."""
 
 
 class EmbeddingScore(Score):
@@ -169,11 +174,11 @@ class EmbeddingMetric(Metric):
         self._known[scores.texts] = scores
 
     def _cache_references(self, references: Sequence[Sequence[str | None]]) -> list[Any]:
+        if any(isinstance(stream, str) for stream in references):
+            raise InputError(f"references are texts, where a list of streams belongs. {STREAMS}")
         lengths = [len(stream) for stream in references]
         if len(set(lengths)) > 1:
-            raise InputError(
-                f"reference streams of different length ({', '.join(map(str, lengths))}): SacreBLEU wants [[ref1 of all], [ref2 of all]]."
-            )
+            raise InputError(f"reference streams of different length ({', '.join(map(str, lengths))}). {STREAMS}")
         found: list[Any] = super()._cache_references(references)  # type: ignore[arg-type]
         return found
 
@@ -181,6 +186,8 @@ class EmbeddingMetric(Metric):
         cache = self._cache_references(references) if references is not None else self._ref_cache
         if cache is None:
             raise SpecError("no references: give them here, or to the metric when it is made.")
+        if len(cache) != len(hypotheses):
+            raise InputError(f"there are {len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream. {STREAMS}")
         segments = check_segments(hypotheses, [entry["refs"] for entry in cache])
         digest = digest_of_texts(segments)
         if digest not in self._known:
