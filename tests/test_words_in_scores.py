@@ -253,12 +253,16 @@ def test_a_signature_gives_the_scorer_back(way: str) -> None:
 
 
 @pytest.mark.parametrize("metric", ALIGNED)
-def test_a_single_segment_has_no_rare_words_and_says_so(metric: str) -> None:
+@pytest.mark.parametrize("ngram", [1, 2, "sentence"])
+def test_a_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int | str) -> None:
+    # The scale of the weights, which must be 1, shows in entropic objectives and in sums that nothing divides.
+    shown: dict[str, dict[str, Any]] = {"twmd": {"objective": "entropic"}, "trwmd": {"objective": "entropic"}, "wordset_cka": {"normalize": False}}
+    keys: dict[str, Any] = {"centering": "none", "ngram": ngram, **shown.get(metric, {})}
     with pytest.warns(TwmdWarning, match="of which every token has the idf 0 .*: 2; their tokens count the same") as caught:
-        found = twmd_registry.scorer(metric, idf="corpus", centering="none").score(PREDICTIONS[:1], REFERENCES[:1])
+        found = twmd_registry.scorer(metric, idf="corpus", **keys).score(PREDICTIONS[:1], REFERENCES[:1])
     assert len([one for one in caught if "idf 0" in str(one.message)]) == 1
-    plain = twmd_registry.scorer(metric, centering="none").score(PREDICTIONS[:1], REFERENCES[:1])
-    assert found.scores == pytest.approx(plain.scores, abs=1e-6)
+    plain = twmd_registry.scorer(metric, **keys).score(PREDICTIONS[:1], REFERENCES[:1])
+    assert found.scores == pytest.approx(plain.scores, rel=1e-6)
 
 
 @pytest.mark.parametrize("metric", ALIGNED)

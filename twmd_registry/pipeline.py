@@ -173,7 +173,7 @@ class Run:
             bare = (fetched.encoded.lengths == 0).cpu().numpy()
             for view, members in self._views.items():
                 items, selected = self._select(view, fetched)
-                tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]))
+                tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]), selected.weightless)
                 sides, nothing = align_pairs(tokens, items, bare[items.row], [self._jobs[j].spec for j in members])
                 vanished = items.row[nothing & ~bare[items.row]]
                 yield Aligned(fetched, members, sides, vanished, selected, items)
@@ -214,7 +214,7 @@ class Run:
         (fetched,) = self._fetch([slice(int(batch[0]), int(batch[-1]) + 1)])
         items, selected = self._select(view, fetched)
         tokens = token_vectors(view, selected, items, self._sums.get(view), self._fitted[view])
-        units = compared(view, tokens)
+        units = compared(view, tokens, selected.weightless)
         which = [int(side[pair - fetched.piece.start]) for side in (items.hyp, items.ref)]
         texts = [[self._read_aloud(fetched.encoded, places) for places in places_of(view, tokens, units, item)] for item in which]
         if not all(counts_of(units)[which]):

@@ -209,10 +209,18 @@ def token_vectors(view: View, selected: Selected, items: Items, corpus: list[Gro
     return layers[0]._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
 
 
-def compared(view: View, tokens: TokenVectors) -> TokenVectors:
-    """What is compared: tokens or n-grams, with vectors of length one unless the view wants them raw."""
+def compared(view: View, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
+    """What is compared: tokens or n-grams, with vectors of length one unless the view wants them raw.
+
+    Args:
+        view: The view.
+        tokens: What `token_vectors` gave.
+        weightless: Items all of whose tokens weigh nothing, as in `Selected`; each of their n-grams has the weight 1, as without idf.
+    """
     if view.ngram != 1:
         tokens = form_ngrams(tokens, view.ngram)
+        if tokens.weights is not None and weightless is not None:
+            tokens = tokens._replace(weights=torch.where(weightless[tokens.owners], 1.0, tokens.weights))
     as_centered = len(view.layers) == 1 and view.ngram == 1
     return tokens if as_centered or view.vectors is Vectors.RAW else unit(tokens)
 

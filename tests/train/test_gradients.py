@@ -43,7 +43,7 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: Items = ITEMS, **ke
     spec = make_spec(metric, model="any/model", layer=1, **given)
     view = view_of(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
-    held = compared(view, token_vectors(view, Selected([tokens], None, np.zeros(0)), items, None, Fitted()))
+    held = compared(view, token_vectors(view, Selected([tokens], None, np.zeros(0)), items, None, Fitted()), None)
     (found,), _ = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
     return torch.stack(list(found))
 
