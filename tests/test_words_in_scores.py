@@ -35,7 +35,7 @@ REFERENCES = [
 ]
 MORE = [[text, other] if i % 2 else [text] for i, (text, other) in enumerate(zip(REFERENCES, PREDICTIONS[1:] + PREDICTIONS[:1], strict=True))]
 V1: dict[str, Any] = {
-    "layer": "last:5", "aggregation": "pmeans:-inf,1,inf", "special": "all", "subwords": "drop", "punctuation": "drop",
+    "layer": "last:5", "aggregation": "pmeans:-inf,1,inf", "special": "all", "subwords": "drop", "punctuation": "drop-ascii",
     "idf": "corpus", "centering": "none", "distance": "sqeuclidean", "transform": "linear",
 }  # fmt: skip
 PLAIN: dict[str, Any] = {"ngram": 1, "transform": "linear"}
@@ -99,7 +99,7 @@ def taking_part(text: Text, keys: dict[str, Any], stop_words: set[str]) -> list[
     for t, token in enumerate(text.tokens):
         gone = keys.get("special") != "all" if text.special[t] else False
         gone = gone or (keys.get("subwords") == "drop" and token.startswith("##"))
-        gone = gone or (keys.get("punctuation") == "drop" and not text.special[t] and all(c in string.punctuation for c in token))
+        gone = gone or (keys.get("punctuation") == "drop-ascii" and token in set(string.punctuation))
         if not gone and words[word_of[t]] not in stop_words:
             kept.append(t)
     return kept
@@ -179,6 +179,48 @@ def test_stop_words_are_left_out_of_the_whole_method(encoder: Encoder, tmp_path:
         found = one.score(PREDICTIONS, REFERENCES).scores
     wanted = mover_score(encoder, keys, PREDICTIONS, [[text] for text in REFERENCES], {word.lower() for word in stop_words})
     assert found == pytest.approx(wanted, abs=2e-5)
+
+
+TYPESET = [
+    "\u201cA heron\u201d \u2013 said the keeper \u2013 \u201cwaited at the weir\u2026\u201d, unbothered.",
+    "The baker\u2019s loaves were \u00abburnt\u00bb (again)!",
+    "\u201c\u2026\u201d",
+    "Nobody \u2014 not one \u2014 mended the bell.",
+]
+SET_PLAIN = [
+    "'A heron,' the keeper said, 'waited at the weir, not minding the rain.'",
+    "The baker's bread was burnt once more \u2026",
+    "\u2026",
+    "The bell has never been mended\u3002",
+]
+
+
+@pytest.mark.parametrize(
+    ("release", "changes"), [("v1", {}), ("v2", {"layer": "last:1", "aggregation": "mean", "distance": "euclidean", "transform": "inverse"})]
+)
+@pytest.mark.parametrize("ngram", [1, 2])
+def test_a_release_keeps_punctuation_that_is_not_ascii(encoder: Encoder, release: str, changes: dict[str, Any], ngram: int) -> None:
+    keys = V1 | changes | {"ngram": ngram}
+    with twmd_registry.scorer("moverscore", f"moverscore-{release}", ngram=ngram) as one:
+        found = one.score(TYPESET, SET_PLAIN)
+    assert found.scores == pytest.approx(mover_score(encoder, keys, TYPESET, [[text] for text in SET_PLAIN], set()), abs=2e-5)
+    with twmd_registry.scorer("moverscore", f"moverscore-{release}", ngram=ngram, punctuation="drop") as one, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        others = one.score(TYPESET, SET_PLAIN).scores
+    assert all(abs(x - y) > 1e-3 for x, y in zip(found.scores, others, strict=True))
+
+
+def test_the_sentence_mover_is_the_distance_of_two_plain_means(encoder: Encoder) -> None:
+    with twmd_registry.scorer("moverscore", "moverscore-smd") as one:
+        found = one.score(PREDICTIONS, REFERENCES).scores
+
+    def sentence(text: str) -> np.ndarray:
+        layers = said(encoder, text, [2, 3, 4, 5, 6]).vectors  # (T, 5, D)
+        mean = np.concatenate([layers.min(axis=1), layers.mean(axis=1), layers.max(axis=1)], axis=1).mean(axis=0)
+        return np.asarray(mean / np.linalg.norm(mean))
+
+    distances = [np.linalg.norm(sentence(x) - sentence(y)) for x, y in zip(PREDICTIONS, REFERENCES, strict=True)]
+    assert found == pytest.approx([1 - distance for distance in distances], abs=1e-5)
 
 
 def test_the_second_release_is_its_preset(encoder: Encoder) -> None:

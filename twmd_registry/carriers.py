@@ -102,12 +102,14 @@ class Encoded(NamedTuple):
         special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special
             token; shape (T,), uint8.
         ids: Token ids; shape (T,), int64.
+        unknown: For an unknown token a number that stands for what was written there, 0 for any other; shape (T,), int64.
     """
 
     layers: dict[int, Tensor]
     lengths: Tensor
     special: Tensor
     ids: Tensor
+    unknown: Tensor
 
 
 class Sides(NamedTuple):

@@ -22,7 +22,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import Lasting, Reading, TextStore
 from twmd_registry.pairs import Pairs, TextFlags, centering_step, estimate_tokens, plan_pieces, uses_of_texts
-from twmd_registry.registry.names import Centering, Idf, Output
+from twmd_registry.registry.names import Centering, Idf, Output, Unknown
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted, Items, Selected, View, compared, make_items, places_of, select, sum_items, token_vectors, view_of
@@ -289,8 +289,10 @@ class Run:
         """What a view needs, with the weights that these very texts give to tokens."""
         if view.idf not in {Idf.CORPUS, Idf.REFERENCES}:
             return fitted
-        of_references = torch.from_numpy(self._of_references.weights)
-        return fitted._replace(weights=(torch.from_numpy(self._of_hypotheses.weights) if view.idf == Idf.CORPUS else of_references, of_references))
+        unseen = self._encoder.tokenizer.unk_token_id if view.unknown is Unknown.APART else None
+        sides = (self._of_hypotheses if view.idf == Idf.CORPUS else self._of_references, self._of_references)
+        hyp, ref = (torch.from_numpy(side.unseen(unseen).weights) for side in sides)
+        return fitted._replace(weights=(hyp, ref))
 
     @cached_property
     def _of_hypotheses(self) -> DocumentFrequencies:

@@ -27,6 +27,7 @@ from twmd_registry.routes import route_of, score_group, share_groups
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
 Progress = Callable[[int], None]
+Rows = Sequence[int]
 GroupScore = Callable[[Sequence[Route], Pairs, Progress | None], Scored]
 
 BASELINE_PAIRS = 10_000
@@ -98,8 +99,8 @@ class Scorer:
             TwmdError: As for `spec`.
 
         Warns:
-            TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts of unknown
-                tokens only, a centering batch of one segment, a solver that stopped early, another number of references
+            TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts with many
+                unknown tokens, a centering batch of one segment, a solver that stopped early, another number of references
                 than in the signature from which the scorer was made.
         """
         return score_all([self], predictions, references)[0]
@@ -337,7 +338,7 @@ def check_scorers(scorers: Sequence[Scorer]) -> None:
 
 
 def score_segments(
-    scorers: Sequence[Scorer], segments: Segments, *, progress: Progress | None = None, score_group: GroupScore = score_group
+    scorers: Sequence[Scorer], segments: Segments, *, progress: Progress | None = None, score_group: GroupScore = score_group, rows: Rows = ()
 ) -> list[ScoreSet]:
     """Score checked texts by several scorers.
 
@@ -346,13 +347,14 @@ def score_segments(
         segments: The texts.
         progress: As for `score_all`.
         score_group: Scores all pairs by the routes that share a model.
+        rows: The number of every segment, for warnings; from 0 if not given.
 
     Raises:
         TwmdError: As for `Scorer.score`, but for texts, which are checked.
     """
     members = [member for one in scorers for member in one.members]
     with hold_warnings() as held:  # several models, or pieces of the texts, may give the same warning
-        found = iter(_score_each(members, segments, progress, score_group))
+        found = iter(_score_each(members, segments, progress, score_group, rows or range(len(segments.predictions))))
         sets = [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
     for message in dict.fromkeys([*held, *_other_nrefs(scorers, sets)]):
         warn(message)
@@ -369,23 +371,23 @@ def _other_nrefs(scorers: Sequence[Scorer], sets: Sequence[ScoreSet]) -> Iterato
             )
 
 
-def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore) -> list[ScoreSet]:
+def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore, rows: Rows) -> list[ScoreSet]:
     """Score by several scorers, none of them an ensemble."""
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
     warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
     results: dict[int, ScoreSet] = {}
-    empty, truncated, unknown = np.zeros(len(pairs.texts), dtype=bool), 0, 0
+    (empty, unknown), truncated = np.zeros((2, len(pairs.texts)), dtype=bool), 0
     for members in share_groups([one.route for one in scorers]):
         found, flags = score_group([scorers[i].route for i in members], pairs, progress)
         empty |= flags.empty
+        unknown |= flags.unknown
         truncated = max(truncated, int(flags.truncated.sum()))
-        unknown = max(unknown, int(flags.unknown.sum()))
         warn_of_nothing(flags)
-        warn_of_words(flags.missing_words)
+        warn_of_words(flags.missing_words if scorers[members[0]].route.model.static else ())
         for i, scores in zip(members, found, strict=True):
             baseline = scorers[i].route.baseline
             results[i] = _score_set(scorers[i], pairs, rescale(scores, baseline) if baseline else scores, flags, digest)
-    warn_of_texts(count_empty(pairs, empty), truncated, unknown)
+    warn_of_texts(pairs, empty, truncated, unknown, rows)
     return [results[i] for i in range(len(scorers))]
 
 
@@ -394,16 +396,14 @@ def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, d
     spec = one.spec
     rule = Multiref(spec.multiref or Multiref.MAX)
     segments = PairScores(*(None if side is None else over_references(side, pairs.counts, rule) for side in found))  # type: ignore[arg-type]
-    nrefs = str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var"
-    texts = len(pairs.counts) + len(pairs.ref)
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),
         empty=count_empty(pairs, flags.empty),
         unknown=int(flags.unknown.sum()),
-        repeated=texts - len(pairs.texts),
+        repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
         oov=len(flags.missing_words),
     )
-    signature = Signature(spec, nrefs)
+    signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, found.chosen(spec.output))
     return make_score_set(signature, segments, counts, digest, explainer)

@@ -16,7 +16,7 @@ from twmd_registry.cli import main
 from twmd_registry.rated.sets import content_of
 from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets, read_presets
 
 DEMO = Path(twmd_registry.__file__).parent / "data" / "demo" / "system_a.jsonl"
@@ -41,6 +41,7 @@ def test_explain_shows_keys_presets_and_citation(metric: MetricName, capsys: pyt
     assert CATALOGUE[metric].citation in out
     span = "no fixed bounds" if CATALOGUE[metric].lowest is None else f"{CATALOGUE[metric].lowest:g} to {CATALOGUE[metric].highest:g}"
     assert f"\nrange:              {span}, higher is closer\n" in out
+    assert f"The default model, {EMBEDDED_MODEL}, reads {EMBEDDED_READS}." in " ".join(out.split())
 
 
 def test_explain_refuses_an_unknown_metric(capsys: pytest.CaptureFixture[str]) -> None:

@@ -350,12 +350,24 @@ class TestStreams:
         assert not (files / "out.json").exists()
 
     def test_an_output_that_takes_nothing_costs_no_record(self, files: Path) -> None:
-        done = subprocess.run(f"{self.COMMAND} --record out.json >/dev/full", shell=True, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt -b --record out.json >/dev/full",
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert (done.returncode, done.stderr) == (1, "twmd: cannot write: No space left on device\n")
         assert len(twmd_registry.read_record("out.json").systems[0].results[0].scores) == 3
 
     def test_neither_output_nor_record_can_be_written_and_the_error_is_one_line(self, files: Path) -> None:
-        done = subprocess.run(f"{self.COMMAND} --record none/out.json >/dev/full", shell=True, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt -b --record none/out.json >/dev/full",
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert (done.returncode, done.stderr) == (1, "twmd: cannot write none/out.json: there is no folder none.\n")
 
     def test_a_record_that_cannot_be_written_is_announced_first_at_a_terminal(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

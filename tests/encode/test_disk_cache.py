@@ -121,7 +121,7 @@ def test_another_adapter_does_not_find_it() -> None:
     assert numbers == [DIFFERENT, DIFFERENT, 0, 0]
 
 
-@pytest.mark.parametrize("what", range(5))
+@pytest.mark.parametrize("what", range(6))
 def test_what_other_software_or_another_device_has_computed_is_not_found(folder: str, what: int, monkeypatch: pytest.MonkeyPatch) -> None:
     once(metric(folder))
     made_with = disk._made_with(metric(folder).route.model)
@@ -136,7 +136,7 @@ def test_software_and_device_are_those_that_compute() -> None:
 
     model = twmd_registry.scorer("twmd").route.model
     versions = [module.__version__ for module in (twmd_registry, torch, transformers, tokenizers)]
-    assert disk._made_with(model) == [*versions, model.device.type]
+    assert disk._made_with(model) == [disk.FORMAT, *versions, model.device.type]
     assert len(versions) == 4
 
 

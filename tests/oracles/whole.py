@@ -11,11 +11,12 @@ positive, it scores 1 against the same text and 0 against any other.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import string
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -30,11 +31,15 @@ NOTHING = 1e-6
 
 
 class Tokens(NamedTuple):
-    """A text as a WordPiece tokenizer reads it; `special` marks the tokens that it adds."""
+    """A text as a WordPiece tokenizer reads it; `special` marks the tokens that it adds, `written` is the text of each, normalised."""
 
     ids: tuple[int, ...]
     pieces: tuple[str, ...]
     special: tuple[bool, ...]
+    written: tuple[str, ...]
+
+    def take(self, places: Sequence[int]) -> Tokens:
+        return Tokens(*(tuple(column[t] for t in places) for column in self))  # type: ignore[arg-type] (columns of different types)
 
 
 @dataclass(frozen=True)
@@ -78,15 +83,11 @@ class Units(NamedTuple):
 
 
 class Score(NamedTuple):
-    """One number per segment; a one-sided metric's score stands in all three.
-
-    ``vanished`` marks the segments with a text of which an n-gram cancels up to rounding, or whose C(X, X) is not positive.
-    """
+    """One number per segment; a one-sided metric's score stands in all three."""
 
     precision: np.ndarray
     recall: np.ndarray
     f1: np.ndarray
-    vanished: np.ndarray
 
 
 def score(predictions: Sequence[str], references: Sequence[Sequence[str]], keys: dict[str, object], model: Model, fitted: Fitted) -> Score:
@@ -101,7 +102,6 @@ class _Recomputation:
     keys: dict[str, object]
     model: Model
     fitted: Fitted
-    vanished: set[tuple[str, str, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.read = cache(lambda text: self._read(text, self.key("truncation", "cut")))
@@ -115,18 +115,16 @@ class _Recomputation:
         return str(self.keys.get(name, otherwise))
 
     def score(self) -> Score:
-        rows, vanished = [], []
+        rows = []
         for segment, (prediction, references) in enumerate(zip(self.predictions, self.references, strict=True)):
             batch = segment // int(self.key("centering_size")) if self.key("centering") == "batch" else 0
             each = np.array([self.pair(prediction, reference, batch) for reference in references])
             rows.append(each.max(axis=0) if self.key("multiref", "max") == "max" else each.mean(axis=0))
-            mine = {(prediction, "hypothesis", batch), *((reference, "reference", batch) for reference in references)}
-            vanished.append(bool(mine & self.vanished))
         found = np.array(rows)
         if self.fitted.baseline is not None:
             b = np.array(self.fitted.baseline)
             found = (found - b) / (1 - b)
-        return Score(found[:, 0], found[:, 1], found[:, 2], np.array(vanished))
+        return Score(found[:, 0], found[:, 1], found[:, 2])
 
     # Texts to vectors
 
@@ -140,7 +138,7 @@ class _Recomputation:
         if kind == "cut" or len(own) <= room:
             gone = set(own[room:])
             kept = [t for t in range(len(tokens.ids)) if t not in gone]
-            tokens = Tokens(tuple(tokens.ids[t] for t in kept), tuple(tokens.pieces[t] for t in kept), tuple(tokens.special[t] for t in kept))
+            tokens = tokens.take(kept)
             return tokens, self.model.hidden(tokens.ids)
         stride = int(sizes.partition("/")[2])
         before, after = list(range(own[0])), list(range(own[-1] + 1, len(tokens.ids)))
@@ -183,6 +181,8 @@ class _Recomputation:
             out |= {t for word in words for t in word[1:]}
         if self.key("punctuation") == "drop":
             out |= {t for word in words for t in word if all(map(is_punctuation, bare(tokens.pieces[t])))}
+        if self.key("punctuation") == "drop-ascii":
+            out |= {t for word in words for t in word if bare(tokens.pieces[t]) in set(string.punctuation)}
         written = ["".join(bare(tokens.pieces[t]) for t in word).lower() for word in words]
         for phrase in self.fitted.stopwords if self.key("stopwords", "none") != "none" else ():
             wanted = [] if self.model.unknown in phrase else _words(phrase)
@@ -257,7 +257,12 @@ class _Recomputation:
             "references": [text for texts in self.references for text in texts],
             "background": self.fitted.documents,
         }[documents]
-        return [set((self._read(text, "cut") if documents == "background" else self.read(text))[0].ids) for text in texts]
+        held = [(self._read(text, "cut") if documents == "background" else self.read(text))[0] for text in texts]
+        return [{t for t, piece in zip(tokens.ids, tokens.pieces, strict=True) if not self.apart(piece)} for tokens in held]
+
+    def apart(self, piece: str) -> bool:
+        """Whether a token stands for text that the vocabulary lacks, and is compared by what is written there."""
+        return piece == self.model.unknown and self.key("unknown", "keep") == "apart"
 
     def weights(self, text: str, side: str) -> list[float] | None:
         """The idf of the tokens that take part; none where all count the same."""
@@ -280,6 +285,10 @@ class _Recomputation:
             return Units(np.zeros((0, 1)), np.zeros(0), np.zeros(0, dtype=bool))
         stacked = np.stack([vectors[keep] if raw else _unit(vectors[keep]) for vectors, _ in found], axis=1)  # (tokens, layers, dimensions)
         vectors = np.array([aggregate(token, self.key("aggregation", "single")) for token in stacked]).reshape(len(stacked), -1)
+        tokens = self.read(text)[0].take([t for t, kept in zip(self.selected(text)[0], keep, strict=True) if kept])
+        for t, (piece, is_special, written) in enumerate(zip(tokens.pieces, tokens.special, tokens.written, strict=True)):
+            if self.apart(piece) and not is_special:
+                vectors[t] = np.linalg.norm(vectors[t]) * direction(written, vectors.shape[1])
         idf = self.weights(text, side)
         weights = None if idf is None else [w for w, kept in zip(idf, keep, strict=True) if kept]
         counted = counted[keep]
@@ -290,8 +299,6 @@ class _Recomputation:
             weights = None if weights is None else totals
             counted = np.ones(len(vectors), dtype=bool)
             directed = _norms(vectors) > NOTHING * longest
-            if not directed.all():
-                self.vanished.add((text, side, batch))
             vectors, counted = vectors[directed], counted[directed]
             weights = None if weights is None else list(np.array(weights)[directed])
         return Units(vectors if raw else _unit(vectors), np.ones(len(vectors)) if weights is None else np.array(weights), counted)
@@ -320,10 +327,7 @@ class _Recomputation:
         """C(X, X); 0 where it is negative (entropic objectives with small weights) or rounding."""
         x = self.units(text, side, batch)
         found = self.c(x, x)
-        if found > NOTHING * (x.vectors**2).sum(axis=1).max():
-            return found
-        self.vanished.add((text, side, batch))
-        return 0.0
+        return found if found > NOTHING * (x.vectors**2).sum(axis=1).max() else 0.0
 
     def c(self, x: Units, y: Units) -> float:
         """C(X, Y), hypothesis side."""
@@ -352,6 +356,15 @@ def bare(piece: str) -> str:
 
 def is_punctuation(character: str) -> bool:
     return character in string.punctuation or unicodedata.category(character).startswith("P")
+
+
+def direction(written: str, width: int) -> np.ndarray:
+    """The vector of signs that stands for a string: the bits of SHAKE-256 of its BLAKE2b hash."""
+    code = bytearray(hashlib.blake2b(written.strip().encode(), digest_size=8).digest())
+    code[-1] |= 1  # no string has the number 0
+    digest = hashlib.shake_256(bytes(code)).digest((width + 7) // 8)
+    signs = [1.0 if digest[i // 8] >> (7 - i % 8) & 1 else -1.0 for i in range(width)]
+    return np.array(signs) / math.sqrt(width)
 
 
 def aggregate(layers: np.ndarray, how: str) -> np.ndarray:

@@ -31,6 +31,7 @@ OTHER: dict[str, Any] = {
     "layer": 3,
     "aggregation": "routing:gaussian",
     "special": "all",
+    "unknown": None,
     "subwords": None,
     "punctuation": None,
     "stopwords": "ba9876543210",
@@ -59,6 +60,7 @@ OTHER: dict[str, Any] = {
 
 NOT_NEUTRAL: dict[str, Any] = {
     "aggregation": "mean",
+    "unknown": "apart",
     "subwords": "drop",
     "punctuation": "drop",
     "stopwords": "0123456789ab",
@@ -91,8 +93,9 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "adapter": lambda r: r.choice([None, "a@0123456789ab", "./dir|x@ba9876543210"]),
     "layer": lambda r: r.choice([r.randint(0, 48), "2-6", "1,3,7", "0,1,5"]),
     "aggregation": lambda r: r.choice(["mean", "concat", "pmeans:-inf,1,inf", "pmeans:3", "routing:gaussian", "routing:epanechnikov"]),
+    "unknown": lambda r: r.choice([None, "apart"]),
     "subwords": lambda r: r.choice([None, "drop"]),
-    "punctuation": lambda r: r.choice([None, "drop"]),
+    "punctuation": lambda r: r.choice([None, "drop", "drop-ascii"]),
     "stopwords": lambda r: r.choice([None, "0123456789ab"]),
     "ngram": lambda r: r.choice([None, 2, 999, "sentence"]),
     "idf": lambda r: r.choice([None, "corpus", "references", "background:0123456789ab"]),

@@ -10,7 +10,7 @@ from twmd_registry.hub.prose import Prose, examples, prose_of
 from twmd_registry.hub.values import CORRELATIONS, Agreement, ours, theirs
 from twmd_registry.registry.catalogue import CATALOGUE, Entry
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import MetricName, Special
 from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
 from twmd_registry.registry.signature import Signature, canonical
 from twmd_registry.report.bibtex import bibtex
@@ -144,7 +144,10 @@ def _outputs(metric: MetricName, facts: Entry, prose: Prose) -> str:
     ]
     identical = "the model decides" if facts.identical is None else f"{facts.identical:g}"
     unrelated = f"Unrelated texts of WMT17 (392 predictions, each against another segment's reference): {prose.scores.unrelated:.2f} on average."
-    notes = (f"Range: {facts.span}.", prose.range_note, f"A text and itself: {identical}.", unrelated, prose.reading)
+    words = f"Unrelated single words (400 pairs of the model's vocabulary): {prose.scores.words:.2f} on average"
+    if default_preset(metric, None).keys.get("special") == Special.ALL:
+        words += ": two of the three tokens of a word are special ones, which are much alike; `special=none` leaves them out"
+    notes = (f"Range: {facts.span}.", prose.range_note, f"A text and itself: {identical}.", unrelated, f"{words}.", prose.reading)
     return "\n".join([*lines, "", " ".join(note for note in notes if note)])
 
 

@@ -20,6 +20,7 @@ from twmd_registry.models.linear import laid_out
 from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_network, load_tokenizer
 from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static
+from twmd_registry.pairs import UNKNOWN_SHARE, TextFlags
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
 from twmd_registry.regress.siamese import Siamese, load_line
 
@@ -96,16 +97,17 @@ class Regressor(Resident):
         """
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
-    def look_at(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Which texts have no token (blank, or every character dropped), and which unknown tokens only; each of shape (texts,)."""
-        empty, unknown = np.zeros(len(texts), dtype=bool), np.zeros(len(texts), dtype=bool)
+    def look_at(self, texts: Sequence[str]) -> TextFlags:
+        """Which texts have no token (blank, or every character dropped), and which have unknown ones."""
+        flags = TextFlags.none(len(texts))
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = list(texts[start : start + _TEXTS_AT_ONCE])
-            rows = self.tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
-            for i, ids in enumerate(rows, start):
-                empty[i] = not ids
-                unknown[i] = bool(ids) and set(ids) == {self.tokenizer.unk_token_id}
-        return empty, unknown
+            rows = self.tokenizer(part, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            for i, (text, ids, spans) in enumerate(zip(part, rows["input_ids"], rows["offset_mapping"], strict=True), start):
+                words = tuple(text[slice(*span)] for token, span in zip(ids, spans, strict=True) if token == self.tokenizer.unk_token_id)
+                flags.empty[i], flags.unknown[i] = not ids, len(words) > UNKNOWN_SHARE * len(ids)
+                flags.missing.update({i: words} if words else {})
+        return flags
 
     def predict(
         self,

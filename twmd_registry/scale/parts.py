@@ -178,7 +178,7 @@ class PartScorer:
             total = replay(next(known)) if known is not None else alone
             return group[0].score_group(group, _numbered(pairs, checked.numbers - part.start), progress, total)
 
-        return score_segments(self._scorers, checked.segments, score_group=score_group)
+        return score_segments(self._scorers, checked.segments, score_group=score_group, rows=checked.numbers.tolist())
 
 
 def _numbered(pairs: Pairs, numbers: np.ndarray) -> Pairs:

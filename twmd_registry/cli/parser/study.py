@@ -10,7 +10,7 @@ from twmd_registry.registry.names import EMBEDDED_MODEL
 
 MEASURES = {
     "stsscore": "stsscore",
-    "bertscore": "bertscore_centered;centering=none;baseline=b52f4f73e689",
+    "bertscore": "bertscore_centered;centering=none;baseline=d6bd8bc4d4c0",
     "sbert": "sbert;layer=6;special=all;centering=none",
 }
 """What the STSScore paper measures beside BLEU, on the embedded model."""
