@@ -11,21 +11,26 @@ BIN := $(VENV)/bin
 METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore ensemble
 DEMO := twmd_registry/data/demo
 
-.PHONY: demo test presets tuned cards goldens bench clean
+.PHONY: demo test types tests presets tuned cards goldens bench clean
 
-# Each stamp says that an environment holds what pyproject.toml and constraints.txt ask for.
+# Python compiles what is imported, and keeps that; pip would compile three times as much. Some machines forbid to keep it: an empty value allows it.
+export PYTHONDONTWRITEBYTECODE :=
+NEW := test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch
+
+# Each stamp says that an environment holds what pyproject.toml and constraints.txt ask for; what a developer has is enough for the demo.
 $(VENV)/.demo: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded]'
+	$(NEW)
+	$(INSTALL) -e '.[embedded]'
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $@
+$(VENV)/.dev: pyproject.toml constraints.txt
+	$(NEW)
+	$(INSTALL) -e '.[dev]'
+	touch $(VENV)/.demo $@
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(INSTALL) -e '.[bench]'
 	touch $@
 
 demo: $(VENV)/.demo
@@ -34,8 +39,14 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(MAKE) --no-print-directory --jobs=2 types tests
+
+# Beside one another: mypy uses one core, and tests that wait for other processes use none.
+types: $(VENV)/.dev
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+tests: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # What each metric tries is what its name promises: bertscore_centered subtracts a corpus mean, and no default makes a score depend on
 # its neighbours, so batch centering is no candidate.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import warnings
 from enum import Enum
 from typing import Any
@@ -14,7 +15,9 @@ import pytest
 import twmd_registry
 from twmd_registry.border import check_segments
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.models.pool import loaded
 from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.registry.signature import Signature
 from twmd_registry.scores import ScoreSet
 
 UNTYPED: Any = twmd_registry
@@ -119,14 +122,6 @@ def test_a_cut_text_scores_like_its_beginning() -> None:
     cut = quiet("twmd", [" ".join(words)], ["a cat"], truncation="cut:6", special="none")
     assert cut.score == pytest.approx(quiet("twmd", [" ".join(words[:4])], ["a cat"], special="none").score, abs=1e-6)
     assert "truncation:cut%3A6" in str(cut.signature)
-
-
-@pytest.mark.parametrize("metric", MetricName)
-def test_texts_the_vocabulary_does_not_know_are_counted(metric: str) -> None:
-    with pytest.warns(TwmdWarning, match="different texts of nothing but unknown tokens: 3; to this model they are all alike") as caught:
-        found = twmd_registry.scorer(metric).score(["\U0001f600", "x" * 50_000, "a cat \U0001f600"], ["\U0001f680", "a cat", "a cat"])
-    assert len(caught) == 1
-    assert found.counts.unknown == 3
 
 
 @pytest.mark.parametrize("centering", ["batch", "corpus"])
@@ -244,6 +239,85 @@ def test_no_scorer_is_an_error() -> None:
 def test_something_else_where_a_name_or_a_scorer_belongs_is_one_clear_error(call: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         call()
+
+
+EMPTY = "texts without a token: 1; each scores 0 against text and 1 against another empty text (before any baseline)."
+
+
+def shown_by(action: Any, calls: int) -> list[str]:
+    """What a user sees of the warnings of some calls from one line, under one filter of Python's; None is the default."""
+    scorer, shown = twmd_registry.scorer("twmd"), list[str]()
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        if action is not None:
+            warnings.simplefilter(action)
+        warnings.showwarning = lambda message, *_where, **_how: shown.append(str(message))
+        for _ in range(calls):
+            scorer.score([""], ["a"])
+    return shown
+
+
+@pytest.mark.parametrize(("action", "times"), [(None, 3), ("default", 3), ("always", 3), ("ignore", 0), ("once", 1), ("module", 1)])
+def test_a_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(action: str | None, times: int) -> None:
+    assert shown_by(action, 3) == [EMPTY] * times
+
+
+def test_a_filter_that_makes_errors_of_warnings_does_so_in_every_call() -> None:
+    for _ in range(2):
+        with pytest.raises(TwmdWarning, match="texts without a token: 1"):
+            shown_by("error", 1)
+
+
+def test_two_models_give_a_warning_of_one_text_once_per_call() -> None:
+    keys = {"centering": "sentence", "special": "none"}
+    scorers = [twmd_registry.scorer("twmd", dtype=dtype, **keys) for dtype in ("float32", "bfloat16")]
+    with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 1;") as caught:
+        twmd_registry.score_all(scorers, ["yes", "a cat"], ["a dog", "a dog"])
+    assert len(caught) == 1
+
+
+WRITTEN_FOR = r"the signature of twmd was written for nrefs:{}; these texts have nrefs:{}\. More references make scores higher"
+
+
+@pytest.mark.parametrize(("nrefs", "references", "found"), [("2", [["a"]], "1"), ("var", [["a"]], "1"), ("1", [["a", "b"]], "2")])
+def test_a_signature_for_another_number_of_references_is_announced_in_every_call(nrefs: str, references: Any, found: str) -> None:
+    signature = str(Signature(twmd_registry.scorer("twmd").spec, nrefs))
+    scorer = twmd_registry.scorer(signature)
+    for made in (scorer, scorer, pickle.loads(pickle.dumps(scorer))):
+        with pytest.warns(TwmdWarning, match=WRITTEN_FOR.format(nrefs, found)) as caught:
+            made.score(["a"], references)
+        assert len(caught) == 1
+    with pytest.warns(TwmdWarning, match=WRITTEN_FOR.format(nrefs, found)):
+        twmd_registry.score(["a"], references, signature)
+
+
+def test_a_signature_for_the_same_number_of_references_or_for_none_is_silent() -> None:
+    spec = twmd_registry.scorer("twmd").spec
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for nrefs, references in (("2", [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])):
+            twmd_registry.scorer(Signature(spec, nrefs)).score(["a"] * len(references), references)
+
+
+def test_an_ensembles_signature_for_another_number_of_references_is_announced() -> None:
+    signature = str(Signature(twmd_registry.scorer("ensemble(twmd,sbert)").spec, "2"))
+    with pytest.warns(TwmdWarning, match="the signature of ensemble was written for nrefs:2; these texts have nrefs:1"):
+        twmd_registry.scorer(signature).score(["a"], ["b"])
+
+
+def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
+    expected = twmd_registry.scorer("twmd", layer=3).score(["a cat"], ["the cat"])
+    assert twmd_registry.score(["a cat"], ["the cat"], layer=3) == expected
+    assert twmd_registry.score(["a cat"], ["the cat"], "sbert", device="cpu") == twmd_registry.scorer("sbert").score(["a cat"], ["the cat"])
+    assert twmd_registry.score(["a cat"], ["the cat"], metric=expected.signature) == expected
+    twmd_registry.score(["a cat"], ["the cat"], "twmd", dtype="bfloat16")
+    before = loaded()
+    twmd_registry.score(["a dog"], ["the dog"], "trwmd", dtype="bfloat16")
+    assert loaded() == before
+    twmd_registry.score(["a dog"], ["the dog"])
+    assert len(loaded()) == len(before) - 1
+    with pytest.raises(SpecError, match="did you mean 'temperature'"):
+        twmd_registry.score(["a"], ["b"], temprature=1)
 
 
 def test_a_warning_points_at_the_users_own_line() -> None:

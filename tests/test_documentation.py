@@ -19,7 +19,7 @@ from twmd_registry.cli import main
 from twmd_registry.cli.parser import build_parser
 from twmd_registry.plugins.evaluate.hook import METRICS
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +29,10 @@ CLUSTER = (ROOT / "twmd_registry" / "scale" / "README.md").read_text(encoding="u
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TOY = re.compile(r"\btoy\b")
 """The metric that CONTRIBUTING.md has its reader write."""
+
+
+def test_the_readme_says_what_the_default_model_reads() -> None:
+    assert EMBEDDED_READS.replace("English only", "It reads English only") in " ".join(README.split())
 
 
 def blocks(language: str, text: str = README) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,27 +19,96 @@ TOLERANCE = 1e-5
 METRICS = list(MetricName)
 ALIGNED = [metric for metric in METRICS if metric not in {MetricName.STSSCORE, MetricName.ENSEMBLE}]
 TWO_SIDED = [metric for metric in METRICS if CATALOGUE[metric].two_sided]
-NEIGHBOURLESS = [centering for centering in Centering if centering not in {Centering.BATCH, Centering.CORPUS}]
+
+Key = tuple[MetricName, str | None]
+"""A metric and its centering; None: the one that it has by default, or none at all."""
+DEFAULTS: list[Key] = [(metric, None) for metric in METRICS]
+CENTERED: list[Key] = [(metric, centering) for metric in ALIGNED for centering in Centering if centering is not Centering.BATCH]
+NEIGHBOURLESS = [*DEFAULTS, *((metric, centering) for metric, centering in CENTERED if centering is not Centering.CORPUS)]
+WITH_REFERENCES = [metric for metric in METRICS if "multiref" in CATALOGUE[metric].keys]
+WHOLE: list[dict[str, Any]] = [{"centering": "batch", "centering_size": 16}, {"centering": "corpus"}]
+ALONE = (0, 7, 15)
 
 Score = Callable[..., ScoreSet]
+Scored = dict[Key, ScoreSet]
 
 
 @pytest.fixture(scope="module")
 def score(texts: Texts) -> Score:
-    """Scores the shared texts, or others, by a metric and keys."""
+    """Scores the shared texts by a metric and keys."""
 
-    def run(metric: str, predictions: Any = None, references: Any = None, **keys: Any) -> ScoreSet:
-        made = twmd_registry.scorer(metric, **keys)
-        return made.score(texts.predictions if predictions is None else predictions, texts.references if references is None else references)
+    def run(metric: str, **keys: Any) -> ScoreSet:
+        return twmd_registry.scorer(metric, **keys).score(*texts)
 
     return run
 
 
-def keys_for(metric: MetricName, centering: str) -> dict[str, str]:
-    """Keys that set a centering, where the metric has one (raw vectors have no mean left under ``sentence``)."""
-    if metric not in ALIGNED:
-        return {}
-    return {"centering": centering} | ({"vectors": "unit"} if metric is MetricName.SBERT else {})
+def scored(predictions: Sequence[str], references: Sequence[str]) -> Scored:
+    """Scores by every metric under every centering but ``batch``, for which every text is encoded once."""
+    # Raw vectors have no mean left under `sentence`.
+    unit = {MetricName.SBERT: {"vectors": "unit"}}
+    keys = [*DEFAULTS, *CENTERED]
+    scorers = [twmd_registry.scorer(metric, **({"centering": of, **unit.get(metric, {})} if of else {})) for metric, of in keys]
+    return dict(zip(keys, twmd_registry.score_all(scorers, predictions, references), strict=True))
+
+
+@pytest.fixture(scope="module")
+def given(texts: Texts) -> Scored:
+    return scored(*texts)
+
+
+@pytest.fixture(scope="module")
+def order(texts: Texts) -> list[int]:
+    return [int(i) for i in np.random.default_rng(5).permutation(len(texts.predictions))]
+
+
+@pytest.fixture(scope="module")
+def shuffled(texts: Texts, order: list[int]) -> Scored:
+    return scored(*([side[i] for i in order] for side in texts))
+
+
+@pytest.fixture(scope="module")
+def alone(texts: Texts) -> dict[int, Scored]:
+    return {i: scored(*([side[i]] for side in texts)) for i in ALONE}
+
+
+@pytest.fixture(scope="module")
+def with_itself(texts: Texts) -> Scored:
+    return scored(texts.references, texts.references)
+
+
+@pytest.fixture(scope="module")
+def swapped(texts: Texts) -> Scored:
+    return scored(texts.references, texts.predictions)
+
+
+@pytest.fixture(scope="module")
+def unrelated(texts: Texts) -> Scored:
+    return scored(texts.predictions, texts.references[7:] + texts.references[:7])
+
+
+@pytest.fixture(scope="module")
+def centered_whole(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
+    """By a batch of everything and by the corpus, both sides jointly; then each side by itself."""
+    keys = [{**how, "centering_side": side} for side in ("joint", "separate") for how in WHOLE]
+    found = twmd_registry.score_all([twmd_registry.scorer(metric, **own) for metric in ALIGNED for own in keys], *texts)
+    return {metric: found[k * len(keys) : (k + 1) * len(keys)] for k, metric in enumerate(ALIGNED)}
+
+
+@pytest.fixture(scope="module", params=[1, 64, 100_000])
+def batched(texts: Texts, request: pytest.FixtureRequest) -> dict[MetricName, ScoreSet]:
+    scorers = [twmd_registry.scorer(metric, batch_tokens=request.param) for metric in METRICS]
+    return dict(zip(METRICS, twmd_registry.score_all(scorers, *texts), strict=True))
+
+
+@pytest.fixture(scope="module")
+def of_two_references(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
+    """With the reference; with the next pair's; with both in every second segment, by the best and by the mean."""
+    others = texts.references[1:] + texts.references[:1]
+    both = [[a, b] if i % 2 else [a] for i, (a, b) in enumerate(zip(texts.references, others, strict=True))]
+    given: list[tuple[Any, dict[str, Any]]] = [(texts.references, {}), (others, {}), (both, {"multiref": "max"}), (both, {"multiref": "mean"})]
+    found = [twmd_registry.score_all([twmd_registry.scorer(metric, **keys) for metric in WITH_REFERENCES], texts[0], own) for own, keys in given]
+    return {metric: list(of_metric) for metric, *of_metric in zip(WITH_REFERENCES, *found, strict=True)}
 
 
 def differences(a: ScoreSet, b: ScoreSet, order: Any = None) -> float:
@@ -48,87 +117,64 @@ def differences(a: ScoreSet, b: ScoreSet, order: Any = None) -> float:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
-def test_compute_batch_changes_nothing(score: Score, metric: str, batch_tokens: int) -> None:
-    assert differences(score(metric), score(metric, batch_tokens=batch_tokens)) <= TOLERANCE
+def test_compute_batch_changes_nothing(given: Scored, batched: dict[MetricName, ScoreSet], metric: MetricName) -> None:
+    assert differences(given[metric, None], batched[metric]) <= TOLERANCE
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("centering", NEIGHBOURLESS)
-def test_shuffling_changes_nothing(score: Score, texts: Texts, metric: MetricName, centering: str) -> None:
-    keys = keys_for(metric, centering)
-    order = np.random.default_rng(5).permutation(len(texts.predictions))
-    shuffled = score(metric, [texts.predictions[i] for i in order], [texts.references[i] for i in order], **keys)
-    assert differences(shuffled, score(metric, **keys), order) <= TOLERANCE
+@pytest.mark.parametrize("key", [*DEFAULTS, *CENTERED])
+def test_shuffling_changes_nothing(given: Scored, shuffled: Scored, order: list[int], key: Key) -> None:
+    assert differences(shuffled[key], given[key], order) <= TOLERANCE
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("centering", NEIGHBOURLESS)
-def test_a_pair_scores_the_same_alone(score: Score, texts: Texts, metric: MetricName, centering: str) -> None:
-    keys = keys_for(metric, centering)
-    together = score(metric, **keys)
-    for i in (0, 17, 39):
-        alone = score(metric, [texts.predictions[i]], [texts.references[i]], **keys)
-        assert abs(alone.score - together.scores[i]) <= TOLERANCE
+@pytest.mark.parametrize("key", NEIGHBOURLESS)
+def test_a_pair_scores_the_same_alone(given: Scored, alone: dict[int, Scored], key: Key) -> None:
+    for i in ALONE:
+        assert abs(alone[i][key].score - given[key].scores[i]) <= TOLERANCE
 
 
 @pytest.mark.parametrize("metric", ALIGNED)
-def test_corpus_centering_does_not_know_order(score: Score, texts: Texts, metric: str) -> None:
-    order = np.arange(len(texts.predictions))[::-1]
-    turned = score(metric, [texts.predictions[i] for i in order], [texts.references[i] for i in order], centering="corpus")
-    assert differences(turned, score(metric, centering="corpus"), order) <= TOLERANCE
+def test_batch_centering_of_everything_is_corpus_centering(centered_whole: dict[MetricName, list[ScoreSet]], metric: MetricName) -> None:
+    batch, corpus, separate_batch, separate_corpus = centered_whole[metric]
+    assert differences(batch, corpus) <= TOLERANCE
+    assert differences(separate_batch, separate_corpus) <= TOLERANCE
+    assert differences(separate_batch, batch) > 10 * TOLERANCE
 
 
-@pytest.mark.parametrize("metric", ALIGNED)
-def test_batch_centering_of_everything_is_corpus_centering(score: Score, metric: str) -> None:
-    batch = score(metric, centering="batch", centering_size=40, centering_side="joint")
-    assert differences(batch, score(metric, centering="corpus", centering_side="joint")) <= TOLERANCE
-    separate = score(metric, centering="batch", centering_size=40, centering_side="separate")
-    assert differences(separate, score(metric, centering="corpus", centering_side="separate")) <= TOLERANCE
-    assert differences(separate, batch) > 10 * TOLERANCE
-
-
-@pytest.mark.parametrize("metric", ALIGNED)
-@pytest.mark.parametrize("centering", [c for c in Centering if c is not Centering.BATCH])
-def test_a_text_scores_one_against_itself(score: Score, texts: Texts, metric: MetricName, centering: str) -> None:
-    found = score(metric, texts.references, texts.references, **keys_for(metric, centering))
-    assert np.abs(np.array(found.scores) - 1).max() <= TOLERANCE
+@pytest.mark.parametrize("key", CENTERED)
+def test_a_text_scores_one_against_itself(with_itself: Scored, key: Key) -> None:
+    assert np.abs(np.array(with_itself[key].scores) - 1).max() <= TOLERANCE
 
 
 @pytest.mark.parametrize("metric", TWO_SIDED)
-def test_swapping_exchanges_precision_and_recall(score: Score, texts: Texts, metric: str) -> None:
-    there, back = score(metric), score(metric, texts.references, texts.predictions)
+def test_swapping_exchanges_precision_and_recall(given: Scored, swapped: Scored, metric: MetricName) -> None:
+    there, back = given[metric, None], swapped[metric, None]
     assert np.abs(np.array(there.precision) - np.array(back.recall)).max() <= TOLERANCE
     assert np.abs(np.array(there.recall) - np.array(back.precision)).max() <= TOLERANCE
     assert np.abs(np.array(there.precision) - np.array(there.recall)).max() > 100 * TOLERANCE
 
 
 @pytest.mark.parametrize("metric", [metric for metric in ALIGNED if metric not in TWO_SIDED])
-def test_one_sided_metrics_of_the_family_are_symmetric(score: Score, texts: Texts, metric: str) -> None:
-    assert differences(score(metric), score(metric, texts.references, texts.predictions)) <= TOLERANCE
+def test_one_sided_metrics_of_the_family_are_symmetric(given: Scored, swapped: Scored, metric: MetricName) -> None:
+    assert differences(given[metric, None], swapped[metric, None]) <= TOLERANCE
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_scores_stay_in_the_declared_range(score: Score, texts: Texts, metric: MetricName) -> None:
+def test_scores_stay_in_the_declared_range(given: Scored, unrelated: Scored, metric: MetricName) -> None:
     lowest, highest = CATALOGUE[metric].lowest, CATALOGUE[metric].highest
-    unrelated = np.array(score(metric, texts.predictions, texts.references[7:] + texts.references[:7]).scores)
-    related = np.array(score(metric).scores)
-    assert np.isfinite(unrelated).all()
-    assert lowest is None or min(unrelated.min(), related.min()) >= lowest - TOLERANCE
-    assert highest is None or max(unrelated.max(), related.max()) <= highest + TOLERANCE
-    assert related.mean() > unrelated.mean() + 0.1
+    strange, related = (np.array(found[metric, None].scores) for found in (unrelated, given))
+    assert np.isfinite(strange).all()
+    assert lowest is None or min(strange.min(), related.min()) >= lowest - TOLERANCE
+    assert highest is None or max(strange.max(), related.max()) <= highest + TOLERANCE
+    assert related.mean() > strange.mean() + 0.1
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_scoring_twice_gives_the_same_digits(score: Score, metric: str) -> None:
-    assert score(metric).scores == score(metric).scores
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_a_pickled_scorer_scores_the_same(texts: Texts, metric: str) -> None:
+def test_scoring_twice_by_a_scorer_or_its_copy_gives_the_same_digits(texts: Texts, metric: str) -> None:
+    few = [side[:4] for side in texts]
     scorer = twmd_registry.scorer(metric)
-    before = scorer.score(*texts)
-    assert pickle.loads(pickle.dumps(scorer)).score(*texts) == before
+    first = scorer.score(*few)
+    assert scorer.score(*few) == first
+    assert pickle.loads(pickle.dumps(scorer)).score(*few) == first
 
 
 def test_several_metrics_and_references_encode_every_different_text_once(texts: Texts) -> None:
@@ -142,13 +188,10 @@ def test_several_metrics_and_references_encode_every_different_text_once(texts: 
     assert found[0].counts.repeated == 4 * len(texts.predictions) - different
 
 
-@pytest.mark.parametrize("metric", [metric for metric in METRICS if "multiref" in CATALOGUE[metric].keys])
-def test_several_references_best_and_mean(score: Score, texts: Texts, metric: str) -> None:
-    others = texts.references[1:] + texts.references[:1]
-    one, two = np.array(score(metric).scores), np.array(score(metric, texts.predictions, others).scores)
-    both = [[a, b] if i % 2 else [a] for i, (a, b) in enumerate(zip(texts.references, others, strict=True))]
+@pytest.mark.parametrize("metric", WITH_REFERENCES)
+def test_several_references_best_and_mean(of_two_references: dict[MetricName, list[ScoreSet]], metric: MetricName) -> None:
+    one, two, best, mean = (np.array(found.scores) for found in of_two_references[metric])
     odd = np.arange(len(one)) % 2 == 1
-    best, mean = (np.array(score(metric, references=both, multiref=rule).scores) for rule in ("max", "mean"))
     assert np.abs(best - np.where(odd, np.maximum(one, two), one)).max() <= TOLERANCE
     assert np.abs(mean - np.where(odd, (one + two) / 2, one)).max() <= TOLERANCE
 
@@ -177,9 +220,13 @@ def test_bfloat16_stays_near_float32_and_keeps_scores_apart(score: Score, texts:
     assert len(texts.predictions) == len(coarse.scores)
 
 
-def test_converged_twmd_at_a_low_temperature_is_exact_transport_on_real_text(score: Score) -> None:
-    keys = {"layer": 4, "special": "all", "centering": "none"}
-    cold = score("twmd", temperature=1e-3, iterations="converged", normalize="no", **keys)
-    balanced = np.array(score("moverscore", ngram=1, transform="linear", **keys).scores)
+def test_converged_twmd_at_a_low_temperature_is_exact_transport_on_real_text(texts: Texts) -> None:
+    short = [[side[i] for i in (1, 6, 14)] for side in texts]
+    keys: dict[str, Any] = {"layer": 4, "special": "all", "centering": "none"}
+    scorers = [
+        twmd_registry.scorer("twmd", temperature=1e-3, iterations="converged", normalize="no", **keys),
+        twmd_registry.scorer("moverscore", ngram=1, transform="linear", **keys),
+    ]
+    cold, balanced = twmd_registry.score_all(scorers, *short)
     for side in (cold.precision, cold.recall):
-        assert float(np.abs(np.array(side) - balanced).max()) <= 1e-3
+        assert float(np.abs(np.array(side) - np.array(balanced.scores)).max()) <= 1e-3

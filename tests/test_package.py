@@ -37,12 +37,14 @@ assert_type(metric.options, RunOptions)
 assert_type(found, ScoreSet)
 assert_type(found.score, float)
 assert_type(found.signature, Signature)
+assert_type(score(["a"], ["b"], metric="sbert"), ScoreSet)
 assert_type(score_all([metric, scorer("sbert")], ["a"], ["b"]), list[ScoreSet])
 assert_type(parse(str(found.signature)), MetricSpec)
 assert_type(parse_signature("twmd").spec.metric, MetricName)
 assert_type(list_metrics(), list[str])
 assert_type(path("twmd"), str)
-assert_type(compare(found.signature, found.signature).comparable, bool)
+assert_type(compare(found.signature, str(found.signature)).comparable, bool)
+assert_type(read_record("record.json"), Record)
 assert_type(make_record([("system", [found])], seconds=0.1), Record)
 twmd_registry.no_such_name
 """
@@ -80,6 +82,14 @@ def sdist(dist: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def metadata(wheel: Mapping[str, bytes]) -> Message:
     return email.message_from_bytes(next(content for name, content in wheel.items() if name.endswith(".dist-info/METADATA")))
+
+
+def test_dir_lists_the_public_names_and_nothing_else() -> None:
+    command = "import twmd_registry; twmd_registry.scorer; print(*dir(twmd_registry)); print(*sorted(twmd_registry.__all__))"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, cwd=ROOT)
+    listed, public = done.stdout.splitlines()
+    assert listed == public
+    assert all(hasattr(twmd_registry, name) for name in dir(twmd_registry))
 
 
 def tracked(folder: str) -> set[str]:

@@ -1,8 +1,7 @@
-"""Two processes score what one does. They are started once, for all cases: to import torch takes longer than to score."""
+"""Two processes score what one does. They are started once, for all cases."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import warnings
@@ -18,6 +17,7 @@ import torch.distributed as dist
 
 import twmd_registry
 from tests import tiny
+from tests.processes import CONTEXT, PATIENCE
 from twmd_registry.border import check_segments
 from twmd_registry.carriers import Encoded
 from twmd_registry.encode.encoder import Encoder
@@ -28,8 +28,6 @@ from twmd_registry.ranks import score_over_ranks
 from twmd_registry.scores import ScoreSet
 
 RANKS = 2
-PATIENCE = 300
-"""Seconds until processes that wait for each other for ever are given up."""
 BERT, REGRESSOR, TABLE = "bert", "regressor", "table.txt"
 
 WORDS = [word for word in tiny.WORDS if word.isalpha()]
@@ -188,8 +186,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def outcomes(folder: Path) -> list[dict[str, Outcome]]:
     """By rank."""
-    context = multiprocessing.get_context("spawn")
-    started = [context.Process(target=work, args=(rank, folder)) for rank in range(RANKS)]
+    started = [CONTEXT.Process(target=work, args=(rank, folder)) for rank in range(RANKS)]
     for process in started:
         process.start()
     for process in started:

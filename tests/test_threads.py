@@ -10,8 +10,8 @@ import pytest
 import twmd_registry
 from twmd_registry.scores import ScoreSet
 
-PREDICTIONS = [f"the number {i} is on the list" for i in range(40)]
-REFERENCES = [f"number {i + i % 2} is listed" for i in range(40)]
+PREDICTIONS = [f"the number {i} is on the list" for i in range(12)]
+REFERENCES = [f"number {i + i % 2} is listed" for i in range(12)]
 SETTINGS: list[tuple[str, dict[str, Any]]] = [("twmd", {"layer": 1}), ("twmd", {"layer": 4}), ("moverscore", {"layer": 6}), ("stsscore", {})]
 
 

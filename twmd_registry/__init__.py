@@ -18,12 +18,12 @@ from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
     from twmd_registry.models.vectors import save_vectors as save_vectors
+    from twmd_registry.plugins.sacrebleu.verify import verify_record as verify_record
     from twmd_registry.ranks import score_over_ranks as score_over_ranks
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.file import read_record as read_record
     from twmd_registry.record.file import write_record as write_record
-    from twmd_registry.record.verify import verify_record as verify_record
     from twmd_registry.registry.diff import compare as compare
     from twmd_registry.registry.names import MetricName as MetricName
     from twmd_registry.registry.options import RunOptions as RunOptions
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from twmd_registry.registry.spec import MetricSpec as MetricSpec
     from twmd_registry.scores import ScoreSet as ScoreSet
     from twmd_registry.scoring import Scorer as Scorer
+    from twmd_registry.scoring import score as score
     from twmd_registry.scoring import score_all as score_all
     from twmd_registry.scoring import scorer as scorer
 
@@ -50,10 +51,11 @@ _WHERE = {
     "parse_signature": "registry.signature",
     "read_record": "record.file",
     "save_vectors": "models.vectors",
+    "score": "scoring",
     "score_all": "scoring",
     "score_over_ranks": "ranks",
     "scorer": "scoring",
-    "verify_record": "record.verify",
+    "verify_record": "plugins.sacrebleu.verify",
     "write_record": "record.file",
 }
 """Public names and the modules they are loaded from when first used."""
@@ -76,6 +78,7 @@ __all__ = [
     "path",
     "read_record",
     "save_vectors",
+    "score",
     "score_all",
     "score_over_ranks",
     "scorer",
@@ -92,6 +95,10 @@ if not TYPE_CHECKING:  # a type checker that sees this function takes every miss
         value = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
         globals()[name] = value
         return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def list_metrics() -> list[str]:

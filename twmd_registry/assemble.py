@@ -30,7 +30,7 @@ class Selves(NamedTuple):
     Attributes:
         hypothesis: C(X, X).
         reference: C(Y, Y).
-        same: Whether X and Y are the same vectors; None where no pair is.
+        same: Whether X and Y are of the same text; None where no pair is.
     """
 
     hypothesis: Tensor
@@ -47,7 +47,7 @@ def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor, same: Tens
         c: C(X, Y), shape (B,).
         of_hypothesis: C(X, X), shape (B,).
         of_reference: C(Y, Y), shape (B,).
-        same: Whether X and Y are the same vectors, shape (B,), bool; None where no pair is.
+        same: Whether X and Y are of the same text, shape (B,), bool; None where no pair is.
     """
     undefined = (of_hypothesis <= 0) | (of_reference <= 0)  # and not NaN, which stays NaN
     scale = torch.sqrt(torch.where(undefined, 1.0, of_hypothesis * of_reference))

@@ -12,7 +12,7 @@ from twmd_registry.align import align, align_self, similarities, similarities_fo
 from twmd_registry.align.exact import TRANSFORMS
 from twmd_registry.align.settings import Settings
 from twmd_registry.assemble import Selves, combine_sides, empty_score
-from twmd_registry.carriers import PRF, Padded, Sides, TokenVectors, pad
+from twmd_registry.carriers import EPSILON, NOTHING, PRF, Padded, Sides, TokenVectors, pad
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import CONVERGED, Distance, MetricName, Objective, Transform
 from twmd_registry.registry.spec import MetricSpec
@@ -40,11 +40,11 @@ def counts_of(tokens: TokenVectors) -> np.ndarray:
     return torch.where(tokens.carrying_lengths > 0, tokens.lengths, 0).cpu().numpy()
 
 
-def align_pairs(tokens: TokenVectors, items: Items, bare: np.ndarray, specs: Sequence[MetricSpec]) -> list[PRF]:
+def align_pairs(tokens: TokenVectors, items: Items, bare: np.ndarray, specs: Sequence[MetricSpec]) -> tuple[list[PRF], np.ndarray]:
     """Align all pairs of some items by every specification.
 
-    A pair in which a text never had a token (`bare`) scores as empty texts do. A text of which nothing is left scores 1
-    against itself and 0 against any other: nothing is known of it.
+    A pair in which a text never had a token (`bare`) scores as empty texts do. A text of which nothing is left, or whose
+    C(X, X) is not positive, scores 1 against itself and 0 against any other: nothing is known of it.
 
     Args:
         tokens: What is compared of every item.
@@ -53,7 +53,7 @@ def align_pairs(tokens: TokenVectors, items: Items, bare: np.ndarray, specs: Seq
         specs: Specifications of one view.
 
     Returns:
-        Per specification the sides of every pair; each of shape (P,).
+        Per specification the sides of every pair, each of shape (P,); and the items of which nothing is left, shape (I,), bool.
     """
     counts = counts_of(tokens)
     n, m = counts[items.hyp], counts[items.ref]
@@ -66,11 +66,13 @@ def align_pairs(tokens: TokenVectors, items: Items, bare: np.ndarray, specs: Seq
         places.append(block)
         hyp, ref = (torch.from_numpy(side[block]).to(tokens.lengths.device) for side in (items.hyp, items.ref))
         x, y = pad(tokens, hyp), pad(tokens, ref)
+        same = torch.from_numpy(items.row[items.hyp[block]] == items.row[items.ref[block]]).to(hyp.device)  # (B,)
         found = _align_block(x, y, specs)
         for sides, own, part in zip(found, selves, parts, strict=True):
-            part.append(combine_sides(sides, None if own is None else Selves(own[hyp], own[ref], hyp == ref)))
+            part.append(combine_sides(sides, None if own is None else Selves(own[hyp], own[ref], same)))
     back = torch.from_numpy(np.argsort(np.concatenate(places))).to(tokens.lengths.device)  # (P,)
-    return [PRF(*(torch.cat(side)[back] for side in zip(*part, strict=True))) for part in parts]
+    nothing = np.logical_or.reduce([counts == 0, *((own <= 0).cpu().numpy() for own in selves if own is not None)])
+    return [PRF(*(torch.cat(side)[back] for side in zip(*part, strict=True))) for part in parts], nothing
 
 
 def _align_block(x: Padded, y: Padded, specs: Sequence[MetricSpec]) -> Iterator[Sides]:
@@ -94,18 +96,25 @@ def _score_tokenless(items: Items, pairs: np.ndarray, bare: np.ndarray) -> list[
 
 
 def _self_scores(tokens: TokenVectors, counts: np.ndarray, specs: Sequence[MetricSpec]) -> list[Tensor | None]:
-    """C(X, X) of every item for every specification that divides by it; shape (I,), 0 for an item without tokens."""
+    """C(X, X) of every item for every specification that divides by it; shape (I,).
+
+    0 for an item without tokens, and where C(X, X) is nothing but rounding errors: of S, and of vectors that cancel in a mean.
+    """
     wanted = [CATALOGUE[spec.metric].self_normalised and bool(spec.normalize) for spec in specs]
     own = [tokens.vectors.new_zeros(len(counts)) if want else None for want in wanted]
     if not any(wanted):
         return own
+    errors = tokens.rounding_errors.new_zeros(len(counts)).scatter_reduce(0, tokens.owners, tokens.rounding_errors, "amax")  # (I,)
     for block in _blocks(np.flatnonzero(counts), counts, counts, tokens.vectors.shape[1]):
         item = torch.from_numpy(block).to(tokens.lengths.device)
         x = pad(tokens, item)
         s = similarities(x, x)  # (B, N, N)
+        largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)
+        noise = NOTHING * EPSILON * largest + (NOTHING * errors[item]).square()  # (B,)
         for spec, values in zip(specs, own, strict=True):
             if values is not None:
-                values[item] = align_self(spec.metric, s, x, settings_of(spec))
+                c = align_self(spec.metric, s, x, settings_of(spec))  # (B,)
+                values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN
     return own
 
 

@@ -12,6 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+EPSILON = torch.finfo(torch.float32).eps
+"""Relative rounding error of float32."""
+NOTHING = 8
+"""A vector is nothing, and has no direction, when its length is at most so many times its rounding error."""
+
 
 class TokenVectors(NamedTuple):
     """The token vectors of many texts in one row, without padding.
@@ -22,6 +27,7 @@ class TokenVectors(NamedTuple):
         counted: Which tokens count in averages; shape (T,), bool; None for all. The others can be matched only.
         weights: How much each counts; shape (T,), at least 0; None where all count the same.
         places: Where each comes from (of tokens: in what the encoder said; of n-grams: the first of its tokens); shape (T,).
+        rounding: Bound on the length of each vector's rounding error; shape (T,); None for `EPSILON` times its length.
     """
 
     vectors: Tensor
@@ -29,6 +35,7 @@ class TokenVectors(NamedTuple):
     counted: Tensor | None = None
     weights: Tensor | None = None
     places: Tensor | None = None
+    rounding: Tensor | None = None
 
     @property
     def counted_lengths(self) -> Tensor:
@@ -54,8 +61,12 @@ class TokenVectors(NamedTuple):
         """The tokens that are true in `keep` (T,); an item may be left without any."""
         owners = self.owners[keep]
         lengths = torch.zeros_like(self.lengths).index_add_(0, owners, torch.ones_like(owners))
-        counted, weights, places = (None if side is None else side[keep] for side in (self.counted, self.weights, self.places))
-        return TokenVectors(self.vectors[keep], lengths, counted, weights, places)
+        return TokenVectors(self.vectors[keep], lengths, *(None if side is None else side[keep] for side in self[2:]))
+
+    @property
+    def rounding_errors(self) -> Tensor:
+        """Bound on the length of each vector's rounding error; shape (T,)."""
+        return EPSILON * torch.linalg.vector_norm(self.vectors.detach(), dim=1) if self.rounding is None else self.rounding
 
     @property
     def starts(self) -> Tensor:
@@ -91,12 +102,14 @@ class Encoded(NamedTuple):
         special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special
             token; shape (T,), uint8.
         ids: Token ids; shape (T,), int64.
+        unknown: For an unknown token a number that stands for what was written there, 0 for any other; shape (T,), int64.
     """
 
     layers: dict[int, Tensor]
     lengths: Tensor
     special: Tensor
     ids: Tensor
+    unknown: Tensor
 
 
 class Sides(NamedTuple):

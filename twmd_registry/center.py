@@ -13,11 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from twmd_registry.carriers import TokenVectors
+from twmd_registry.carriers import EPSILON, NOTHING, TokenVectors
 from twmd_registry.registry.names import Centering, Vectors
-
-ABSENT = 1e-6
-"""A token keeps nothing when centering takes all but this share of its length: it then has no direction."""
 
 
 class Means(NamedTuple):
@@ -109,8 +106,8 @@ CENTERINGS: dict[Centering, Callable[[TokenVectors, Means | None], Tensor]] = {
 def center(layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[Means] | None = None) -> list[TokenVectors]:
     """Center token vectors and scale them to length one, layer by layer.
 
-    A token of which centering leaves nothing has no direction; it is dropped in every layer, so an item may end up with no
-    token at all (a one-word text under ``sentence`` centering does).
+    A token of which centering leaves nothing but rounding errors (`NOTHING`) has no direction; it is dropped in every layer,
+    so an item may end up with no token at all (a one-word text under ``sentence`` centering does).
 
     Args:
         layers: The same I items in every layer.
@@ -119,20 +116,24 @@ def center(layers: Sequence[TokenVectors], centering: Centering, vectors: Vector
         means: The means that ``batch``, ``corpus`` and ``background`` subtract, one per layer.
 
     Returns:
-        The same items, possibly with fewer tokens.
+        The same items, possibly with fewer tokens, with the rounding errors of what is left.
 
     Raises:
         ValueError: A centering that needs means came without.
     """
     centered = [CENTERINGS[centering](tokens, means[k] if means else None) for k, tokens in enumerate(layers)]  # each (T, D)
     norms = [torch.linalg.vector_norm(one, dim=1) for one in centered]  # each (T,)
-    # NaN is no absence.
-    absent = [own <= ABSENT * torch.linalg.vector_norm(tokens.vectors, dim=1) for own, tokens in zip(norms, layers, strict=True)]
-    keep = ~torch.stack(absent).any(0)  # (T,)
+    # What is subtracted from a vector brings an error that goes with the longer of the vector and the rest.
+    errors = [
+        EPSILON * torch.maximum(torch.linalg.vector_norm(tokens.vectors.detach(), dim=1), own.detach())
+        for tokens, own in zip(layers, norms, strict=True)
+    ]
+    keep = ~torch.stack([own <= NOTHING * error for own, error in zip(norms, errors, strict=True)]).any(0)  # (T,); NaN is no absence
     whole = bool(keep.all())
     found = []
-    for tokens, one, own in zip(layers, centered, norms, strict=True):
+    for tokens, one, own, error in zip(layers, centered, norms, errors, strict=True):
         # An absent token's length is set to one: divided by nothing it would give NaN, if not here then to every gradient.
-        scaled = tokens._replace(vectors=one if vectors is Vectors.RAW else one / torch.where(keep, own, 1.0)[:, None])
+        length = torch.ones_like(own) if vectors is Vectors.RAW else torch.where(keep, own, 1.0)
+        scaled = tokens._replace(vectors=one / length[:, None], rounding=error / length.detach())
         found.append(scaled if whole else scaled.select(keep))
     return found

@@ -39,6 +39,7 @@ class Column(NamedTuple):
         hundred: Whether it runs to 100 (SacreBLEU's own metrics) and not to 1.
         cells: One per system.
         errors: Whether it counts errors, so that less is better (SacreBLEU's TER).
+        long_signature: The signature's long form, where `signature` is the short one.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Column(NamedTuple):
     hundred: bool
     cells: tuple[Cell, ...]
     errors: bool = False
+    long_signature: str = ""
 
 
 class SignificanceTest(NamedTuple):
@@ -61,16 +63,25 @@ class Comparison(NamedTuple):
 
     Attributes:
         systems: The systems' names, the baseline first.
-        columns: The metrics.
+        columns: The metrics: ours, then SacreBLEU's.
         test: The test, if there was one.
+        resamples: Bootstrap resamples of the confidence intervals; 0 without intervals, and where the test gives them.
+        seed: Of the resampling.
     """
 
     systems: tuple[str, ...]
     columns: tuple[Column, ...]
     test: SignificanceTest | None = None
+    resamples: int = 0
+    seed: int | None = None
 
 
 def cell_of(scores: ScoreSet) -> Cell:
     """One of our own scores as a cell."""
     whole = scores.as_dict()
     return Cell(scores.score, {output: whole[output] for output in Output if output in whole}, scores.scores, scores.counts)
+
+
+def column_of(scores: ScoreSet) -> Column:
+    """The scores of one system by one of our metrics as a column."""
+    return Column(str(scores.metric), str(scores.signature), hundred=False, cells=(cell_of(scores),))

@@ -95,16 +95,22 @@ def hold_warnings() -> Iterator[list[str]]:
 
 
 def warn(message: str) -> None:
-    """Warn the user, at the line of his own code that led here."""
+    """Warn the user at the line of user code that led here, in every call.
+
+    Python's default filter shows a text once per line: it remembers the text in the module of that line, and a second
+    call from there is silent. That entry is removed first. Every filter that the user sets keeps its meaning.
+    """
     held = _HELD.get()
     if held is not None:
         held.append(message)
         return
-    frame: FrameType | None
-    frame, level = sys._getframe(), 1  # noqa: SLF001 (inspect has a slower door to the same)
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(__package__):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, TwmdWarning, stacklevel=level)
+    frame: FrameType = sys._getframe()  # noqa: SLF001 (inspect has a slower door to the same)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith(__package__):
+        frame = frame.f_back
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    registry.pop((message, TwmdWarning, frame.f_lineno), None)
+    module = frame.f_globals.get("__name__", "<string>")
+    warnings.warn_explicit(message, TwmdWarning, frame.f_code.co_filename, frame.f_lineno, module, registry)
 
 
 def menu(word: str, choices: Iterable[object], most: int | None = None) -> str:

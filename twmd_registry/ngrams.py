@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from twmd_registry.carriers import TokenVectors, span_indices
+from twmd_registry.carriers import NOTHING, TokenVectors, span_indices
 from twmd_registry.registry.names import SENTENCE
-
-TINY = 1e-12
-"""A vector shorter than this has no direction."""
 
 
 def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
@@ -29,21 +26,23 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
     carried = tokens.carried
     weigh = torch.ones_like(tokens.vectors[:, 0]) if carried is None else carried
     weighted, plain = (tokens.vectors.new_zeros(len(first), tokens.vectors.shape[1]) for _ in range(2))
-    weights = weigh.new_zeros(len(first))
+    weights, errors = weigh.new_zeros(len(first)), weigh.new_zeros(len(first))
+    rounding = tokens.rounding_errors
     for k in range(int(widths.max()) if len(widths) else 0):
         wide = torch.nonzero(widths > k).squeeze(1)
         token = first[wide] + k
         weights.index_add_(0, wide, weigh[token])
         weighted.index_add_(0, wide, weigh[token, None] * tokens.vectors[token])
         plain.index_add_(0, wide, tokens.vectors[token])
+        errors[wide] = torch.maximum(errors[wide], rounding[token])  # no mean's error is larger, whatever the weights
     heavy = weights > 0
     vectors = torch.where(heavy[:, None], weighted / torch.where(heavy, weights, 1.0)[:, None], plain / widths[:, None])
-    return TokenVectors(vectors, windows, None, None if carried is None else weights, first)
+    return TokenVectors(vectors, windows, None, None if carried is None else weights, first, errors)
 
 
 def unit(tokens: TokenVectors) -> TokenVectors:
-    """Scale vectors to length one again; one without a direction is dropped."""
+    """Scale vectors to length one again; one of which nothing but rounding errors is left is dropped."""
     norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
-    keep = ~(norms.squeeze(1) <= TINY)  # NaN is no absence
+    keep = ~(norms.squeeze(1) <= NOTHING * tokens.rounding_errors)  # NaN is no absence
     scaled = tokens._replace(vectors=tokens.vectors / torch.where(keep[:, None], norms, 1.0))  # divided by nothing, gradients would be NaN
     return scaled if bool(keep.all()) else scaled.select(keep)

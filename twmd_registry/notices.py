@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from twmd_registry.errors import warn
-from twmd_registry.pairs import Pairs, TextFlags
+from twmd_registry.errors import InputError, warn
+from twmd_registry.pairs import UNKNOWN_SHARE, Pairs, TextFlags
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 
-SHOWN_WORDS = 5
-"""Words that a warning names."""
+SHOWN_WORDS = SHOWN_TEXTS = 5
+"""Words, and texts, that a warning names."""
+RELIABLE_SAMPLE = 30
+"""Segments from which a test or an interval is given without a warning."""
+SHOWN_SAMPLES = 10
+"""Small samples that a warning names."""
 
 
 def count_empty(pairs: Pairs, empty: np.ndarray) -> int:
@@ -21,14 +25,46 @@ def count_empty(pairs: Pairs, empty: np.ndarray) -> int:
     return int(empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum())
 
 
-def warn_of_texts(empty: int, truncated: int, unknown: int) -> None:
-    """Say which texts were empty, cut, or unknown to the model."""
-    if empty:
-        warn(f"texts without a token: {empty}; each scores 0 against text and 1 against another empty text (before any baseline).")
+def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
+    """Name some texts by their places in the input: ``predictions[0], references[2][1], ...``.
+
+    Args:
+        pairs: All pairs.
+        which: The texts; shape (texts,), bool.
+        rows: The number of every segment.
+    """
+    starts = pairs.starts
+    hypotheses = np.flatnonzero(which[pairs.hyp[starts]]).tolist()  # segments
+    references = np.flatnonzero(which[pairs.ref]).tolist()  # pairs
+    named = [(i, f"predictions[{rows[i]}]") for i in hypotheses[:SHOWN_TEXTS]]
+    for k in references[:SHOWN_TEXTS]:
+        i = int(np.searchsorted(starts, k, side="right")) - 1
+        named.append((i, f"references[{rows[i]}]" + (f"[{k - starts[i]}]" if pairs.counts[i] > 1 else "")))
+    more = ["..."] if len(hypotheses) + len(references) > SHOWN_TEXTS else []
+    return ", ".join([*(name for _, name in sorted(named)[:SHOWN_TEXTS]), *more])
+
+
+def warn_of_texts(pairs: Pairs, empty: np.ndarray, truncated: int, unknown: np.ndarray, rows: Sequence[int]) -> None:
+    """Say which texts were empty, cut, or largely unknown to the model.
+
+    Args:
+        pairs: All pairs.
+        empty: Texts without a token; shape (texts,), bool.
+        truncated: How many different texts were cut.
+        unknown: Texts with a large share of unknown tokens; shape (texts,), bool.
+        rows: The number of every segment.
+    """
+    if empty.any():
+        warn(
+            f"texts without a token: {count_empty(pairs, empty)}; each scores 0 against text and 1 against another empty text (before any baseline)."
+        )
     if truncated:
         warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
-    if unknown:
-        warn(f"different texts of nothing but unknown tokens: {unknown}; to this model they are all alike.")
+    if unknown.any():
+        warn(
+            f"different texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {unknown.sum()} ({name_texts(pairs, unknown, rows)}). "
+            "With unknown=apart such a token matches the same text only; with unknown=keep, and in stsscore, the model takes them all for one word."
+        )
 
 
 def warn_of_nothing(flags: TextFlags) -> None:
@@ -63,3 +99,37 @@ def warn_of_lonely_centering(specs: Sequence[MetricSpec], segments: int) -> None
                 "use background centering to score single segments."
             )
             return
+
+
+def check_sample(segments: int) -> None:
+    """Refuse a test or an interval of one segment, and warn of one of few.
+
+    Args:
+        segments: How many segments (or items, or systems) are resampled.
+
+    Raises:
+        InputError: There are fewer than two.
+
+    Warns:
+        TwmdWarning: There are fewer than `RELIABLE_SAMPLE`.
+    """
+    if segments < 2:
+        raise InputError(f"a significance test or an interval needs 2 segments or more, got {segments}: leave it out, or give more segments.")
+    warn_of_small_samples({"": segments})
+
+
+def warn_of_small_samples(samples: Mapping[str, int]) -> None:
+    """Name the samples that are too small for tests and intervals.
+
+    Args:
+        samples: By name (of a group, say), how many segments, items or systems are resampled.
+    """
+    if text := about_small_samples(samples):
+        warn(text)
+
+
+def about_small_samples(samples: Mapping[str, int]) -> str:
+    """Write which samples have fewer than `RELIABLE_SAMPLE` segments; empty where none has."""
+    small = [f"{name} n = {n}".strip() for name, n in samples.items() if n < RELIABLE_SAMPLE]
+    named = ", ".join(small[:SHOWN_SAMPLES]) + (f" and {len(small) - SHOWN_SAMPLES} more" if len(small) > SHOWN_SAMPLES else "")
+    return f"tests, intervals and standard errors of fewer than {RELIABLE_SAMPLE} segments are not reliable: {named}." if small else ""

@@ -16,6 +16,10 @@ BYTES_PER_TOKEN = 3
 """A cautious guess (English has 4 to 5) from which pieces of bounded size are cut before texts are tokenised."""
 
 
+UNKNOWN_SHARE = 0.1
+"""A warning names the texts of which a larger share of the tokens is unknown."""
+
+
 class Pairs(NamedTuple):
     """All (hypothesis, reference) pairs of some segments.
 
@@ -45,11 +49,11 @@ class TextFlags(NamedTuple):
     Attributes:
         empty: Which have no token of their own.
         truncated: Which were cut.
-        unknown: Which have unknown tokens only.
+        unknown: Of which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
         vanished: Of which nothing is left to compare.
         wordless: Of which special tokens alone are compared.
         weightless: Of which every token has the idf 0.
-        missing: By text, words without a vector, which were left out.
+        missing: By text, what the vocabulary does not hold of it: unknown tokens, or words without a vector, which are left out.
     """
 
     empty: np.ndarray
@@ -68,7 +72,7 @@ class TextFlags(NamedTuple):
 
     @property
     def missing_words(self) -> list[str]:
-        """The words of all texts that were left out."""
+        """What the vocabulary does not hold of all texts."""
         return [word for _, words in sorted(self.missing.items()) for word in words]
 
 

@@ -23,7 +23,7 @@ from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import Lasting, Reading, TextStore
 from twmd_registry.pairs import Pairs, TextFlags, centering_step, estimate_tokens, plan_pieces, uses_of_texts
 from twmd_registry.progress import Progress
-from twmd_registry.registry.names import Centering, Idf, Output
+from twmd_registry.registry.names import Centering, Idf, Output, Unknown
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scores import PairScores
 from twmd_registry.views import Fitted, Items, Selected, View, compared, make_items, places_of, select, sum_items, token_vectors, view_of
@@ -177,9 +177,9 @@ class Run:
             bare = (fetched.encoded.lengths == 0).cpu().numpy()
             for view, members in self._views.items():
                 items, selected = self._select(view, fetched)
-                tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]))
-                sides = align_pairs(tokens, items, bare[items.row], [self._jobs[j].spec for j in members])
-                vanished = items.row[(counts_of(tokens) == 0) & ~bare[items.row]]
+                tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]), selected.weightless)
+                sides, nothing = align_pairs(tokens, items, bare[items.row], [self._jobs[j].spec for j in members])
+                vanished = items.row[nothing & ~bare[items.row]]
                 if self._progress is not None:
                     self._progress(len(items.hyp) * len(members))
                 yield Aligned(fetched, members, sides, vanished, selected, items)
@@ -220,12 +220,12 @@ class Run:
         (fetched,) = self._fetch([slice(int(batch[0]), int(batch[-1]) + 1)])
         items, selected = self._select(view, fetched)
         tokens = token_vectors(view, selected, items, self._sums.get(view), self._fitted[view])
-        units = compared(view, tokens)
+        units = compared(view, tokens, selected.weightless)
         which = [int(side[pair - fetched.piece.start]) for side in (items.hyp, items.ref)]
         texts = [[self._read_aloud(fetched.encoded, places) for places in places_of(view, tokens, units, item)] for item in which]
         if not all(counts_of(units)[which]):
             shares = [np.zeros(len(side)) for side in texts]
-            nothing = torch.zeros(len(texts[0]), len(texts[1]))
+            nothing = torch.zeros(len(texts[0]), len(texts[1]), dtype=torch.float32)
             return PairPlan(texts[0], texts[1], shares[0], shares[1], nothing.numpy(), Sides(nothing, nothing))
         x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in which)
         how = settings_of(self._jobs[job].spec)
@@ -295,8 +295,10 @@ class Run:
         """What a view needs, with the weights that these very texts give to tokens."""
         if view.idf not in {Idf.CORPUS, Idf.REFERENCES}:
             return fitted
-        of_references = torch.from_numpy(self._of_references.weights)
-        return fitted._replace(weights=(torch.from_numpy(self._of_hypotheses.weights) if view.idf == Idf.CORPUS else of_references, of_references))
+        unseen = self._encoder.tokenizer.unk_token_id if view.unknown is Unknown.APART else None
+        sides = (self._of_hypotheses if view.idf == Idf.CORPUS else self._of_references, self._of_references)
+        hyp, ref = (torch.from_numpy(side.unseen(unseen).weights) for side in sides)
+        return fitted._replace(weights=(hyp, ref))
 
     @cached_property
     def _of_hypotheses(self) -> DocumentFrequencies:

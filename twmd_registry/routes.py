@@ -17,13 +17,13 @@ from twmd_registry.encode.stopwords import STOP_WORDS, StopWords, find_stop_word
 from twmd_registry.encode.store import Reading
 from twmd_registry.encode.words import as_tokenized
 from twmd_registry.errors import warn
-from twmd_registry.models.batching import exact_arithmetic
+from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.models.fitted import find_signed
-from twmd_registry.pairs import Pairs, TextFlags
+from twmd_registry.pairs import Pairs
 from twmd_registry.pipeline import ENCODED, Job, PairPlan, Run, Total, alone
 from twmd_registry.progress import Progress
 from twmd_registry.registry.keys import layers_text
-from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special
+from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special, Unknown
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_of_other_settings
 from twmd_registry.registry.parts import Parts
@@ -80,6 +80,7 @@ class AlignmentRoute(Route):
             ._settle()
             .replace(
                 layer=self._layers(),
+                unknown=None if self.model.static else self.requested.unknown,
                 stopwords=stop_words.hash if stop_words else None,
                 idf=f"{Idf.BACKGROUND}:{frequencies.hash}" if frequencies else self.requested.idf,
                 centering=f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering,
@@ -122,7 +123,8 @@ class AlignmentRoute(Route):
         if self.stop_words is not None:
             fitted = fitted._replace(stop_words=as_tokenized(self.stop_words.words, encoder.tokenizer, encoder.pieces))
         if self.frequencies is not None:
-            weights = torch.from_numpy(self.frequencies.frequencies.weights)
+            unseen = encoder.tokenizer.unk_token_id if self.spec.unknown == Unknown.APART else None
+            weights = torch.from_numpy(self.frequencies.frequencies.unseen(unseen).weights)
             fitted = fitted._replace(weights=(weights, weights))
         return Job(self.spec, fitted)
 
@@ -192,19 +194,19 @@ class RegressionRoute(Route):
         return len(pairs.hyp) * len({first for route in group for first in route.orders})
 
     def _score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> Scored:
-        empty, unknown = self.model.look_at(pairs.texts)
+        flags = self.model.look_at(pairs.texts)
+        empty = flags.empty
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
         full = np.flatnonzero(~empty[hyp] & ~empty[ref])
         blank = np.flatnonzero(empty[hyp] | empty[ref])
         fixed = np.array([empty_score(bool(empty[hyp[i]]), bool(empty[ref[i]])) for i in blank])
-        truncated = np.zeros(len(pairs.texts), dtype=bool)
         raw: dict[First, np.ndarray] = {}
         for first in sorted({first for route in group for first in route.orders}) if len(full) else ():
             before, after = (hyp[full], ref[full]) if first is First.PREDICTION else (ref[full], hyp[full])
             predicted = self._predict([pairs.texts[i] for i in before], [pairs.texts[i] for i in after], progress)
             raw[first] = predicted.values
-            truncated[np.stack([before, after], axis=1)[predicted.truncated]] = True
+            flags.truncated[np.stack([before, after], axis=1)[predicted.truncated]] = True
         found = []
         for route in group:
             scores = np.zeros(len(hyp))
@@ -212,7 +214,7 @@ class RegressionRoute(Route):
             if raw:
                 scores[full] = np.mean([raw[first] for first in route.orders], axis=0) / float(route.spec.scale or 1.0)
             found.append(PairScores((np.clip(scores, 0.0, 1.0) if route.spec.clip else scores)[inverse]))
-        return found, TextFlags.none(len(pairs.texts))._replace(empty=empty, truncated=truncated, unknown=unknown)
+        return found, flags
 
     def _predict(self, firsts: list[str], seconds: list[str], progress: Progress | None) -> Predictions:
         with torch.inference_mode(), exact_arithmetic():

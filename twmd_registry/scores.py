@@ -46,9 +46,10 @@ class Counts(NamedTuple):
         segments: Segments scored.
         truncated: Different texts that were longer than the model can read and lost their end.
         empty: Predictions and references without a token.
-        unknown: Different texts of which the model's vocabulary knows nothing.
+        unknown: Different texts of which more than a tenth of the tokens are unknown: the encoder's vocabulary does not hold them.
         repeated: Predictions and references that had occurred before and were not encoded again.
-        oov: Words of different texts that have no vector in a table of word vectors, and were left out.
+        oov: Tokens of different texts that the vocabulary does not hold: unknown tokens of an encoder, or words that have no
+            vector in a table of word vectors and were left out.
     """
 
     segments: int
@@ -126,14 +127,14 @@ class ScoreSet:
 
         Returns:
             The corpus score under the metric's name, corpus ``precision``, ``recall`` and ``f1`` for two-sided
-            metrics, per-segment ``scores``, and ``signature``.
+            metrics, every count of `Counts` under its own name, per-segment ``scores``, and ``signature``.
         """
         result: dict[str, Any] = {str(self.metric): self.score}
         for output in Output:
             values = getattr(self, output)
             if values is not None:
                 result[str(output)] = _mean(values)
-        return result | {"scores": list(self.scores), "signature": str(self.signature)}
+        return result | self.counts._asdict() | {"scores": list(self.scores), "signature": str(self.signature)}
 
 
 def make_score_set(

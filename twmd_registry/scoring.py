@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -11,7 +11,7 @@ import numpy as np
 from twmd_registry.assemble import over_references
 from twmd_registry.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.border import Segments, check_segments, digest_of_texts
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, hold_warnings, warn
 from twmd_registry.explain import Explainer
 from twmd_registry.notices import count_empty, warn_of_lonely_centering, warn_of_nothing, warn_of_texts, warn_of_words
 from twmd_registry.pairs import Pairs, TextFlags, make_pairs
@@ -27,6 +27,7 @@ from twmd_registry.route import Route, Scored
 from twmd_registry.routes import route_of, score_group, share_groups
 from twmd_registry.scores import Counts, PairScores, ScoreSet, make_score_set
 
+Rows = Sequence[int]
 GroupScore = Callable[[Sequence[Route], Pairs, Progress | None], Scored]
 
 BASELINE_PAIRS = 10_000
@@ -45,17 +46,20 @@ class Scorer:
     1.0
     """
 
-    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None) -> None:
+    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> None:
         """Remember what to do; nothing is loaded yet.
 
         Args:
             spec: What to compute.
             options: Where and how fast.
             parts: Where its parts are, when `spec` is a stranger's (a signature's); names in it are then no paths.
+            nrefs: The number of references in the signature that `spec` was read from; texts with another number bring
+                a warning.
         """
         self.requested = spec
         self.options = options or RunOptions()
         self.parts = parts
+        self.nrefs = nrefs
         self.route: Route = route_of(spec, self.options, parts)
 
     @property
@@ -95,8 +99,9 @@ class Scorer:
             TwmdError: As for `spec`.
 
         Warns:
-            TwmdWarning: Once per call for each of: empty texts, truncated texts, texts of unknown tokens only, a
-                centering batch of one segment, a solver that stopped early.
+            TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts with many
+                unknown tokens, a centering batch of one segment, a solver that stopped early, another number of references
+                than in the signature from which the scorer was made.
         """
         return score_all([self], predictions, references)[0]
 
@@ -145,7 +150,7 @@ class Scorer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what to do, not the model."""
-        return type(self), (self.requested, self.options, self.parts)
+        return type(self), (self.requested, self.options, self.parts, self.nrefs)
 
     def __repr__(self) -> str:
         """Metric and requested keys."""
@@ -160,18 +165,19 @@ class EnsembleScorer(Scorer):
     same model.
     """
 
-    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None) -> None:
+    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> None:
         """Make the members; nothing is loaded yet.
 
         Args:
             spec: What to compute.
             options: Where and how fast.
             parts: Where parts of the members are, when `spec` is a stranger's.
+            nrefs: As for `Scorer`.
 
         Raises:
             SpecError: A member that cannot be.
         """
-        self.requested, self.options, self.parts = spec, options or RunOptions(), parts
+        self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
         self.weights, specs = zip(*member_specs(spec), strict=True)
         shared = SharedParts(*parts) if parts else parts
         self._members = tuple(Scorer(one, self.options, shared) for one in specs)
@@ -211,9 +217,9 @@ def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
     raise SpecError("an ensemble is a mean of metrics and has no alignment of its own: explain a member's scores.")
 
 
-def scorer_of(spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None) -> Scorer:
+def scorer_of(spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> Scorer:
     """The scorer of a specification; arguments as for `Scorer`."""
-    return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else Scorer)(spec, options, parts)
+    return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else Scorer)(spec, options, parts, nrefs)
 
 
 def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> Scorer:
@@ -249,9 +255,49 @@ def _scorer_of_signature(signature: str | Signature, preset: str | None, keys: d
     for name in parts:
         if name not in Parts._fields:
             raise SpecError(f"the signature fixes {name}: beside it, say only where its parts are ({', '.join(Parts._fields)}) and how to run.")
-    spec, places = parse_signature(signature).spec, Parts(**{name: str(path) for name, path in parts.items() if path is not None})
-    check_parts(places, [spec])
-    return scorer_of(spec, options, places)
+    asked, places = parse_signature(signature), Parts(**{name: str(path) for name, path in parts.items() if path is not None})
+    check_parts(places, [asked.spec])
+    return scorer_of(asked.spec, options, places, asked.nrefs)
+
+
+_LATEST: list[Scorer] = []
+"""The scorer of the latest `score`: its model stays in memory, so that a loop of calls loads it once."""
+
+
+def score(
+    predictions: Iterable[str],
+    references: Iterable[str] | Iterable[Iterable[str]],
+    metric: str | Signature = MetricName.TWMD,
+    preset: str | None = None,
+    **keys: Any,
+) -> ScoreSet:
+    """Score texts by one metric, in one line.
+
+    The model stays loaded until a call with another one. To decide when it is freed, use `scorer`.
+
+    >>> score(["it rains"], ["it rains"]).score > 0.999
+    True
+
+    Args:
+        predictions: As for `Scorer.score`.
+        references: As for `Scorer.score`.
+        metric: As for `scorer`.
+        preset: As for `scorer`.
+        keys: As for `scorer`.
+
+    Returns:
+        As for `Scorer.score`.
+
+    Raises:
+        TwmdError: As for `scorer` and `Scorer.score`.
+
+    Warns:
+        TwmdWarning: As for `scorer` and `Scorer.score`.
+    """
+    made = scorer(metric, preset, **keys)
+    found = made.score(predictions, references)
+    _LATEST[:] = [made]
+    return found
 
 
 def score_all(
@@ -289,7 +335,7 @@ def check_scorers(scorers: Sequence[Scorer]) -> None:
 
 
 def score_segments(
-    scorers: Sequence[Scorer], segments: Segments, *, progress: Progress | None = None, score_group: GroupScore = score_group
+    scorers: Sequence[Scorer], segments: Segments, *, progress: Progress | None = None, score_group: GroupScore = score_group, rows: Rows = ()
 ) -> list[ScoreSet]:
     """Score checked texts by several scorers.
 
@@ -298,35 +344,50 @@ def score_segments(
         segments: The texts.
         progress: As for `score_all`.
         score_group: Scores all pairs by the routes that share a model.
+        rows: The number of every segment, for warnings; from 0 if not given.
 
     Raises:
         TwmdError: As for `Scorer.score`, but for texts, which are checked.
     """
     members = [member for one in scorers for member in one.members]
-    found = iter(_score_each(members, segments, progress, score_group))
-    return [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
+    with hold_warnings() as held:  # several models, or pieces of the texts, may give the same warning
+        found = iter(_score_each(members, segments, progress, score_group, rows or range(len(segments.predictions))))
+        sets = [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
+    for message in dict.fromkeys([*held, *_other_nrefs(scorers, sets)]):
+        warn(message)
+    return sets
 
 
-def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore) -> list[ScoreSet]:
+def _other_nrefs(scorers: Sequence[Scorer], sets: Sequence[ScoreSet]) -> Iterator[str]:
+    """Warnings of signatures that were written for another number of references than these texts have."""
+    for one, found in zip(scorers, sets, strict=True):
+        if one.nrefs not in {None, found.signature.nrefs}:
+            yield (
+                f"the signature of {found.metric} was written for nrefs:{one.nrefs}; these texts have nrefs:{found.signature.nrefs}. "
+                "More references make scores higher: do not compare this score with the one that was published."
+            )
+
+
+def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore, rows: Rows) -> list[ScoreSet]:
     """Score by several scorers, none of them an ensemble."""
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
     warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
     results: dict[int, ScoreSet] = {}
-    empty, truncated, unknown = np.zeros(len(pairs.texts), dtype=bool), 0, 0
+    (empty, unknown), truncated = np.zeros((2, len(pairs.texts)), dtype=bool), 0
     meter = Meter(progress, len(pairs.counts), len(groups := share_groups([one.route for one in scorers])))
     for members in groups:
         routes = [scorers[i].route for i in members]
         with meter.stage(routes[0].work(routes, pairs)) as report:
             found, flags = score_group(routes, pairs, report)
         empty |= flags.empty
+        unknown |= flags.unknown
         truncated = max(truncated, int(flags.truncated.sum()))
-        unknown = max(unknown, int(flags.unknown.sum()))
         warn_of_nothing(flags)
-        warn_of_words(flags.missing_words)
+        warn_of_words(flags.missing_words if scorers[members[0]].route.model.static else ())
         for i, scores in zip(members, found, strict=True):
             baseline = scorers[i].route.baseline
             results[i] = _score_set(scorers[i], pairs, rescale(scores, baseline) if baseline else scores, flags, digest)
-    warn_of_texts(count_empty(pairs, empty), truncated, unknown)
+    warn_of_texts(pairs, empty, truncated, unknown, rows)
     return [results[i] for i in range(len(scorers))]
 
 
@@ -334,7 +395,6 @@ def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, d
     """Reduce references to segments and attach signature and counts."""
     spec, rule = one.spec, Multiref(one.spec.multiref or Multiref.MAX)
     segments = PairScores(*(None if side is None else over_references(side, pairs.counts, rule) for side in found))  # type: ignore[arg-type]
-    nrefs = str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var"
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),
@@ -343,6 +403,6 @@ def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, d
         repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
         oov=len(flags.missing_words),
     )
-    signature = Signature(spec, nrefs)
+    signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")
     explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, found.chosen(spec.output))
     return make_score_set(signature, segments, counts, digest, explainer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ from twmd_registry.encode.pieces import Pieces
 from twmd_registry.encode.words import Phrase, WordPolicy, left_out
 from twmd_registry.ngrams import form_ngrams, unit
 from twmd_registry.pairs import Pairs
-from twmd_registry.registry.names import SENTENCE, Aggregation, Centering, Idf, Part, Side, Special, Vectors
+from twmd_registry.registry.names import SENTENCE, Aggregation, Centering, Idf, Part, Punctuation, Side, Special, Unknown, Vectors
 from twmd_registry.registry.spec import MetricSpec
 
 
@@ -26,8 +28,9 @@ class View(NamedTuple):
     layers: tuple[int, ...]
     aggregation: str
     special: Special
+    unknown: Unknown
     subwords: Part
-    punctuation: Part
+    punctuation: Punctuation
     stopwords: str | None
     ngram: int | str
     idf: str
@@ -45,7 +48,7 @@ class View(NamedTuple):
     @property
     def asks_about_words(self) -> bool:
         """Whether it takes the vocabulary to say which tokens take part."""
-        return self.stopwords is not None or Part.DROP in (self.subwords, self.punctuation)
+        return self.stopwords is not None or self.subwords is Part.DROP or self.punctuation is not Punctuation.KEEP
 
     @property
     def weighs_sides_apart(self) -> bool:
@@ -95,8 +98,9 @@ def view_of(spec: MetricSpec) -> View:
         layers=spec.layers,
         aggregation=spec.aggregation or Aggregation.SINGLE,
         special=Special(spec.special or Special.NONE),
+        unknown=Unknown(spec.unknown or Unknown.KEEP),
         subwords=Part(spec.subwords or Part.KEEP),
-        punctuation=Part(spec.punctuation or Part.KEEP),
+        punctuation=Punctuation(spec.punctuation or Punctuation.KEEP),
         stopwords=spec.stopwords,
         ngram=spec.ngram or 1,
         idf=spec.idf or Idf.NONE,
@@ -131,11 +135,13 @@ class Selected(NamedTuple):
         layers: The items' tokens in every layer of the view.
         weightless: Items all of whose tokens weigh nothing; shape (I,), bool; None where tokens have no weights.
         wordless: Texts, by row, whose words are all left out, so that special tokens alone are compared.
+        unknown: As in `Encoded`, over all its tokens; None where unknown tokens are like any other.
     """
 
     layers: list[TokenVectors]
     weightless: Tensor | None
     wordless: np.ndarray
+    unknown: Tensor | None = None
 
 
 def select(view: View, encoded: Encoded, items: Items, pieces: Pieces | None, fitted: Fitted) -> Selected:
@@ -163,10 +169,11 @@ def select(view: View, encoded: Encoded, items: Items, pieces: Pieces | None, fi
     places = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
     counted = encoded.special[places] == 0 if view.special is Special.PARTNERS else None
     layers = [TokenVectors(encoded.layers[k].index_select(0, places), lengths[row], counted, places=places) for k in view.layers]
+    unknown = encoded.unknown if view.unknown is Unknown.APART and bool(encoded.unknown.any()) else None
     if fitted.weights is None:
-        return Selected(layers, None, wordless)
+        return Selected(layers, None, wordless, unknown)
     weights, weightless = _weigh(layers[0], encoded.ids[places], items, fitted.weights)
-    return Selected([tokens._replace(weights=weights) for tokens in layers], weightless, wordless)
+    return Selected([tokens._replace(weights=weights) for tokens in layers], weightless, wordless, unknown)
 
 
 def _wordless(encoded: Encoded, own: np.ndarray, left: np.ndarray, keep: np.ndarray) -> np.ndarray:
@@ -202,15 +209,43 @@ def token_vectors(view: View, selected: Selected, items: Items, corpus: list[Gro
     elif fitted.means is not None:
         means = [Means(fitted.means[k].to(device)[None, :], torch.zeros_like(group)) for k in view.layers]
     layers = center(selected.layers, view.centering, view.vectors, means)
-    if len(layers) == 1:
-        return layers[0]
-    return layers[0]._replace(vectors=aggregate(torch.stack([one.vectors for one in layers], dim=1), view.aggregation))
+    tokens = layers[0]
+    if len(layers) > 1:
+        errors = torch.stack([one.rounding_errors for one in layers], dim=1)  # (T, L)
+        vectors = aggregate(torch.stack([one.vectors for one in layers], dim=1), view.aggregation)
+        tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
+    return tokens if selected.unknown is None else _tell_apart(tokens, selected.unknown)
 
 
-def compared(view: View, tokens: TokenVectors) -> TokenVectors:
-    """What is compared: tokens or n-grams, with vectors of length one unless the view wants them raw."""
+def _tell_apart(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
+    """Turn every unknown token's vector into the direction that belongs to what was written there; its length stays."""
+    codes = unknown[tokens.places]  # (T,)
+    places = torch.nonzero(codes).squeeze(1)  # (U,)
+    different, which = torch.unique(codes[places], return_inverse=True)
+    directions = np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()]) if len(different) else np.zeros((0, 1))
+    lengths = torch.linalg.vector_norm(tokens.vectors[places], dim=1, keepdim=True)  # (U, 1)
+    own = torch.from_numpy(directions).to(tokens.vectors)[which] * lengths  # (U, D)
+    return tokens._replace(vectors=tokens.vectors.index_copy(0, places, own)) if len(places) else tokens
+
+
+def _direction(code: int, width: int) -> np.ndarray:
+    """A unit vector of signs that looks random and is the same everywhere: its cosine with another one has mean 0 and variance 1/D; shape (D,)."""
+    bits = np.frombuffer(hashlib.shake_256(code.to_bytes(8, signed=True)).digest(math.ceil(width / 8)), dtype=np.uint8)
+    return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
+
+
+def compared(view: View, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
+    """What is compared: tokens or n-grams, with vectors of length one unless the view wants them raw.
+
+    Args:
+        view: The view.
+        tokens: What `token_vectors` gave.
+        weightless: Items all of whose tokens weigh nothing, as in `Selected`; each of their n-grams has the weight 1, as without idf.
+    """
     if view.ngram != 1:
         tokens = form_ngrams(tokens, view.ngram)
+        if tokens.weights is not None and weightless is not None:
+            tokens = tokens._replace(weights=torch.where(weightless[tokens.owners], 1.0, tokens.weights))
     as_centered = len(view.layers) == 1 and view.ngram == 1
     return tokens if as_centered or view.vectors is Vectors.RAW else unit(tokens)
 

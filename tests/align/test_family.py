@@ -58,6 +58,18 @@ def test_both_sides_equal_the_oracle(metric: MetricName, tempering: Settings, dt
 
 
 @pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
+@pytest.mark.parametrize("temperature", [1e-6, 1e-4, 1e-2])
+@pytest.mark.parametrize("sweeps", [1, 3])
+def test_the_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(metric: MetricName, temperature: float, sweeps: int) -> None:
+    p = problem(dtype=torch.float32, garbage=1e3)
+    # To every token all partners are alike, so that it gains the same whichever it chooses.
+    own = torch.linspace(-0.4, 0.9, p.x.mask.shape[1])
+    found = align(metric, own[:, None].expand(similarities(p.x, p.y).shape), p.x, p.y, Settings(temperature, sweeps)).hypothesis
+    for gained, tokens in zip(found, p.x.mask, strict=True):
+        assert float(gained) == pytest.approx(float(own[tokens].mean()), abs=2e-7)
+
+
+@pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
 @pytest.mark.parametrize("tempering", TEMPERINGS)
 @pytest.mark.parametrize("cells", [1, 40, 10_000])
 def test_tempering_slab_by_slab_changes_nothing(metric: MetricName, tempering: Settings, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:

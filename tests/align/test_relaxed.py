@@ -30,6 +30,16 @@ def test_both_objectives_are_their_formulas(p: Drawn, temperature: float) -> Non
     assert float(relaxed(*p, entropic(temperature))) == pytest.approx(oracle.relaxed(p.array, temperature, entropic=True), abs=1e-10)
 
 
+@QUICK
+@given(pairs)
+def test_float32_is_as_exact_at_low_temperatures_as_at_any(p: Drawn) -> None:
+    # C moves by at most 1 + 2 log(partners) times what S does, whatever the temperature.
+    rounded = p.s.to(torch.float32)
+    for temperature in (1e-5, 1e-3, 0.1):
+        wanted = oracle.relaxed(np.asarray(rounded[0].to(torch.float64).numpy()), temperature)
+        assert float(relaxed(rounded, p.hyp, p.ref, Settings(temperature))) == pytest.approx(wanted, abs=1e-6)
+
+
 @pytest.mark.parametrize("temperature", [0.02, 1.0, 7.0])
 def test_a_log_three_advantage_at_t_gives_three_quarters_of_the_weight(temperature: float) -> None:
     best = temperature * math.log(3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,50 @@ def test_the_hubs_metadata_holds_value_signature_and_texts(record: Path, capsys:
 
 
 def test_a_signature_that_is_none_is_not_published(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record.write_text(record.read_text(encoding="utf-8").replace("layer:4", "layer:`x`"), encoding="utf-8")
+    found = twmd_registry.read_record(record)
+    (system,) = found.systems
+    results = tuple(replace(one, signature=one.signature.replace("layer:4", "layer:`x`")) for one in system.results)
+    twmd_registry.write_record(replace(found, systems=(replace(system, results=results),)), record)
     assert main(["cite", "out.json"]) == 1
     assert "cannot be published: column" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_record_that_was_edited_is_not_published(record: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    table = json.loads(record.read_text(encoding="utf-8"))
+    table["systems"][0]["results"][0]["score"] = 0.99
+    record.write_text(json.dumps(table), encoding="utf-8")
+    assert main(["cite", "out.json", "--as", form]) == 1
+    printed = capsys.readouterr()
+    words = "the record cannot be published: it was edited: its content does not have the sha256 that it was written with."
+    assert (printed.out, printed.err) == ("", f"twmd: {words}\n")
+
+
+def test_a_record_that_contradicts_itself_is_not_published(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = twmd_registry.read_record(record)
+    (system,) = found.systems
+    first, *others = system.results
+    for changed, words in (
+        (replace(first, score=0.99), "is not the mean of the recorded segments' scores"),
+        (replace(first, keys=first.keys | {"layer": "3"}), "edited: the signature says layer=4, the record's keys say layer=3"),
+    ):
+        twmd_registry.write_record(replace(found, systems=(replace(system, results=(changed, *others)),)), record)
+        assert main(["cite", "out.json"]) == 1
+        assert words in capsys.readouterr().err
+
+
+def test_sacrebleus_metrics_are_cited_by_their_signature(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "ref.txt", "-i", "my_system|1.txt", "-m", "twmd", "bleu", "ter", "--record", "out.json"]) == 0
+    capsys.readouterr()
+    bleu = next(one for one in twmd_registry.read_record(record).systems[0].results if one.head == "BLEU")
+    sentence = cited(capsys, "--as", "sentence").splitlines()[1]
+    assert (
+        sentence == f"my_system|1.txt scores {bleu.score:.2f} in BLEU (Post, 2018) over 2 segments (SacreBLEU), with the signature {bleu.signature}."
+    )
+    assert cited(capsys).count("@inproceedings{post2018call,") == 1
+    assert f"| bleu | {bleu.score:.2f} | `BLEU" in cited(capsys, "--as", "markdown")
+    assert f"badge/bleu-{bleu.score:.2f}-blue" in cited(capsys, "--as", "badge")
+    (model,) = yaml.safe_load(cited(capsys, "--as", "eval_results"))["model-index"]
+    metrics = model["results"][0]["metrics"]
+    assert [(one["type"], one["value"]) for one in metrics][1] == ("bleu", bleu.score)
+    assert metrics[2]["args"]["signature"].startswith("TER|")

@@ -20,7 +20,7 @@ from twmd_registry.cli import main
 from twmd_registry.rated.sets import content_of
 from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets, read_presets
 
 DEMO = Path(twmd_registry.__file__).parent / "data" / "demo" / "system_a.jsonl"
@@ -45,6 +45,7 @@ def test_explain_shows_keys_presets_and_citation(metric: MetricName, capsys: pyt
     assert CATALOGUE[metric].citation in out
     span = "no fixed bounds" if CATALOGUE[metric].lowest is None else f"{CATALOGUE[metric].lowest:g} to {CATALOGUE[metric].highest:g}"
     assert f"\nrange:              {span}, higher is closer\n" in out
+    assert f"The default model, {EMBEDDED_MODEL}, reads {EMBEDDED_READS}." in " ".join(out.split())
 
 
 def test_explain_refuses_an_unknown_metric(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +95,7 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, tmp_path: Pat
         "moverscore",
         "trwmd",
         "--data",
-        str(rated),
+        f"wmt:{rated}",
         "--layers",
         "1",
         "2",
@@ -109,7 +110,7 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, tmp_path: Pat
     assert "moverscore: 10 settings on 4 segments" in printed
     assert "trwmd: 20 settings on 4 segments" in printed
     names = [f"{metric}{suffix}" for metric in ("moverscore", "trwmd") for suffix in (".tsv", ".png", ".svg")]
-    assert sorted(path.name for path in out.iterdir()) == sorted([*names, "preset.toml"])
+    assert sorted(path.name for path in out.iterdir()) == sorted([*names, "preset.toml", "preset.safetensors"])
     header, *trials = [line.split("\t") for line in (out / "trwmd.tsv").read_text(encoding="utf-8").splitlines()]
     assert {"layer", "temperature", "pearson"} <= set(header)
     assert len(trials) == 20
@@ -128,7 +129,7 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, tmp_path: Pat
 
 def test_a_tuned_preset_can_be_used(rated: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert main(["tune", "sbert", "--data", str(rated), "--layers", "1", "--try", "centering=none", "--name", "mine", "-o", str(out)]) == 0
+    assert main(["tune", "sbert", "--data", f"wmt:{rated}", "--layers", "1", "--try", "centering=none", "--name", "mine", "-o", str(out)]) == 0
     assert main(["preset", "add", str(out / "preset.toml")]) == 0
     try:
         assert main(["score", "-i", str(DEMO), "-m", "sbert", "--preset", "mine", "-b"]) == 0
@@ -148,7 +149,7 @@ def test_a_tuned_preset_can_be_used(rated: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_tried_is_refused(options: list[str], words: str, rated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "sbert", "--data", str(rated), "--layers", "1", "-o", str(tmp_path / "out"), *options]) == 2
+    assert main(["tune", "sbert", "--data", f"wmt:{rated}", "--layers", "1", "-o", str(tmp_path / "out"), *options]) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 

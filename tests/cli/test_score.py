@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -108,7 +109,7 @@ class TestOutput:
     def test_a_signature_is_a_metric(self, files: Path, run: Run) -> None:
         signature = twmd_registry.scorer("twmd", temperature=0.5).signature
         _, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", signature, "twmd", "--set", "layer=2")
-        assert out.splitlines()[0].split() == ["system", "twmd[temperature=0.5]", "twmd[layer=2]"]
+        assert out.splitlines()[0].split() == ["system", *"twmd layer=4 temperature=0.5 twmd layer=2 temperature=0.15".split()]
 
     def test_systems_with_one_file_name_are_told_apart_by_their_folders(self, files: Path, run: Run) -> None:
         for folder in ("one", "two"):
@@ -201,12 +202,6 @@ class TestOutput:
         status, out, _ = run("score", "ref.txt", "good.txt", "-i", "good.txt", "-b")
         assert status == 0
         assert float(out) == pytest.approx(1, abs=1e-4)
-
-    def test_no_progress_bar_where_nobody_watches(self, files: Path) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "good.txt", "-b"], capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, "")
 
 
 class TestUsage:
@@ -325,8 +320,6 @@ class TestBadData:
 
 
 class TestStreams:
-    COMMAND = f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt"
-
     @pytest.mark.parametrize(
         ("redirection", "words"),
         [
@@ -334,21 +327,83 @@ class TestStreams:
             (">&-", "twmd: standard output is closed\n"),
         ],
     )
-    def test_an_output_that_takes_nothing_is_one_line(self, files: Path, redirection: str, words: str) -> None:
-        done = subprocess.run(f"{self.COMMAND} {redirection}", shell=True, capture_output=True, text=True, check=False)
+    def test_an_output_that_takes_nothing_is_one_line(self, redirection: str, words: str) -> None:
+        command = f"{sys.executable} -m twmd_registry.cli explain twmd {redirection}"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, words)
+
+    @pytest.mark.parametrize("place", ["good.txt/out.json", "none/out.json"])
+    def test_a_record_that_cannot_be_written_costs_no_score(self, files: Path, run: Run, place: str) -> None:
+        expected = run("score", "ref.txt", "-i", "good.txt")[1]
+        before = sorted(files.iterdir())
+        status, out, err = run("score", "ref.txt", "-i", "good.txt", "--record", place)
+        assert (status, out) == (1, expected)
+        assert err.startswith(f"twmd: cannot write {place}: ")
+        assert len(err.splitlines()) == 1
+        assert sorted(files.iterdir()) == before
+
+    def test_a_full_disk_costs_the_record_alone(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        expected = run("score", "ref.txt", "-i", "good.txt", "--format", "json")[1]
+
+        def full(path: Path, content: bytes) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("twmd_registry.record.file.write_whole", full)
+        status, out, err = run("score", "ref.txt", "-i", "good.txt", "--format", "json", "--record", "out.json")
+        assert (status, out, err) == (1, expected, "twmd: cannot write out.json: No space left on device.\n")
+        assert not (files / "out.json").exists()
+
+    def test_an_output_that_takes_nothing_costs_no_record(self, files: Path) -> None:
+        done = subprocess.run(
+            f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt -b --record out.json >/dev/full",
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (1, "twmd: cannot write: No space left on device\n")
+        assert len(twmd_registry.read_record("out.json").systems[0].results[0].scores) == 3
+
+    def test_neither_output_nor_record_can_be_written_and_the_error_is_one_line(self, files: Path) -> None:
+        done = subprocess.run(
+            f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt -b --record none/out.json >/dev/full",
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (1, "twmd: cannot write none/out.json: there is no folder none.\n")
+
+    def test_a_record_that_cannot_be_written_is_announced_first_at_a_terminal(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+        monkeypatch.setenv("NO_COLOR", "1")
+        status, out, err = run("score", "ref.txt", "-i", "good.txt", "-b", "--record", "none/out.json")
+        words = "cannot write none/out.json: there is no folder none."
+        assert (status, bool(out)) == (1, True)
+        assert [line for line in err.splitlines() if words in line] == [
+            f"twmd: warning: {words} Only the scores will be printed.",
+            f"twmd: {words}",
+        ]
 
     def test_a_closed_input_is_one_line(self, files: Path) -> None:
         command = f"{sys.executable} -m twmd_registry.cli score ref.txt <&-"
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, "twmd: standard input is closed.\n")
 
-    def test_a_terminal_that_cannot_show_a_name_gets_it_escaped(self, files: Path) -> None:
+    def test_where_nobody_watches_there_is_no_progress_bar_and_a_name_that_cannot_be_shown_is_escaped(self, files: Path) -> None:
         (files / "h\u00e9.txt").write_text("\n".join(GOOD), encoding="utf-8")
+        command = [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "good.txt", "h\u00e9.txt"]
         environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-        done = subprocess.run(f"{self.COMMAND} h\u00e9.txt", shell=True, capture_output=True, text=True, check=False, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         assert (done.returncode, done.stderr) == (0, "")
         assert "h\\xe9.txt" in done.stdout
+
+
+def test_a_signature_for_another_number_of_references_is_announced(files: Path, run: Run) -> None:
+    signature = str(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).signature).replace("nrefs:1", "nrefs:2")
+    status, _, err = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", signature)
+    assert (status, len(err.splitlines())) == (0, 1)
+    assert "warning: the signature of twmd was written for nrefs:2; these texts have nrefs:1." in err
 
 
 class TestSignals:

@@ -87,7 +87,7 @@ class TestForms:
         assert read_system(folder / f"ref.txt{packed}").predictions == ["one", "two"]
 
     def test_a_packed_file_is_known_by_its_bytes_whatever_its_name(self, folder: Path) -> None:
-        (folder / "ref.txt").write_bytes(gzip.compress(b"one\n"))
+        (folder / "ref.txt").write_bytes(gzip.compress(b"one\n", mtime=0))
         assert read_references([folder / "ref.txt"]).segments == [["one"]]
 
     def test_the_hash_is_that_of_the_file_as_it_is(self, folder: Path) -> None:
@@ -155,12 +155,12 @@ class TestBadTables:
             ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
             ("a.csv", b"prediction,reference\na\n", "a.csv, row 2: expected 2 fields (prediction, reference), got 1."),
             ("a.parquet", b"PAR1 and no more", "a.parquet: "),
-            ("a.txt.gz", gzip.compress(b"one\ntwo\n")[:-9], "a.txt.gz is compressed and cannot be unpacked"),
+            ("a.txt.gz", gzip.compress(b"one\ntwo\n", mtime=0)[:-9], "a.txt.gz is compressed and cannot be unpacked"),
             ("a.txt.xz", lzma.compress(b"one\ntwo\n")[:-9], "a.txt.xz is compressed and cannot be unpacked"),
-            ("a.txt.gz", gzip.compress(b""), "a.txt.gz is empty."),
+            ("a.txt.gz", gzip.compress(b"", mtime=0), "a.txt.gz is empty."),
             ("a.txt.bz2", bz2.compress(b"one\n"), "a.txt.bz2 is compressed (bzip2), which is not read here: unpack it first."),
             ("a.txt.zst", b"\x28\xb5\x2f\xfd\x04\x00", "a.txt.zst is compressed (zstd), which is not read here: unpack it first."),
-            ("a.jsonl.gz", gzip.compress(b"\xff\n"), "a.jsonl.gz is not UTF-8: byte 0xff in line 1."),
+            ("a.jsonl.gz", gzip.compress(b"\xff\n", mtime=0), "a.jsonl.gz is not UTF-8: byte 0xff in line 1."),
         ],
     )
     def test_a_bad_table_is_refused_in_one_line_with_its_row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def data(tmp_path: Path) -> Path:
 
 def command(data: Path, model: str, *more: str) -> list[str]:
     few = ["--layers", "1", "2", "2", "--try", "centering=none", "special=cls", "temperature=0.1,0.1"]
-    return ["tune", "twmd", "twmd", "--model", model, "--data", str(data), *few, *more]
+    return ["tune", "twmd", "twmd", "--model", model, "--data", f"table:{data}", *few, *more]
 
 
 @pytest.mark.parametrize("name", ["plain", "house-v1.5-tuned", "7.0"])
@@ -65,12 +66,41 @@ def test_a_preset_of_a_model_in_a_folder_is_found_from_anywhere(data: Path, mode
     assert main(["preset", "remove", "relative"]) == 0
 
 
+def test_without_try_at_most_200_settings_are_tried_and_the_time_is_announced(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = (
+        ("it rained all day", "a cat sat there"),
+        ("the tram was late", "a cat was sitting"),
+        ("she sang well", "he sang badly"),
+        ("we won", "we lost it"),
+    )
+    rows = "".join(f"{one},{other},{rating}\n" for rating, (one, other) in enumerate(texts))
+    data.write_text(f"prediction,reference,rating\n{rows}", encoding="utf-8")
+    assert main(["tune", "twmd", "sbert", "--data", f"table:{data}"]) == 0
+    printed, said = capsys.readouterr()
+    tried = [int(number) for number in re.findall(r"^\w+: (\d+) settings on 4 segments$", printed, re.MULTILINE)]
+    assert len(tried) == 2
+    assert 100 < sum(tried) <= 200
+    first, second, *_ = said.splitlines()
+    assert first == "twmd: at most 200 settings are tried without --try KEY=VALUE,..."
+    assert re.fullmatch(rf"twmd: {sum(tried)} settings on 4 segments take about \d+ seconds\.", second)
+
+
+def test_with_try_every_combination_is_tried(data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    temperatures = ",".join(str(k / 100) for k in range(1, 120))
+    tried = ["--layers", "1", "2", "--try", "centering=none", "special=cls", f"temperature={temperatures}"]
+    assert main(["tune", "twmd", "--model", model, "--data", f"table:{data}", *tried]) == 0
+    printed, said = capsys.readouterr()
+    assert "twmd: 238 settings on 4 segments" in printed
+    assert "at most" not in said
+    assert "238 settings on 4 segments take about" in said
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--name", "café"], "a preset's name holds letters"),
         (["--try", "clip=yes"], "--try clip: none of twmd has such a key"),
-        (["--data", "{data}", "{again}"], "hold the same rated texts: name them once"),
+        (["--data", "table:{data}", "table:{again}"], "hold the same rated texts: name them once"),
         (["-o", "{data}/out"], "is a file: give a folder"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import io
 import json
@@ -69,7 +70,7 @@ def test_a_row_whose_references_are_all_empty_has_an_empty_one() -> None:
         ("a.jsonl", b'{"prediction": "a", "references": []}\n', "a.jsonl, line 1: an empty list of references: every row needs at least one."),
         ("a.csv", b"prediction,reference,references\na,b,c\n", "a.csv, row 2: both 'references' and 'reference' are there: keep one of them"),
         ("a.jsonl", b'{"prediction": "a", "reference": "b", "references": ["b"]}\n', "a.jsonl, line 1: both 'references' and 'reference' are there"),
-        ("a.csv", gzip.compress(b"prediction,reference\na,b\n"), "a.csv is compressed (gzip), which is not read here: unpack it first."),
+        ("a.csv", gzip.compress(b"prediction,reference\na,b\n", mtime=0), "a.csv is compressed (gzip), which is not read here: unpack it first."),
         ("a.jsonl", b"[" * 100_000, "a.jsonl, line 1: expected a JSON object ("),
         ("a.csv", b"prediction,reference\n" + b"a,b\n" * (MOST_ROWS + 1), "a.csv has 2,001 rows: this page scores up to 2,000"),
         ("a.csv", b"x" * (LARGEST + 1), "a.csv has 2,000,001 bytes: this page reads up to 2,000,000"),
@@ -161,6 +162,17 @@ def same_but_time(found: FileScores) -> FileScores:
     return found._replace(record=str(record.systems))
 
 
+def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_scored(worker: Worker) -> None:
+    worker.close()  # one that is started already may be quick enough
+    patience, worker.patience = worker.patience, 0.05
+    try:
+        with pytest.raises(InputError, match="scoring ended early: more than 0.05 s"):
+            worker.score(read_pasted(CSV), ["sbert"], "embedded")
+    finally:
+        worker.patience = patience
+    assert worker.score(read_pasted(CSV), ["sbert"], "embedded").segment_headers[-1] == "sbert"
+
+
 def test_the_worker_gives_what_the_function_gives(worker: Worker, scored: FileScores) -> None:
     assert same_but_time(worker.score(read_pasted(CSV), ["twmd", "stsscore"], "embedded")) == same_but_time(scored)
     with pytest.raises(InputError, match="choose at least one metric"):
@@ -170,7 +182,7 @@ def test_the_worker_gives_what_the_function_gives(worker: Worker, scored: FileSc
 def test_texts_are_scored_while_a_file_is(worker: Worker) -> None:
     score_texts("a", "b", "twmd", Settings())
     many = Uploaded(
-        "many.csv", [f"number {i} of a long list of things" * 9 for i in range(600)], [["a list of things" * 9]] * 600, read_pasted(CSV).source
+        "many.csv", [f"number {i} of a long list of things" * 9 for i in range(150)], [["a list of things" * 9]] * 150, read_pasted(CSV).source
     )
     thread = threading.Thread(target=worker.score, args=(many, ["moverscore", "twmd"], "embedded"))
     thread.start()
@@ -180,18 +192,21 @@ def test_texts_are_scored_while_a_file_is(worker: Worker) -> None:
     assert still_at_it
 
 
-def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_scored() -> None:
-    hasty = Worker(patience=0.05)
-    try:
-        with pytest.raises(InputError, match="scoring ended early: more than 0.05 s"):
-            hasty.score(read_pasted(CSV), ["sbert"], "embedded")
-        hasty.patience = 300.0
-        assert hasty.score(read_pasted(CSV), ["sbert"], "embedded").segment_headers[-1] == "sbert"
-    finally:
-        hasty.close()
-
-
 def test_an_answer_is_one_line() -> None:
     question = json.dumps({"uploaded": read_pasted("prediction,reference\na\u2028b,c\n"), "metrics": ["sbert"], "preset": "embedded"})
     assert "\n" not in answer_to(question)
     assert json.loads(answer_to(question))["rows"][0][0] == "sbert"
+
+
+def test_a_full_disk_costs_the_downloads_and_not_the_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tabs = pytest.importorskip("twmd_registry.demo.tabs", reason="the page needs gradio (extra demo)")
+    found = score_file(read_pasted(CSV), ["sbert"], "embedded")
+    (tsv, record), lost = tabs._to_download(found, tmp_path / "cache")
+    assert (Path(tsv).read_text(encoding="utf-8"), Path(record).read_text(encoding="utf-8"), lost) == (found.tsv, found.record, [])
+
+    def full(_self: Path, _text: str, **_how: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    wanted = "scores and record cannot be written for download: No space left on device."
+    assert tabs._to_download(found, tmp_path / "cache") == (None, [wanted])

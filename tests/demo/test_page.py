@@ -15,6 +15,7 @@ from tests.demo.browser import Tab, served
 from twmd_registry.demo.choices import METRICS
 from twmd_registry.demo.uploads import LARGEST
 from twmd_registry.record.file import parse_record
+from twmd_registry.registry.names import EMBEDDED_READS
 
 MARKUP = '<script>document.title="run"</script> <img src=x onerror=\'document.title="run"\'> ${document.title="run"} {{value}}'
 
@@ -42,6 +43,13 @@ def tab(browser: Any, address: str) -> Iterator[Tab]:
     found = Tab(browser, address)
     yield found
     found.page.close()
+
+
+def test_the_page_says_what_its_model_reads() -> None:
+    pytest.importorskip("gradio", reason="the page needs gradio")
+    from twmd_registry.demo.page import INTRODUCTION
+
+    assert f"The model of the page reads {EMBEDDED_READS}." in INTRODUCTION
 
 
 def scores(tab: Tab) -> dict[str, str]:

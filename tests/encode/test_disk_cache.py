@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ import pytest
 import twmd_registry
 from tests import tiny
 from tests.conftest import Texts
+from tests.processes import run_beside
 from twmd_registry.encode import disk
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.models.adapter import packaged_adapters
@@ -73,17 +71,15 @@ def test_a_second_run_encodes_nothing_and_scores_the_same_to_the_last_bit(folder
     assert once(metric(folder, **KEYS[name])) == (plain, 0)
 
 
+def once_more(folder: str) -> tuple[ScoreSet, int]:
+    """What another process does."""
+    return once(metric(folder))
+
+
 def test_another_process_encodes_nothing(folder: str, home: Path) -> None:
-    expected, _ = once(metric(folder))
-    code = (
-        "import json, sys, twmd_registry\n"
-        "model, predictions, references = json.loads(sys.argv[1])\n"
-        f"one = twmd_registry.scorer('twmd', model=model, layer=2, centering='none', disk_cache={ROOM!r})\n"
-        "print(json.dumps([one.score(predictions, references).scores, one.route.model.sentences_encoded]))\n"
-    )
-    given = json.dumps([folder, PREDICTIONS, REFERENCES])
-    done = subprocess.run([sys.executable, "-c", code, given], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
-    assert json.loads(done.stdout) == [list(expected.scores), 0]
+    expected, number = once(metric(folder))
+    assert number == DIFFERENT
+    assert run_beside(once_more, (folder,)) == [(expected, 0)]
 
 
 def test_other_metrics_temperatures_and_references_find_it(folder: str) -> None:
@@ -125,7 +121,7 @@ def test_another_adapter_does_not_find_it() -> None:
     assert numbers == [DIFFERENT, DIFFERENT, 0, 0]
 
 
-@pytest.mark.parametrize("what", range(5))
+@pytest.mark.parametrize("what", range(6))
 def test_what_other_software_or_another_device_has_computed_is_not_found(folder: str, what: int, monkeypatch: pytest.MonkeyPatch) -> None:
     once(metric(folder))
     made_with = disk._made_with(metric(folder).route.model)
@@ -140,7 +136,7 @@ def test_software_and_device_are_those_that_compute() -> None:
 
     model = twmd_registry.scorer("twmd").route.model
     versions = [module.__version__ for module in (twmd_registry, torch, transformers, tokenizers)]
-    assert disk._made_with(model) == [*versions, model.device.type]
+    assert disk._made_with(model) == [disk.FORMAT, *versions, model.device.type]
     assert len(versions) == 4
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import pytest
 
 import twmd_registry
 from tests import tiny
+from tests.processes import CONTEXT
 from twmd_registry.encode import disk
 from twmd_registry.encode import index as index_module
 from twmd_registry.encode.index import Index
@@ -238,10 +238,9 @@ def score_in_rounds(model: str, home: str, start: int, barrier: Any, answers: An
 
 
 def test_processes_write_read_and_evict_at_once(model: str, cache: Path) -> None:
-    context = multiprocessing.get_context("spawn")
     starts = (0, 3)
-    barrier, answers = context.Barrier(len(starts)), context.Queue()
-    workers = [context.Process(target=score_in_rounds, args=(model, str(cache.parent), start, barrier, answers)) for start in starts]
+    barrier, answers = CONTEXT.Barrier(len(starts)), CONTEXT.Queue()
+    workers = [CONTEXT.Process(target=score_in_rounds, args=(model, str(cache.parent), start, barrier, answers)) for start in starts]
     for worker in workers:
         worker.start()
     found = [answers.get(timeout=300) for _ in workers]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, models
@@ -14,7 +16,7 @@ from tests.encode.vocabularies import ALL, SUBWORD, Reader
 from twmd_registry.encode.pieces import pieces_of
 from twmd_registry.encode.words import WordPolicy, as_tokenized, left_out
 from twmd_registry.errors import SpecError
-from twmd_registry.registry.names import Part
+from twmd_registry.registry.names import Part, Punctuation
 
 BYTES = ["byte-level", "byte-level with a space before"]
 MARKED = [*BYTES, "unigram", "sentencepiece bpe"]
@@ -123,27 +125,56 @@ def test_in_wordpiece_exactly_the_marked_pieces_continue() -> None:
     assert read.continuing(texts).tolist() == [token.startswith("##") for token in tokens]
 
 
-def test_in_the_embedded_model_exactly_the_marked_pieces_continue(texts: Texts) -> None:
+@pytest.fixture(scope="module")
+def embedded() -> Reader:
+    """The embedded model's tokenizer."""
     with twmd_registry.scorer("twmd") as one:
-        encoder = one.route.model
-        read = Reader(encoder.tokenizer)
+        return Reader(one.route.model.tokenizer)
+
+
+def test_in_the_embedded_model_exactly_the_marked_pieces_continue(texts: Texts, embedded: Reader) -> None:
+    read = embedded
     unusual = ["unbelievably overcaffeinated herons (semi-aquatic)", "naïve café-goers… #tagged ##ing", "我们喜欢猫", "\U0001f600!?", "x"]
     every = [*texts.predictions, *texts.references, *unusual]
     tokens = read.tokens(every)
     assert sum(token.startswith("##") for token in tokens) > 20
     assert read.continuing(every).tolist() == [token.startswith("##") for token in tokens]
-    assert read.pieces.opens.tolist() == [not str(t).startswith("##") for t in encoder.tokenizer.convert_ids_to_tokens(range(len(read.pieces.opens)))]
+    assert read.pieces.opens.tolist() == [not str(t).startswith("##") for t in read.tokenizer.convert_ids_to_tokens(range(len(read.pieces.opens)))]
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_punctuation_is_what_consists_of_it_alone(name: str) -> None:
     read = reader(name)
     text = "the heron, waiting at the weir!"
-    left = kept(read, WordPolicy(punctuation=Part.DROP), text)
+    left = kept(read, WordPolicy(punctuation=Punctuation.DROP), text)
     assert "".join(left).lower() == "theheronwaitingattheweir"
     marks = {piece for piece, flat in zip(read.pieces.texts, read.pieces.punctuation, strict=True) if flat}
     assert {",", "!"} <= marks
     assert not any(character.isalnum() or character == "\ufffd" for piece in marks for character in piece)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_dropping_ascii_punctuation_leaves_out_single_ascii_characters_only(name: str) -> None:
+    read = reader(name)
+    gone = {piece for piece, flat in zip(read.pieces.texts, read.pieces.ascii_punctuation, strict=True) if flat}
+    assert {",", "!"} <= gone <= set(string.punctuation)
+    left = kept(read, WordPolicy(punctuation=Punctuation.DROP_ASCII), "the heron, waiting at the weir!")
+    assert "".join(left).lower() == "theheronwaitingattheweir"
+
+
+def test_dropping_ascii_punctuation_keeps_typographic_marks(embedded: Reader) -> None:
+    text = "\u201cthe heron\u201d \u2013 a bird\u2026"
+    assert kept(embedded, WordPolicy(punctuation=Punctuation.DROP), text) == ["the", "heron", "a", "bird"]
+    assert kept(embedded, WordPolicy(punctuation=Punctuation.DROP_ASCII), text) == [
+        "\u201c",
+        "the",
+        "heron",
+        "\u201d",
+        "\u2013",
+        "a",
+        "bird",
+        "\u2026",
+    ]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -186,7 +217,7 @@ def test_a_stop_word_of_several_does_not_reach_into_the_next_text(name: str) -> 
 def test_special_tokens_stay_whatever_the_list_says(name: str) -> None:
     read = reader(name)
     ids, own, lengths = read.read(["the heron", "walked"])
-    gone = left_out(WordPolicy(Part.DROP, Part.DROP, frozenset({("[cls]",), ("[sep]",), ("",)})), read.pieces, ids, own, lengths)
+    gone = left_out(WordPolicy(Part.DROP, Punctuation.DROP, frozenset({("[cls]",), ("[sep]",), ("",)})), read.pieces, ids, own, lengths)
     assert not own.all()
     assert not gone[~own].any()
 
@@ -241,7 +272,7 @@ def test_a_word_level_vocabulary_has_no_continuing_pieces() -> None:
 def test_no_texts_have_no_tokens() -> None:
     read = reader("wordpiece")
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
-    assert len(left_out(WordPolicy(Part.DROP, Part.DROP, frozenset({("a",)})), read.pieces, none, nothing, np.zeros(2, dtype=np.int64))) == 0
+    assert len(left_out(WordPolicy(Part.DROP, Punctuation.DROP, frozenset({("a",)})), read.pieces, none, nothing, np.zeros(2, dtype=np.int64))) == 0
 
 
 def test_a_vocabulary_whose_marks_are_not_known_is_refused() -> None:

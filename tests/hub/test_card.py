@@ -20,7 +20,7 @@ from twmd_registry.hub.space import card_files, write_cards
 from twmd_registry.hub.values import CORRELATIONS, DATA, measured, theirs
 from twmd_registry.plugins.evaluate.hook import METRICS
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,6 +163,23 @@ def test_papers_numbers_are_the_papers() -> None:
     (herbold,) = theirs(PaperRow("Table 1", "STSScore"))
     assert herbold.cells == {"pearson": "90", "spearman": "89"}
     assert all(theirs(row) for metric in METRICS_WITH_CARD for row in prose_of(metric).papers)
+
+
+def test_unrelated_words_score_what_the_cards_say() -> None:
+    scorers = [twmd_registry.scorer(metric) for metric in METRICS_WITH_CARD]
+    vocabulary = scorers[0].route.model.tokenizer.get_vocab()
+    words = [word for word in sorted(vocabulary, key=vocabulary.__getitem__) if word.isascii() and word.isalpha() and len(word) > 2]
+    for metric, result in zip(METRICS_WITH_CARD, twmd_registry.score_all(scorers, words[:4000:10], words[4000:8000:10]), strict=True):
+        assert result.score == pytest.approx(prose_of(metric).scores.words, abs=0.0005 + 1e-5), metric
+        shown = f"Unrelated single words (400 pairs of the model's vocabulary): {result.score:.2f} on average"
+        assert shown in (CARDS / metric / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_cards_say_what_the_embedded_model_reads() -> None:
+    found = twmd_registry.scorer("twmd").score(["US", "sch\u00f6n", "a\u00f1os"], ["us", "schon", "anos"])
+    assert found.scores == pytest.approx([1.0] * 3, abs=1e-6)
+    for metric in METRICS_WITH_CARD:
+        assert EMBEDDED_READS in (CARDS / metric / "README.md").read_text(encoding="utf-8")
 
 
 def test_unrelated_texts_score_what_the_cards_say() -> None:

@@ -204,9 +204,9 @@ def test_no_word_in_two_sentences_is_undefined_and_said(model: str) -> None:
         found = diagnose(model, ["the cat sat", "a dog ran", "the cat sat"], RunOptions())
     assert all(math.isnan(row.similarities[Similarity.SELF].mean) and row.similarities[Similarity.SELF].pairs == 0 for row in found.rows)
     assert {one.holds for one in found.verdicts if one.property is Property.DECREASING} == {None}
-    with pytest.warns(TwmdWarning, match="random, self, intra"):
-        one_word = diagnose(model, ["rain"], RunOptions())
-    assert {one.holds for one in one_word.verdicts} == {None}
+    with pytest.warns(TwmdWarning, match="compared: self, intra"):
+        found = diagnose(model, ["rain", "hill"], RunOptions())
+    assert {one.holds for one in found.verdicts if one.property is not Property.ZERO} == {None}
 
 
 def test_texts_without_a_word_are_counted_and_nothing_else_is_an_error(model: str) -> None:
@@ -217,6 +217,8 @@ def test_texts_without_a_word_are_counted_and_nothing_else_is_an_error(model: st
         assert diagnose(model, [*SOME, "the cat " * 40], RunOptions(), pairs=10).truncated == 1
     with pytest.raises(InputError, match="none of the 2 texts has a word"):
         diagnose(model, ["", " "], RunOptions())
+    with pytest.raises(InputError, match="one text alone has a word: give 2 texts or more"):
+        diagnose(model, ["the cat sat", " "], RunOptions())
     for pairs, seed in ((0, 0), (5, -1)):
         with pytest.raises(InputError, match=f"pairs={pairs}, seed={seed}"):
             diagnose(model, SOME, RunOptions(), pairs=pairs, seed=seed)
@@ -249,7 +251,7 @@ def test_the_command_prints_the_table_and_verdicts_and_writes_what_it_draws(mode
 
 def test_the_command_says_undefined_and_refuses_an_empty_file(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "texts.txt"
-    data.write_text("the cat sat\n", encoding="utf-8")
+    data.write_text("the cat sat\na dog ran\n", encoding="utf-8")
     with pytest.warns(TwmdWarning, match="can be compared: self"):
         ask(model, data, None)
     assert capsys.readouterr().out.count("undefined ") >= 5

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from tests import tiny
 from tests.conftest import shared
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
+from twmd_registry.metaeval import tune as module
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.metaeval.tune import GRID, settings, tune
+from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, estimate_seconds, settings, spread, tune
 from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.scoring import Scorer
@@ -88,6 +90,67 @@ def test_the_grid_holds_every_combination_of_keys_the_metric_uses() -> None:
     assert len(list(settings("sbert", "a/b", [1]))) == 3 * (2 * len(GRID["centering"]) - 1)
     with pytest.raises(SpecError, match="nothing to tune|has no layer"):
         list(settings("stsscore", "a/b", [1]))
+
+
+TUNABLE = ("twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "sbert")
+
+
+@pytest.mark.parametrize("metric", TUNABLE)
+@pytest.mark.parametrize(("depth", "most"), [(6, MOST_SETTINGS), (24, MOST_SETTINGS), (24, MOST_SETTINGS // len(TUNABLE)), (6, 5)])
+def test_a_limit_takes_layers_and_temperatures_before_other_keys(metric: str, depth: int, most: int) -> None:
+    layers = range(1, depth + 1)
+    everything, found = list(settings(metric, "a/b", layers)), list(settings(metric, "a/b", layers, most=most))
+    assert 0 < len(found) <= most
+    assert set(found) <= set(everything)
+    if most >= MOST_SETTINGS:
+        for name in ("special", "centering", "vectors"):
+            assert {getattr(spec, name) for spec in found} == {getattr(spec, name) for spec in everything}
+        assert len({spec.layer for spec in found}) >= 3
+    whole = list(settings(metric, "a/b", [2, 3], {"temperature": [0.1], "centering": ["none"]}, most=MOST_SETTINGS))
+    assert whole == list(settings(metric, "a/b", [2, 3], {"temperature": [0.1], "centering": ["none"]}))
+
+
+def test_layers_that_were_asked_for_are_all_tried() -> None:
+    found = list(settings("twmd", "a/b", range(1, 25), most=MOST_SETTINGS, kept=["layer"]))
+    assert {spec.layer for spec in found} == set(range(1, 25))
+    assert len(found) <= MOST_SETTINGS
+
+
+def test_values_are_spread_away_from_the_ends() -> None:
+    assert spread(range(1, 25), 4) == [4, 10, 16, 22]
+    assert spread("abc", 5) == ["a", "b", "c"]
+    assert spread([], 3) == []
+
+
+def test_time_is_estimated_from_what_few_settings_take_on_few_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rated = read_wmt(write_rated(tmp_path / "a.jsonl", ROWS * 50))
+    scorers = [Scorer(spec) for spec in settings("trwmd", str(tmp_path), [1], {"centering": ["none"]})]
+    clock = [0.0]
+    calls: list[tuple[int, int]] = []
+
+    def score_all(few: list[Scorer], predictions: list[str], references: list[list[str]]) -> None:
+        assert all(isinstance(one, list) for one in references)
+        calls.append((len(few), len(predictions)))
+        clock[0] += len(predictions) * (2.0 + 0.5 * len(few))  # encoding, and half a second a setting
+
+    monkeypatch.setattr(module, "score_all", score_all)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    seconds = estimate_seconds(scorers, [rated, rated])
+    assert len(scorers) == 36
+    assert calls == [(8, 64), (1, 64), (8, 64)]
+    assert seconds == pytest.approx(2 * len(rated.ratings) * (2.0 + 0.5 * len(scorers)))
+
+
+def test_tuning_reports_every_segment_once_and_announces_once(tmp_path: Path) -> None:
+    folder = str(tiny.save_encoder("bert", tmp_path / "bert"))
+    data = [read_wmt(write_rated(tmp_path / "a.jsonl", ROWS * 2)), read_wmt(write_rated(tmp_path / "b.jsonl", ROWS[:3]))]
+    specs = list(settings("trwmd", folder, [1], {"centering": ["none"], "temperature": [0.1, 0.2]}))
+    done: list[int] = []
+    announced: list[float] = []
+    tune(specs, data, RunOptions(), done.append, announced.append)
+    assert sum(done) == len(ROWS) * 2 + 3
+    assert len(announced) == 1
+    assert announced[0] > 0
 
 
 def test_the_public_data_reads_as_described() -> None:

@@ -146,7 +146,7 @@ def test_rows_are_these_specifications() -> None:
     v1 = make_spec(MetricName.MOVERSCORE, "moverscore-v1", model="a/b", layer="8-12")
     assert found["WMD-1"] == v1
     assert found["WMD-2"] == v1.replace(ngram=2)
-    assert found["SMD"] == v1.replace(ngram="sentence")
+    assert found["SMD"] == make_spec(MetricName.MOVERSCORE, "moverscore-smd", model="a/b", layer="8-12")
     assert (found["BERTSCORE-F1"].special, found["BERTSCORE-F1"].centering, found["BERTSCORE-F1"].output) == ("partners", "none", "f1")
     hard = alignments(encoder)
     shared_keys = ("layer", "special", "subwords", "punctuation", "idf", "centering")
@@ -201,7 +201,7 @@ def test_hard_and_soft_alignments_of_four_pairs(data: Path, model: str) -> None:
     assert {row.layer for row in found.rows} == {"3"}
     own = of_pair(data, "fi-en")
     spec = make_spec(
-        "bertscore_centered", "paper", model=model, layer=3, centering="none", special="all", idf="corpus", punctuation="drop", subwords="drop"
+        "bertscore_centered", "paper", model=model, layer=3, centering="none", special="all", idf="corpus", punctuation="drop-ascii", subwords="drop"
     )
     scored = Scorer(spec).score(own.predictions, own.references)
     for name, side in (("HMD-PREC", scored.precision), ("HMD-RECALL", scored.recall), ("HMD-F1", scored.f1)):

@@ -127,6 +127,16 @@ def test_damage_is_named_in_one_line_with_the_users_folder(tmp_path: Path, damag
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("metric", ["sbert", "stsscore"])
+def test_tokenizer_of_a_larger_vocabulary_is_an_error(tmp_path: Path, metric: str) -> None:
+    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(tmp_path / "m")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer["model"]["vocab"]["cat"] = 99
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    with pytest.raises(ModelError, match="gives token id 99, but its network has ids 0 to 23: they do not belong together"):
+        score(folder, metric)
+
+
 def test_what_is_not_found_is_called_by_its_kind() -> None:
     with pytest.raises(TwmdError, match="^adapter 'nope' is not a folder here"):
         twmd_registry.scorer("twmd", adapter="nope").score(["a"], ["b"])

@@ -35,10 +35,8 @@ def relaxed(s: np.ndarray, temperature: float, *, entropic: bool = False) -> flo
 def sinkhorn_plan(s: np.ndarray, temperature: float, sweeps: int) -> np.ndarray:
     log_plan = np.array(s, dtype=np.float64) / temperature
     for _ in range(sweeps):
-        for j in range(s.shape[1]):
-            log_plan[:, j] -= logsumexp(log_plan[:, j])
-        for i in range(s.shape[0]):
-            log_plan[i, :] -= logsumexp(log_plan[i, :])
+        log_plan -= logsumexp(log_plan, axis=0, keepdims=True)
+        log_plan -= logsumexp(log_plan, axis=1, keepdims=True)
     return np.asarray(np.exp(log_plan) / len(s))
 
 

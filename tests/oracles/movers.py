@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from scipy.optimize import linprog
@@ -18,9 +19,9 @@ def emd(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
 
 def cost(x: np.ndarray, y: np.ndarray, distance: str) -> float:
     """What it costs to move one unit vector onto another."""
-    squared = sum((float(p) - float(q)) ** 2 for p, q in zip(x, y, strict=True))
+    squared = _squared(x, y)
     if distance == "similarity":
-        return 1 - sum(float(p) * float(q) for p, q in zip(x, y, strict=True))
+        return 1 - float(x @ y)
     return squared if distance == "sqeuclidean" else math.sqrt(squared)
 
 
@@ -72,7 +73,7 @@ def routing(layers: np.ndarray, kernel: str, rounds: int = 50) -> np.ndarray:
 
 
 def _squared(x: np.ndarray, y: np.ndarray) -> float:
-    return float(sum((p - q) ** 2 for p, q in zip(x, y, strict=True)))
+    return float(((x - y) ** 2).sum())
 
 
 def _kernel(x: float, kernel: str) -> float:
@@ -98,7 +99,7 @@ def ngrams(vectors: np.ndarray, weights: list[float] | None, n: int) -> tuple[np
     return np.array(rows).reshape(len(rows), vectors.shape[1]), totals
 
 
-def idf(documents: list[list[int]], token: int) -> float:
+def idf(documents: Sequence[Collection[int]], token: int) -> float:
     """Of one token over texts, each given by its token ids."""
     holding = sum(1 for document in documents if token in document)
     return math.log((len(documents) + 1) / (holding + 1))

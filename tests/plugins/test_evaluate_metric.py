@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 ROOT = Path(__file__).resolve().parents[2]
+COUNTS = {"segments", "truncated", "empty", "unknown", "repeated", "oov"}
 P, R = ["the cat sat on the mat", "it rains"], ["a cat was sitting on the mat", "it is raining"]
 
 
@@ -32,7 +34,7 @@ def test_every_metric_gives_the_engines_scores_under_its_name(name: str, texts: 
     engine = twmd_registry.scorer(name).score(*texts)
     assert result == engine.as_dict()
     two_sided = {"precision", "recall", "f1"} if CATALOGUE[MetricName(name)].two_sided else set()
-    assert set(result) == {name, "scores", "signature"} | two_sided
+    assert set(result) == {name, "scores", "signature", *COUNTS} | two_sided
     assert all(type(result[key]) is float for key in {name} | two_sided)
     assert metric.info.citation.startswith("@")
     assert "evaluate.load" in metric.inputs_description
@@ -85,6 +87,31 @@ def test_combine_holds_two_copies_and_other_peoples_metrics() -> None:
     assert both["twmd_1_twmd"] == hot.compute(predictions=P, references=R)["twmd"]
     assert both["twmd_0_twmd"] != both["twmd_1_twmd"]
     assert "bertscore_centered" in both
+
+
+ODD = ["", "\U0001f600", "long words " * 600, "it rains"]
+"""An empty text, one of unknown tokens, one that is cut, and one that is none of these."""
+
+
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+def test_texts_that_were_empty_unknown_or_cut_are_counted_in_the_result_and_in_a_combined_one() -> None:
+    wanted = {"segments": 4, "truncated": 1, "empty": 1, "unknown": 1}
+    result = evaluate.load("twmd").compute(predictions=ODD, references=["it rains"] * 4)
+    assert {name: result[name] for name in wanted} == wanted
+    combined = evaluate.combine([evaluate.load("twmd"), evaluate.load("trwmd")]).compute(predictions=ODD, references=["it rains"] * 4)
+    for name in ("twmd", "trwmd"):
+        assert {key: combined[f"{name}_{key}"] for key in wanted} == wanted
+
+
+def test_every_compute_warns_under_pythons_default_filter() -> None:
+    metric = evaluate.load("twmd")
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        shown = list[str]()
+        warnings.showwarning = lambda message, *_where, **_how: shown.append(str(message))
+        for _ in range(3):
+            metric.compute(predictions=["", "it rains"], references=["it rains", "it rains"])
+    assert [message.partition(":")[0] for message in shown] == ["texts without a token"] * 3
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])

@@ -111,12 +111,29 @@ class TestScores:
 
 class TestInput:
     def test_streams_of_different_length_are_refused(self) -> None:
-        with pytest.raises(InputError, match=r"reference streams of different length \(3, 1\)"):
+        with pytest.raises(InputError, match=r"reference streams of different length \(3, 1\). SacreBLEU takes streams"):
             TWMD().corpus_score(HYPOTHESES, [STREAMS[0], ["x"]])
 
     def test_streams_and_hypotheses_of_different_length_are_refused(self) -> None:
-        with pytest.raises(InputError, match="there are 2 predictions but 3 references"):
+        with pytest.raises(InputError, match="there are 2 hypotheses, but 3 texts in each reference stream. SacreBLEU takes streams"):
             TWMD().corpus_score(HYPOTHESES[:2], STREAMS)
+
+    @pytest.mark.parametrize(
+        "references",
+        [
+            [[text] for text in STREAMS[0]],
+            [[text, "x"] for text in STREAMS[0]],
+            [["a"], ["b", "c"], ["d"]],
+            ["a cat", "it rains", "we saw"],
+            ["abc"] * 3,
+        ],
+    )
+    def test_references_by_segment_or_bare_texts_are_refused_with_advice_about_streams(self, references: Any) -> None:
+        for made, given in (({}, references), ({"references": references}, None)):
+            with pytest.raises(InputError) as caught:
+                TWMD(**made).corpus_score(HYPOTHESES, given)
+            assert "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...]" in str(caught.value)
+            assert "one list per prediction" not in str(caught.value)
 
     def test_a_segment_without_any_reference_is_refused(self) -> None:
         with pytest.raises(InputError, match=r"references\[1\] is an empty list"):
@@ -169,7 +186,7 @@ class TestComparing:
     @pytest.mark.parametrize("kind", ["bs", "ar"])
     def test_a_system_against_itself_has_p_one_and_variants_keep_apart(self, texts: Texts, kind: str) -> None:
         found = comparison(texts, Request(SignificanceTest(kind, 300, 12345)), list(LEXICAL_NAMES))
-        assert [column.name for column in found.columns] == ["twmd", "twmd[temperature=0.5]", "sbert", "BLEU", "chrF2", "TER"]
+        assert [column.name for column in found.columns] == ["twmd temperature=0.15", "twmd temperature=0.5", "sbert", "BLEU", "chrF2", "TER"]
         assert [column.hundred for column in found.columns] == [False] * 3 + [True] * 3
         for column in found.columns:
             assert [cell.p_value for cell in column.cells[:2]] == [None, 1.0]
@@ -204,6 +221,11 @@ class TestComparing:
         assert cell.mean == pytest.approx(scores.mean(), abs=3 * scores.std() / math.sqrt(2000 * len(scores)) + 1e-6)
         assert cell.ci == pytest.approx(1.96 * scores.std() / math.sqrt(len(scores)), rel=0.15)
         assert found.columns[-1].cells[0].ci > 0.1  # type: ignore[operator]
+
+    def test_every_number_is_one_that_json_takes(self, texts: Texts) -> None:
+        found = comparison(texts, Request(resamples=20), list(LEXICAL_NAMES))
+        cells = [cell for column in found.columns for cell in column.cells]
+        assert {type(value) for cell in cells for value in (cell.score, cell.mean, cell.ci)} == {float}
 
     def test_negative_scores_keep_their_interval(self, texts: Texts) -> None:
         found = comparison(texts, Request(SignificanceTest("bs", 100, 1)), centering="corpus", special="none")

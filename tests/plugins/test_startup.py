@@ -7,12 +7,15 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError
 from twmd_registry.plugins.evaluate import startup
+from twmd_registry.plugins.evaluate.hook import MARK
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,42 +62,71 @@ def test_an_environment_that_cannot_be_written_is_a_clear_error(tmp_path: Path, 
         startup.install()
 
 
-def test_a_script_that_never_heard_of_us_can_load_and_the_switch_works(site: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    """A folder with a small `evaluate` that loads nothing, which what only happens at its import is tried on."""
+    package = tmp_path / "stand-in" / "evaluate"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from evaluate.loading import load\n", encoding="utf-8")
+    loading = """
+        def evaluation_module_factory(path): raise FileNotFoundError(path)
+        def load(path): return evaluation_module_factory(path)
+    """
+    (package / "loading.py").write_text(textwrap.dedent(loading), encoding="utf-8")
+    return package.parent
+
+
+def test_a_script_that_never_heard_of_us_can_load_and_nothing_waits_for_the_network(site: Path, tmp_path: Path) -> None:
+    """No address resolves here, and evaluate is not told to stay offline: a look-up would cost seconds of retries."""
     startup.install()
     code = f"""
         import site; site.addsitedir({str(site)!r})
-        import sys
+        import socket, sys, time
+        def refuse(*a, **k): raise AssertionError('network')
+        socket.getaddrinfo = refuse
         assert 'torch' not in sys.modules and 'evaluate' not in sys.modules
         import evaluate
+        start = time.perf_counter()
         metric = evaluate.load("twmd")
-        print(metric.compute(predictions=["a cat"], references=["a cat"])["twmd"])
+        print(time.perf_counter() - start, metric.compute(predictions=["a cat"], references=["a cat"])["twmd"])
     """
-    on = python(code, tmp_path)
-    assert on.returncode == 0, on.stderr
-    assert float(on.stdout) == pytest.approx(1, abs=1e-5)
-    off = python(code, tmp_path, TWMD_DISABLE="1")
-    assert "Couldn't find a module script" in off.stderr
+    done = python(code, tmp_path, HF_HUB_OFFLINE="", HF_EVALUATE_OFFLINE="")
+    assert done.returncode == 0, done.stderr
+    seconds, score = map(float, done.stdout.split())
+    assert seconds < 30
+    assert score == pytest.approx(1, abs=1e-5)
 
 
-def test_a_broken_package_never_breaks_evaluate(site: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("disable", "wrapped"), [("", "True"), ("1", "False")])
+def test_the_switch_works(disable: str, wrapped: str, site: Path, stand_in: Path, tmp_path: Path) -> None:
+    startup.install()
+    code = f"import site; site.addsitedir({str(site)!r}); from evaluate import loading; print(hasattr(loading.evaluation_module_factory, {MARK!r}))"
+    done = python(code, tmp_path, PYTHONPATH=f"{stand_in}{os.pathsep}{ROOT}", TWMD_DISABLE=disable)
+    assert (done.stdout.strip(), done.stderr) == (wrapped, "")
+
+
+def test_a_broken_package_never_breaks_evaluate(site: Path, stand_in: Path, tmp_path: Path) -> None:
     startup.install()
     broken = tmp_path / "broken" / "twmd_registry"
     broken.mkdir(parents=True)
-    (broken / "__init__.py").write_text("raise RuntimeError('broken')\n", encoding="utf-8")
-    done = python(f"import site; site.addsitedir({str(site)!r}); import evaluate; print('fine')", tmp_path, PYTHONPATH=str(tmp_path / "broken"))
-    assert (done.stdout.strip(), "broken" in done.stderr) == ("fine", False)
+    (broken / "__init__.py").write_text("print('tried')\nraise RuntimeError('broken')\n", encoding="utf-8")
+    code = f"import site; site.addsitedir({str(site)!r}); import evaluate; print(evaluate.load.__name__)"
+    done = python(code, tmp_path, PYTHONPATH=f"{stand_in}{os.pathsep}{broken.parent}")
+    assert (done.stdout, done.stderr) == ("tried\nload\n", "")
 
 
-def test_a_hook_that_fails_never_breaks_evaluate(tmp_path: Path) -> None:
+def test_a_hook_that_fails_never_breaks_evaluate(stand_in: Path, tmp_path: Path) -> None:
     code = """
         import twmd_registry.plugins.evaluate.hook as hook
-        def fail(module): raise RuntimeError('hook')
+        def fail(module):
+            print('tried')
+            raise RuntimeError('hook')
         hook.wrap_factory = fail
         import evaluate
         print(evaluate.load.__name__)
     """
-    done = python(code, tmp_path)
-    assert done.stdout.strip() == "load", done.stderr
+    done = python(code, tmp_path, PYTHONPATH=f"{stand_in}{os.pathsep}{ROOT}")
+    assert (done.stdout, done.stderr) == ("tried\nload\n", "")
 
 
 def test_importing_the_package_costs_next_to_nothing(tmp_path: Path) -> None:
@@ -104,44 +136,23 @@ def test_importing_the_package_costs_next_to_nothing(tmp_path: Path) -> None:
 
 def test_two_processes_give_the_scores_of_one(tmp_path: Path) -> None:
     code = """
-        import sys
-        import evaluate, twmd_registry
-        rank = int(sys.argv[1]) if len(sys.argv) > 1 else RANK
-        metric = evaluate.load("twmd", num_process=2, process_id=rank, experiment_id="two", cache_dir="cache", timeout=60)
-        texts = [["a cat sat", "it rains"], ["the dog ran"]][rank]
-        metric.add_batch(predictions=texts, references=[[text + " today"] for text in texts])
-        result = metric.compute()
-        print(result if result is None else result["scores"])
+        import evaluate
+        import twmd_registry
+        TEXTS = [["a cat sat", "it rains"], ["the dog ran"]]
+        def score(rank):
+            metric = evaluate.load(
+                "twmd", num_process=2, process_id=rank, experiment_id="two", cache_dir=CACHE, timeout=300
+            )
+            metric.add_batch(predictions=TEXTS[rank], references=[[text + " today"] for text in TEXTS[rank]])
+            return metric.compute()
     """
+    code = textwrap.dedent(code).replace("CACHE", repr(str(tmp_path / "cache")))
     variables = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(code).replace("RANK", str(rank))], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=variables
-        )
-        for rank in (1, 0)
-    ]
-    other, first = (process.communicate(timeout=200)[0].strip() for process in ranks)
-    assert other == "None"
-    import twmd_registry
-
+    other = subprocess.Popen([sys.executable, "-c", f"{code}print(score(1))"], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=variables)
+    defined: dict[str, Any] = {}
+    exec(code, defined)
+    first = defined["score"](0)
+    assert other.communicate(timeout=300)[0].strip() == "None"
     texts = ["a cat sat", "it rains", "the dog ran"]
     alone = twmd_registry.scorer("twmd").score(texts, [text + " today" for text in texts])
-    assert [float(x) for x in first.strip("[]").split(",")] == pytest.approx(list(alone.scores), abs=1e-5)
-
-
-def test_nothing_waits_for_the_network(tmp_path: Path) -> None:
-    """No address resolves here, and evaluate is not told to stay offline: a look-up would cost seconds of retries."""
-    code = """
-        import socket, time
-        def refuse(*a, **k): raise AssertionError('network')
-        socket.getaddrinfo = refuse
-        import twmd_registry
-        import evaluate
-        start = time.perf_counter()
-        evaluate.load("twmd")
-        print(time.perf_counter() - start)
-    """
-    environment = dict.fromkeys(("HF_HUB_OFFLINE", "HF_EVALUATE_OFFLINE"), "")
-    done = python(code, tmp_path, **environment)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 30
+    assert first["scores"] == pytest.approx(list(alone.scores), abs=1e-5)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import copy
 import importlib
-import json
-import os
 import pickle
-import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,11 @@ from hypothesis import strategies as st
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.errors import InputError, MissingExtraError, SpecError
+from tests.processes import run_beside
+from twmd_registry.errors import InputError, MissingExtraError, SpecError, TwmdWarning
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
+from twmd_registry.scores import Counts
 
 torchmetrics = pytest.importorskip("torchmetrics")
 
@@ -63,7 +63,7 @@ def test_several_updates_give_the_score_of_all_texts(metric: MetricName) -> None
 def test_scores_that_depend_on_other_segments_are_those_of_all_texts(keys: dict[str, Any], texts: Texts) -> None:
     ours = twmd_registry.scorer("twmd", **keys)
     whole, theirs = ours.score(*texts), TWMD(**keys)
-    batches = [slice(start, start + 6) for start in range(0, 40, 6)]
+    batches = [slice(start, start + 6) for start in range(0, len(texts.predictions), 6)]
     for batch in batches:
         theirs.update(texts.predictions[batch], texts.references[batch])
     assert theirs.compute().item() == single(whole.score)
@@ -76,11 +76,35 @@ def test_everything_of_a_score_is_given_as_tensors() -> None:
     theirs.update(PREDICTIONS, REFERENCES)
     expected = {name: single(value) for name, value in ours.as_dict().items() if name != "signature"}
     assert {name: value.tolist() for name, value in theirs.compute().items()} == expected
-    assert set(expected) == {"twmd", "precision", "recall", "f1", "scores"}
+    assert set(expected) == {"twmd", "precision", "recall", "f1", "scores", *Counts._fields}
     one_sided = WordsetCKA(as_dict=True)
     one_sided.update(PREDICTIONS, REFERENCES)
-    assert set(one_sided.compute()) == {"wordset_cka", "scores"}
+    assert set(one_sided.compute()) == {"wordset_cka", "scores", *Counts._fields}
     assert theirs.signature == twmd_registry.scorer("twmd").signature
+
+
+def test_counts_of_the_texts_are_there_after_compute_and_gone_after_reset() -> None:
+    theirs = TWMD()
+    assert theirs.counts is None
+    theirs.update(["", "it rains"], ["it rains", "it rains"])
+    with pytest.warns(TwmdWarning, match="texts without a token: 1"):
+        theirs.compute()
+    assert theirs.counts == Counts(segments=2, truncated=0, empty=1, unknown=0, repeated=2)
+    theirs.reset()
+    assert theirs.counts is None
+
+
+def test_every_compute_warns_under_pythons_default_filter() -> None:
+    theirs = TWMD()
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        shown = list[str]()
+        warnings.showwarning = lambda message, *_where, **_how: shown.append(str(message))
+        for _ in range(3):
+            theirs.reset()
+            theirs.update([""], ["it rains"])
+            theirs.compute()
+    assert len(shown) == 3
 
 
 def test_a_single_text_is_a_segment() -> None:
@@ -185,7 +209,7 @@ def test_what_is_known_of_a_metric_is_said() -> None:
         assert (one.plot_lower_bound, one.plot_upper_bound) == (CATALOGUE[name].lowest, CATALOGUE[name].highest)
         assert (one.higher_is_better, one.is_differentiable, one.full_state_update) == (True, False, False)
     assert set(METRICS) == set(MetricName)
-    rescaled = BERTScoreCentered(baseline="b52f4f73e689", centering="none")
+    rescaled = BERTScoreCentered(baseline="d6bd8bc4d4c0", centering="none")
     assert (rescaled.plot_lower_bound, rescaled.plot_upper_bound) == (None, None)
 
 
@@ -258,26 +282,18 @@ def test_without_torchmetrics_the_install_line_is_given(monkeypatch: pytest.Monk
         importlib.import_module(name)
 
 
-WORKER = """
-import json, os, sys
-import torch
-from twmd_registry.plugins.torchmetrics.metric import TWMD
-
-rank, folder, keys = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-with open(f"{folder}/shares.json", encoding="utf-8") as file:
-    shares = json.load(file)
-found = {}
-for name, ranks in shares.items():
-    metric = TWMD(as_dict=True, **keys)
-    if ranks[rank]["preds"]:
-        metric.update(**ranks[rank])
-    found[name] = {key: value.tolist() for key, value in metric.compute().items()}
-    assert len(metric.texts) == 1, "what was gathered is not what the process keeps"
-with open(f"{folder}/{rank}.json", "w", encoding="utf-8") as file:
-    json.dump(found, file)
-torch.distributed.destroy_process_group()
-"""
+def compute_shares(rank: int, folder: Path, shares: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """What one of two processes does: by name, what is computed over both shares."""
+    torch.distributed.init_process_group("gloo", init_method=(folder / "store").as_uri(), rank=rank, world_size=2)
+    found = {}
+    for name, ranks in shares.items():
+        metric = TWMD(as_dict=True, **ORDERED)
+        if ranks[rank]["preds"]:
+            metric.update(**ranks[rank])
+        found[name] = {key: value.tolist() for key, value in metric.compute().items()}
+        assert len(metric.texts) == 1, "what was gathered is not what the process keeps"
+    torch.distributed.destroy_process_group()
+    return found
 
 
 def share(numbers: list[int], **more: Any) -> dict[str, Any]:
@@ -291,18 +307,8 @@ def test_two_processes_with_uneven_shares_give_the_score_of_all(tmp_path: Path) 
         "dealt": [share([0, 2, 4, 0], positions=[0, 2, 4, 0]), share([1, 3, 5, 1], positions=[1, 3, 5, 1])],
         "unordered": [share([0, 2, 4]), share([1, 3, 5])],
     }
-    (tmp_path / "shares.json").write_text(json.dumps(shares), encoding="utf-8")
-    command = [sys.executable, "-c", WORKER]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    running = [
-        subprocess.Popen([*command, str(rank), str(tmp_path), json.dumps(ORDERED)], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
-    errors = [process.communicate(timeout=120)[1] for process in running]
-    assert [process.returncode for process in running] == [0, 0], "\n".join(errors)
     ours = twmd_registry.scorer("twmd", **ORDERED)
-    for rank in range(2):
-        found = json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8"))
+    for found in run_beside(compute_shares, (0, tmp_path, shares), (1, tmp_path, shares)):
         for name in shares:
             order = [0, 2, 4, 1, 3, 5] if name == "unordered" else range(6)
             expected = ours.score([PREDICTIONS[i] for i in order], [REFERENCES[i] for i in order])

@@ -36,22 +36,19 @@ def test_a_format_and_its_keys_reach_the_reader(tmp_path: Path) -> None:
     assert read_rated(f"table:{path},reference=references,rating=quality").ratings.tolist() == [4.0]
 
 
-def test_a_path_alone_is_a_table_but_for_wmts_lines(tmp_path: Path) -> None:
+def test_a_path_alone_is_refused_with_what_to_write(tmp_path: Path) -> None:
     table = written(tmp_path, "prediction,reference,mark\nOne.,1.,2\n", "own.csv")
-    assert read_rated(f"{table},rating=mark").group == ["own"]
-    line = '{"lang": "de-en", "candidate": "One heron.", "reference": "A heron.", "rating": 2}\n'
-    lines = written(tmp_path, line, "own.jsonl")
-    assert read_rated(str(lines)).group == ["de-en"]
-    assert read_rated(f"{lines},prediction=candidate").group == ["own"]
-    other = written(tmp_path, line.replace("candidate", "prediction"), "other.jsonl")
-    assert read_rated(str(other)).group == ["other"]
+    for name, example in ((f"{table},rating=mark",) * 2, ("nowhere.jsonl",) * 2, (str(tmp_path), "ratings.csv")):
+        with pytest.raises(SpecError) as caught:
+            read_rated(name)
+        assert str(caught.value).startswith(f"{name}: expected FORMAT:PATH, as in table:{example}; the formats are wmt, sts, ")
 
 
 def test_a_path_may_hold_a_colon_or_start_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "prediction,reference,rating\nOne.,1.,2\n", "a:b.csv")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert read_rated("a:b.csv").ratings.tolist() == [2.0]
+    assert read_rated("table:a:b.csv").ratings.tolist() == [2.0]
     assert read_rated("table:~/a:b.csv").ratings.tolist() == [2.0]
 
 
@@ -71,13 +68,13 @@ def test_a_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> Non
     ("name", "words"),
     [
         ("wtm:x.jsonl", "no format 'wtm'; did you mean 'wmt'? Choices: wmt, sts, stsb, mrpc, qqp, mte, d2t, summeval, table."),
-        ("glue/mrcp", "no file and no data set 'glue/mrcp'; did you mean 'glue/mrpc'? Choices: glue/stsb, "),
+        ("glue/mrcp", "'glue/mrcp' is neither FORMAT:PATH nor a data set on the Hub; did you mean 'glue/mrpc'? Choices: glue/stsb, "),
         ("mte:wmt22,ratings=mqm", "no key 'ratings'; did you mean 'rating'? Choices: pair, rating, reference."),
         ("stsb:dev.csv,rating=3", "no key 'rating'; this format takes none."),
         ("d2t:x.jsonl,rating=a,rating=b", "expected rating=VALUE once."),
         ("d2t:x.jsonl,rating=", "expected rating=VALUE once."),
         ("wmt:", "wmt:: expected a path, as in table:ratings.csv,rating=score."),
-        ("", "no data: expected a path"),
+        ("", "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."),
     ],
 )
 def test_a_name_that_says_nothing_is_refused(name: str, words: str) -> None:
@@ -86,12 +83,7 @@ def test_a_name_that_says_nothing_is_refused(name: str, words: str) -> None:
     assert words in str(caught.value)
 
 
-def test_a_folder_needs_its_format(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="expected its format before it, one of wmt:PATH, sts:PATH, "):
-        read_rated(str(tmp_path))
-
-
-@pytest.mark.parametrize("name", ["nowhere.csv", "nowhere.jsonl", "wmt:nowhere", "mte:nowhere"])
+@pytest.mark.parametrize("name", ["table:nowhere.csv", "table:nowhere.jsonl", "wmt:nowhere", "mte:nowhere"])
 def test_what_is_not_there_is_the_readers_to_say(name: str) -> None:
     with pytest.raises(FileError, match="nowhere"):
         read_rated(name)

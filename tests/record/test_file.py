@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 import twmd_registry
 from twmd_registry.errors import FileError
 from twmd_registry.record import file as module
-from twmd_registry.record.content import InputFile, Record, make_record
-from twmd_registry.record.file import check_writable, parse_record, read_record, record_text, write_record
+from twmd_registry.record.content import InputFile, Record, RecordedScores, Resampling, make_record
+from twmd_registry.record.file import check_target, check_writable, parse_record, read_record, record_text, write_record
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,38 @@ def test_a_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> N
     write_record(record, tmp_path / "out.json")
     assert read_record(tmp_path / "out.json") == record
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_tests_intervals_and_metrics_of_sacrebleu_are_read_as_they_were_written(record: Record) -> None:
+    (system,) = record.systems
+    ours = replace(system.results[0], mean=0.5, ci=0.125, p_value=0.0625)
+    bleu = RecordedScores("BLEU|nrefs:1|version:2.6.0", {}, {"segments": 2}, 50.5, {}, ())
+    whole = replace(record, systems=(replace(system, results=(ours, bleu)),), resampling=Resampling("ar", 100, 50, 7))
+    table = json.loads(record_text(whole))
+    assert parse_record(json.dumps(table)) == whole
+    assert table["resampling"] == {"test": "ar", "samples": 100, "resamples": 50, "seed": 7}
+    assert table["systems"][0]["results"][0]["p_value"] == 0.0625
+    assert "p_value" not in table["systems"][0]["results"][1]
+
+
+def test_a_name_that_is_not_utf8_is_written_and_read(record: Record, tmp_path: Path) -> None:
+    named = replace(record, inputs=(InputFile("references", "r\udcff.txt", "0" * 64),))
+    write_record(named, tmp_path / "out.json")
+    assert read_record(tmp_path / "out.json") == named
+
+
+def test_a_record_of_the_first_version_is_read(record: Record) -> None:
+    table = json.loads(record_text(record))
+    assert "resampling" not in table
+    table |= {"format_version": 1}
+    assert replace(parse_record(json.dumps(table)), edited=False) == record
+
+
+def test_a_record_is_written_and_read_by_a_path_that_is_a_text(record: Record, tmp_path: Path) -> None:
+    write_record(record, f"{tmp_path}/out.json")
+    assert read_record(f"{tmp_path}/out.json") == record
+    with pytest.raises(FileError, match=r"none.json: No such file"):
+        read_record(f"{tmp_path}/none.json")
 
 
 def test_it_holds_what_it_takes_to_score_again(record: Record) -> None:
@@ -58,7 +91,7 @@ Edit = Callable[[dict[str, Any]], Any]
         (lambda t: t.update(systems=3), "record.systems must be a list, not 3"),
         (lambda t: t.update(format="twmd-dataset-record"), "it is of a run of --engine ray: score the same files into another folder"),
         (lambda t: t.update(format="other"), 'expected "format": "twmd-record", not'),
-        (lambda t: t.update(format_version=2), "its format_version is 2; this version of the package reads 1"),
+        (lambda t: t.update(format_version=3), "its format_version is 3; this version of the package reads 1 and 2"),
         (lambda t: t["systems"][0].pop("texts"), r"systems\[0\] has no texts"),
         (
             lambda t: t["systems"][0]["results"][1].update(scores=[0.5, "1"]),
@@ -72,6 +105,13 @@ Edit = Callable[[dict[str, Any]], Any]
         (lambda t: t["systems"].append(None), r"systems\[1\] must be an object, not None"),
         (lambda t: t["inputs"].append("x"), r"inputs\[1\] must be an object, not 'x'"),
         (lambda t: t.update(environment=[]), r"record.environment must be an object, not \[\]"),
+        (lambda t: t["systems"][0]["results"][0].update(p_value="0.01"), r"results\[0\].p_value must be a finite number, not '0.01'"),
+        (lambda t: t["systems"][0]["results"][0].update(ci=None), r"results\[0\].ci must be a finite number, not None"),
+        (lambda t: t.update(resampling=None), "record.resampling must be an object, not None"),
+        (lambda t: t.update(resampling={"test": ["bs"]}), r"record.resampling.test must be bs, ar or null, not \['bs'\]"),
+        (lambda t: t.update(resampling={"test": "bs", "samples": 2, "resamples": 0}), "record.resampling has no seed: it was cut off or edited"),
+        (lambda t: t.update(resampling={"test": "bs", "samples": 0, "resamples": 0, "seed": 1}), "a test has samples"),
+        (lambda t: t.update(resampling={"test": None, "samples": 0, "resamples": 9, "seed": -1}), "must be whole numbers from 0"),
     ],
 )
 def test_an_edited_record_is_refused_at_its_place(record: Record, edit: Edit, words: str) -> None:
@@ -135,20 +175,30 @@ def test_nothing_half_written_is_left_behind(record: Record, tmp_path: Path, mon
 
 def test_a_place_that_cannot_be_written_is_found_out_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    (tmp_path / "link").symlink_to(tmp_path / "file")
     for path, words in (
         (tmp_path / "file" / "out.json", ".*file is a file, not a folder"),
         (tmp_path / "file" / "new" / "out.json", ".*/file is a file, not a folder"),
         (tmp_path / "new" / "out.json", "there is no folder .*new"),
+    ):
+        with pytest.raises(FileError, match=f"cannot write {path}: {words}"):
+            check_writable(path)
+    before = sorted(tmp_path.iterdir())
+    for path in (tmp_path / "out.json", tmp_path / "file"):
+        check_writable(path)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_must_stay_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for path, words in (
         (tmp_path, "it is no regular file"),
         (Path("/dev/null"), "it is no regular file"),
         (tmp_path / "link", "it is one of the files to score"),
     ):
         with pytest.raises(FileError, match=f"cannot write {path}: {words}"):
-            check_writable(path, [tmp_path / "none", tmp_path / "file"])
-    before = sorted(tmp_path.iterdir())
-    check_writable(tmp_path / "out.json")
-    assert sorted(tmp_path.iterdir()) == before
+            check_target(path, [tmp_path / "none", tmp_path / "file"])
+    check_target(tmp_path / "out.json", [tmp_path / "file"])
 
 
 def test_a_link_stays_one_and_a_file_keeps_its_permissions(record: Record, tmp_path: Path) -> None:

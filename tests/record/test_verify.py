@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,13 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import sacrebleu
+import torch
 
 import twmd_registry
 from tests import tiny
 from tests.conftest import Texts as Pairs
 from twmd_registry.cli import main
+from twmd_registry.comparison import SignificanceTest
 from twmd_registry.errors import InputError, ModelError, SpecError
-from twmd_registry.record.content import Record, RecordedScores, make_record
+from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
+from twmd_registry.plugins.sacrebleu.verify import verify_record as verify_whole
+from twmd_registry.record.content import Record, RecordedScores, Resampling, make_record
 from twmd_registry.record.verify import TOLERANCES, Texts, verify_number, verify_record
 from twmd_registry.registry.names import Dtype, MetricName
 from twmd_registry.registry.parts import Parts
@@ -184,8 +190,6 @@ class TestTampering:
         assert problem == f"model content: mean-{digest}.safetensors does not hold what its name says: it was changed or damaged."
 
     def test_a_flipped_byte_in_the_adapter_is_named(self, tmp_path: Path) -> None:
-        import shutil
-
         from twmd_registry.models.adapter import packaged_adapters
 
         folder = tmp_path / "mine"
@@ -292,19 +296,171 @@ class TestNumbers:
             verify_number(str(score.signature), "0.8", Texts(PREDICTIONS, [row[:1] for row in REFERENCES]))
 
 
+@pytest.fixture(scope="module")
+def systems(texts: Pairs) -> list[Texts]:
+    references = [[text] for text in texts.references[:16]]
+    return [Texts(texts.predictions[:16], references), Texts([*texts.predictions[:4], *texts.references[-12:]], references)]
+
+
+@pytest.fixture(scope="module")
+def published(systems: list[Texts]) -> dict[str, Record]:
+    """Records of two systems by two of our metrics and two of SacreBLEU's, with a test or intervals, by the name of the test."""
+    scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("sbert")]
+    sets = [twmd_registry.score_all(scorers, *own) for own in systems]
+    scored = [Scored(one, tuple(own[k] for own in sets)) for k, one in enumerate(scorers)]
+    named = [("base", systems[0].predictions), ("other", systems[1].predictions)]
+    requests = {
+        "bs": Request(SignificanceTest("bs", 100, 7), seed=7, segments=True),
+        "ar": Request(SignificanceTest("ar", 100, 7), resamples=50, seed=7),
+        "interval": Request(resamples=50, seed=0, short=True),
+        "none": Request(),
+    }
+    found = {}
+    for name, request in requests.items():
+        comparison = compare_systems(named, systems[0].references, [*scored, "bleu", "chrf"], request=request)
+        found[name] = make_record(list(zip(("base", "other"), sets, strict=True)), seconds=1.0, comparison=comparison)
+    return found
+
+
+def with_results(record: Record, system: int, place: int, **changes: Any) -> Record:
+    own = record.systems[system]
+    results = [dataclasses.replace(one, **changes) if k == place else one for k, one in enumerate(own.results)]
+    changed = dataclasses.replace(own, results=tuple(results))
+    return dataclasses.replace(record, systems=tuple(changed if i == system else one for i, one in enumerate(record.systems)))
+
+
+class TestPublished:
+    """What was printed beside our scores: SacreBLEU's metrics, tests, intervals."""
+
+    @pytest.mark.parametrize("kind", ["bs", "ar", "interval", "none"])
+    def test_all_that_was_published_is_in_the_record_and_holds(self, published: dict[str, Record], systems: list[Texts], kind: str) -> None:
+        record = published[kind]
+        found = verify_whole(record, systems)
+        assert found.agrees, found.checks
+        assert [check.signature.partition("|")[0] for check in found.checks] == ["twmd", "sbert", "BLEU", "chrF2"] * 2
+        assert [sorted(check.resampled) for check in found.checks] == [sorted(one.resampled) for own in record.systems for one in own.results]
+        names = {"bs": {"mean", "ci", "p_value"}, "ar": {"mean", "ci", "p_value"}, "interval": {"mean", "ci"}, "none": set[str]()}[kind]
+        assert all(set(check.resampled) == names for check in found.checks[4:])
+
+    def test_the_numbers_are_those_of_the_comparison(self, published: dict[str, Record], systems: list[Texts]) -> None:
+        record = published["ar"]
+        twmd, _, bleu, _ = record.systems[1].results
+        assert bleu.score == pytest.approx(sacrebleu.corpus_bleu(systems[1].predictions, [[one for (one,) in systems[1].references]]).score)
+        assert "|nrefs:1|bs:50|ar:100|seed:7|" in twmd.signature
+        assert "|nrefs:1|bs:50|ar:100|seed:7|" in bleu.signature
+        assert (twmd.keys["ar"], twmd.keys["seed"], bleu.counts) == ("100", "7", {"segments": 16})
+        assert record.resampling == Resampling("ar", 100, 50, 7)
+        assert published["bs"].resampling == Resampling("bs", 100, 0, 7)
+        assert published["interval"].resampling == Resampling(None, 0, 50, 0)
+        assert published["none"].resampling is None
+        assert len(published["bs"].systems[0].results[2].scores) == 16
+        assert twmd.p_value is not None
+        assert 0 < twmd.p_value <= 1
+
+    @pytest.mark.parametrize(
+        ("place", "change", "words"),
+        [
+            (0, {"p_value": 0.5}, "p_value: the recorded scores, samples and seed give 0.0"),
+            (0, {"p_value": None}, "recorded as nothing"),
+            (0, {"mean": 0.99}, "mean: the recorded scores, samples and seed give 0."),
+            (1, {"ci": 0.001}, "ci: the recorded scores, samples and seed give 0."),
+            (2, {"p_value": 0.5}, "p_value: the recorded scores, samples and seed give 0.0"),
+            (2, {"ci": None}, "ci: the recorded scores, samples and seed give "),
+            (2, {"score": 99.0}, "scores: the corpus score is "),
+            (3, {"mean": 99.0}, "mean: the recorded scores, samples and seed give "),
+        ],
+    )
+    def test_a_changed_number_is_named(
+        self, published: dict[str, Record], systems: list[Texts], place: int, change: dict[str, Any], words: str
+    ) -> None:
+        found = verify_whole(with_results(published["bs"], 1, place, **change), systems)
+        assert [i for i, check in enumerate(found.checks) if not check.agrees] == [4 + place]
+        assert words in " ".join(found.checks[4 + place].problems)
+
+    def test_a_changed_segment_of_a_sacrebleu_metric_is_named(self, published: dict[str, Record], systems: list[Texts]) -> None:
+        scores = published["bs"].systems[0].results[2].scores
+        found = verify_whole(with_results(published["bs"], 0, 2, scores=(*scores[:4], scores[4] + 1, *scores[5:])), systems)
+        assert (found.checks[2].agrees, found.checks[2].worst[0].number) == (False, 5)
+        with pytest.raises(InputError, match="base: the record holds 15 segments, but there are 16 to score"):
+            verify_whole(with_results(published["bs"], 0, 2, scores=scores[:-1]), systems)
+
+    @pytest.mark.parametrize(("before", "after"), [("tok:13a", "tok:intl"), ("seed:7", "seed:8"), ("nrefs:1", "nrefs:2"), ("bs:100", "bs:1000")])
+    def test_a_changed_signature_of_a_sacrebleu_metric_is_named(
+        self, published: dict[str, Record], systems: list[Texts], before: str, after: str
+    ) -> None:
+        signature = published["bs"].systems[1].results[2].signature
+        found = verify_whole(with_results(published["bs"], 1, 2, signature=signature.replace(before, after)), systems)
+        assert not found.agrees
+        assert found.checks[6].problems[0].startswith("signature: signed as ")
+
+    def test_another_version_of_sacrebleu_with_the_same_scores_holds(self, published: dict[str, Record], systems: list[Texts]) -> None:
+        record = published["none"]
+        for system in (0, 1):
+            signature = record.systems[system].results[2].signature.partition("|version:")[0]
+            record = with_results(record, system, 2, signature=f"{signature}|version:1.0.0")
+        assert verify_whole(record, systems).agrees
+
+    @pytest.mark.parametrize(
+        "resampling",
+        [Resampling("bs", 200, 0, 7), Resampling("bs", 100, 0, 8), Resampling("ar", 100, 0, 7), Resampling(None, 0, 100, 7), None],
+    )
+    def test_another_test_than_was_signed_is_named(self, published: dict[str, Record], systems: list[Texts], resampling: Resampling | None) -> None:
+        found = verify_whole(dataclasses.replace(published["bs"], resampling=resampling), systems)
+        assert not any(check.agrees for check in found.checks[4:])  # those of the first system have no p-value
+
+    def test_a_test_that_the_texts_do_not_allow_is_named(self, published: dict[str, Record], systems: list[Texts]) -> None:
+        alone = dataclasses.replace(published["bs"], systems=published["bs"].systems[1:])
+        found = verify_whole(alone, systems[1:])
+        assert not any(check.agrees for check in found.checks)
+        assert "BLEU, its tests and intervals: a paired test compares systems: give two or more after -i." in found.checks[2].problems
+        other = [systems[0], systems[1]._replace(references=[[*own, "x"] for own in systems[1].references])]
+        found = verify_whole(published["bs"], other)
+        assert "BLEU, its tests and intervals: the systems hold different references" in found.checks[2].problems
+
+    def test_without_the_means_to_compute_them_they_do_not_hold(self, published: dict[str, Record], systems: list[Texts]) -> None:
+        found = verify_record(published["none"], systems)
+        assert [check.agrees for check in found.checks] == [True, True, False, False] * 2
+        assert not any(check.agrees for check in verify_record(published["bs"], systems).checks)
+
+    def test_python_takes_pairs_of_lists(self, published: dict[str, Record], systems: list[Texts]) -> None:
+        plain = [(own.predictions, [one for (one,) in own.references]) for own in systems]
+        assert twmd_registry.verify_record(published["ar"], plain).agrees
+
+    def test_the_command_line_records_and_verifies_all_of_it(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+        arguments = ["score", "ref.txt", "-i", "a.txt", "b.txt", "-m", "twmd", "bleu", "--paired-ar", "--paired-ar-n", "50", "--seed", "3"]
+        assert main([*arguments, "--confidence", "-sh", "--record", "tested.json"]) == 0
+        record = twmd_registry.read_record("tested.json")
+        assert record.resampling == Resampling("ar", 50, 1000, 3)
+        capsys.readouterr()
+        assert main(["verify", "tested.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 0
+        printed = capsys.readouterr().out
+        assert printed.endswith("4 of 4 results hold.\n")
+        assert printed.count("; p_value ") == 2
+
+
 class Files(NamedTuple):
     folder: Path
     record: Path
 
 
+@pytest.fixture(scope="module")
+def scored_files(tmp_path_factory: pytest.TempPathFactory, texts: Pairs) -> Path:
+    """A folder with two systems, references and a record, made by the command."""
+    folder = tmp_path_factory.mktemp("scored")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, lines in (("ref", texts.references), ("a", texts.predictions), ("b", texts.references[::-1])):
+            Path(f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        arguments = ["score", "ref.txt", "-i", "a.txt", "b.txt", "-m", "twmd", "bertscore_centered", "bleu", "--record", "out.json"]
+        assert main(arguments) == 0
+    return folder
+
+
 @pytest.fixture
-def files(tmp_path: Path, texts: Pairs, monkeypatch: pytest.MonkeyPatch) -> Files:
-    """Two systems, references and a record, made by the command."""
+def files(tmp_path: Path, scored_files: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    """A copy of them that a test may change, as the working folder."""
+    shutil.copytree(scored_files, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    for name, lines in (("ref", texts.references), ("a", texts.predictions), ("b", texts.references[::-1])):
-        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    arguments = ["score", "ref.txt", "-i", "a.txt", "b.txt", "-m", "twmd", "bertscore_centered", "bleu", "--record", "out.json"]
-    assert main(arguments) == 0
     return Files(tmp_path, tmp_path / "out.json")
 
 
@@ -313,8 +469,8 @@ class TestCommand:
         capsys.readouterr()
         assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 0
         out = capsys.readouterr().out
-        assert out.count("agrees  ") == 4
-        assert out.endswith("4 of 4 results hold.\n")
+        assert out.count("agrees  ") == 6
+        assert out.endswith("6 of 6 results hold.\n")
 
     @pytest.mark.parametrize("there", ["beside the record", "in the working folder"])
     def test_without_files_those_that_the_record_names_are_taken(
@@ -373,7 +529,7 @@ class TestCommand:
         assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 1
         out = capsys.readouterr().out
         assert out.startswith("EDITED  the record's content does not have the sha256 that it was written with")
-        assert "4 of 4 results hold." in out
+        assert "6 of 6 results hold." in out
 
     def test_a_record_cannot_write_lines_of_the_report(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
         record = twmd_registry.read_record(files.record)
@@ -385,7 +541,7 @@ class TestCommand:
         assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 0
         out = capsys.readouterr().out
         assert "\x1b" not in out
-        assert [line for line in out.splitlines() if line.endswith("results hold.")] == ["4 of 4 results hold."]
+        assert [line for line in out.splitlines() if line.endswith("results hold.")] == ["6 of 6 results hold."]
 
     @pytest.mark.parametrize("tolerance", ["nan", "inf", "-1", "x"])
     def test_a_tolerance_is_a_number(self, files: Files, tolerance: str) -> None:
@@ -404,7 +560,7 @@ class TestCommand:
         assert "agrees  a.txt  twmd" in out
         assert "    segment 8: recorded" in out
         assert "inputs: b.txt has the sha256" in out
-        assert out.endswith("2 of 4 results hold.\n")
+        assert out.endswith("3 of 6 results hold.\n")
 
     def test_versions_and_devices_that_differ_are_told(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
         record = twmd_registry.read_record(files.record)
@@ -436,21 +592,18 @@ class TestCommand:
         assert len(capsys.readouterr().err.splitlines()) == 1
 
     def test_compute_batch_threads_and_process_change_nothing_beyond_the_tolerance(self, files: Files) -> None:
-        for name in ("ref", "a"):
-            lines = (files.folder / f"{name}.txt").read_text(encoding="utf-8").splitlines()[:16]
-            (files.folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        runs = {"one": ("1", "1"), "two": ("512", "2")}
-        for name, (batch, threads) in runs.items():
-            command = [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "a.txt", "-m", *MetricName]
-            subprocess.run(
-                [*command, "--batch-tokens", batch, "--record", f"{name}.json"], check=True, capture_output=True,
-                env=os.environ | {"OMP_NUM_THREADS": threads},
-            )  # fmt: skip
-        one, two = (twmd_registry.read_record(Path(f"{name}.json")) for name in runs)
-        assert (one.environment["threads"], two.environment["threads"]) == ("1", "2")
+        arguments = ["score", "ref.txt", "-i", "a.txt", "-m", *MetricName]
+        assert main([*arguments, "--batch-tokens", "1", "--record", "one.json"]) == 0
+        threads = [str(torch.get_num_threads()), "2" if torch.get_num_threads() == 1 else "1"]
+        subprocess.run(
+            [sys.executable, "-m", "twmd_registry.cli", *arguments, "--batch-tokens", "512", "--record", "two.json"], check=True, capture_output=True,
+            env=os.environ | {"OMP_NUM_THREADS": threads[1]},
+        )  # fmt: skip
+        one, two = (twmd_registry.read_record(Path(f"{name}.json")) for name in ("one", "two"))
+        assert [one.environment["threads"], two.environment["threads"]] == threads
         for mine, other in zip(one.systems[0].results, two.systems[0].results, strict=True):
             assert np.abs(np.array(mine.scores) - np.array(other.scores)).max() <= 1e-5
-        for name in runs:
+        for name in ("one", "two"):
             assert main(["verify", f"{name}.json", "--refs", "ref.txt", "--hyps", "a.txt"]) == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.registry.test_signature import OTHER, whole
 from twmd_registry.cli import main
-from twmd_registry.errors import TwmdWarning
+from twmd_registry.errors import SignatureError, TwmdWarning
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.diff import compare
 from twmd_registry.registry.names import MetricName
@@ -25,6 +25,14 @@ def changed(signature: Signature, **keys: Any) -> Signature:
 def test_the_same_signature_has_no_differences() -> None:
     found = compare(TWMD, parse_signature(TWMD.format(short=True)))
     assert (found.differences, found.comparable) == ((), True)
+
+
+def test_signatures_are_compared_as_lines_too() -> None:
+    found = compare(str(TWMD), TWMD.format(short=True))
+    assert (found.differences, found.comparable) == ((), True)
+    assert not compare(str(TWMD), STSSCORE).comparable
+    with pytest.raises(SignatureError, match="column 1"):
+        compare(str(TWMD), "no signature")
 
 
 @pytest.mark.parametrize("metric", MetricName)

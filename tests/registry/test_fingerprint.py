@@ -60,6 +60,24 @@ def test_a_large_files_hash_is_kept_over_processes_until_its_size_or_time_change
     assert sha256_of(path) == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_a_reread_reads_every_file_once_and_the_next_one_reads_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    digest = hashlib.file_digest
+
+    def spy(file: Any, name: str) -> Any:
+        read.append(Path(file.name).name)
+        return digest(file, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", spy)
+    for name in ("weights", "other"):
+        large(tmp_path / name, name.encode())
+    for _ in range(2):
+        with reread():
+            hashes = [sha256_of(tmp_path / name) for name in ("weights", "other", "weights")]
+        assert hashes[0] == hashes[2] != hashes[1]
+    assert read == ["weights", "other"] * 2
+
+
 def test_small_files_are_not_worth_a_place_on_disk(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     assert sha256_of(tmp_path / "config.json") == hashlib.sha256(b"{}").hexdigest()

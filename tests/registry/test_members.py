@@ -122,7 +122,7 @@ def test_the_coarsest_format_and_every_content_are_known() -> None:
     [
         ("scale=5.0;", "", "member 1 of the ensemble, stsscore, lacks scale"),
         ("@0336012e2308", "@xyz", "@xyz is not the content of a model"),
-        ("baseline=b52f4f73e689", "baseline=%2Fetc%2Fpasswd", "/etc/passwd names a file"),
+        ("baseline=d6bd8bc4d4c0", "baseline=%2Fetc%2Fpasswd", "/etc/passwd names a file"),
         ("layer=4", "layer=last%3A2;aggregation=mean", "layer:last:2 is a request"),
         ("layer=4", "layer=x", "layer='x' is not possible"),
         ("ensemble(", "twmd(", "an ensemble, and nothing else, has its members in parentheses"),

@@ -101,6 +101,8 @@ def test_a_preset_of_ones_own_is_never_a_default(house: Path) -> None:
         ("temperature = 0.07", "", "leaves out temperature"),
         ("temperature = 0.07", "temprature = 0.07", "metrics.twmd: there is no key 'temprature'; did you mean 'temperature'"),
         ("temperature = 0.07", "temperature = 0.07\nscale = 2", "metrics.twmd: twmd does not use the key 'scale'"),
+        ("temperature = 0.07", 'temperature = 0.07\ntuned = "layer"', "tuned='layer': expected a list of names"),
+        ("temperature = 0.07", 'temperature = 0.07\ntuned = ["colour"]', "metrics.twmd: there is no key 'colour'"),
         ('special = "none"', 'special = "partners"', "special=partners is bert_score's way"),
         ("0336012e2308", "xyz", "fingerprint='xyz' is not 12 hexadecimal digits"),
         ('model = "sentence-transformers/all-MiniLM-L6-v2"', 'model = "./mine"', "neither a Hub id nor the whole path of a folder"),

@@ -31,6 +31,7 @@ OTHER: dict[str, Any] = {
     "layer": 3,
     "aggregation": "routing:gaussian",
     "special": "all",
+    "unknown": None,
     "subwords": None,
     "punctuation": None,
     "stopwords": "ba9876543210",
@@ -59,6 +60,7 @@ OTHER: dict[str, Any] = {
 
 NOT_NEUTRAL: dict[str, Any] = {
     "aggregation": "mean",
+    "unknown": "apart",
     "subwords": "drop",
     "punctuation": "drop",
     "stopwords": "0123456789ab",
@@ -91,8 +93,9 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "adapter": lambda r: r.choice([None, "a@0123456789ab", "./dir|x@ba9876543210"]),
     "layer": lambda r: r.choice([r.randint(0, 48), "2-6", "1,3,7", "0,1,5"]),
     "aggregation": lambda r: r.choice(["mean", "concat", "pmeans:-inf,1,inf", "pmeans:3", "routing:gaussian", "routing:epanechnikov"]),
+    "unknown": lambda r: r.choice([None, "apart"]),
     "subwords": lambda r: r.choice([None, "drop"]),
-    "punctuation": lambda r: r.choice([None, "drop"]),
+    "punctuation": lambda r: r.choice([None, "drop", "drop-ascii"]),
     "stopwords": lambda r: r.choice([None, "0123456789ab"]),
     "ngram": lambda r: r.choice([None, 2, 999, "sentence"]),
     "idf": lambda r: r.choice([None, "corpus", "references", "background:0123456789ab"]),
@@ -146,16 +149,16 @@ def random_signature(r: random.Random) -> Signature:
     return Signature(random_spec(r), r.choice([None, "1", "12", "var"]), **extra)
 
 
-def test_ten_thousand_signatures_give_their_specifications_back_and_no_two_share_one() -> None:
+def test_two_thousand_signatures_give_their_specifications_back_and_no_two_share_one() -> None:
     r = random.Random(20260101)
     seen: dict[str, Signature] = {}
-    for _ in range(10_000):
+    for _ in range(2_000):
         signature = random_signature(r)
         for short in (False, True):
             text = signature.format(short=short)
             assert parse_signature(text) == signature
             assert seen.setdefault(text, signature) == signature
-    assert len(set(seen.values())) > 9_900
+    assert len(set(seen.values())) > 1_980
 
 
 def mutated(r: random.Random, text: str) -> str:
@@ -177,10 +180,10 @@ def mutated(r: random.Random, text: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_ten_thousand_mutated_signatures_raise_nothing_but_the_packages_own_error() -> None:
+def test_two_thousand_mutated_signatures_raise_nothing_but_the_packages_own_error() -> None:
     r = random.Random(7)
     refused: list[str] = []
-    for _ in range(10_000):
+    for _ in range(2_000):
         text = mutated(r, random_signature(r).format(short=r.random() < 0.5))
         try:
             found = parse_signature(text)
@@ -189,7 +192,7 @@ def test_ten_thousand_mutated_signatures_raise_nothing_but_the_packages_own_erro
         else:
             # What is accepted is understood: it reads the same once more.
             assert parse_signature(str(found)) == found
-    assert 5_000 < len(refused) < 10_000
+    assert 1_000 < len(refused) < 2_000
     assert all(re.match(r"column \d+: ", message) for message in refused)
 
 

@@ -13,6 +13,7 @@ from twmd_registry.registry.spec import MetricSpec, make_spec
 
 NEUTRAL: dict[str, Any] = {
     "aggregation": "single",
+    "unknown": "keep",
     "subwords": "keep",
     "punctuation": "keep",
     "stopwords": "none",
@@ -24,7 +25,7 @@ NEUTRAL: dict[str, Any] = {
 
 
 def spec(**keys: Any) -> MetricSpec:
-    return make_spec("moverscore", "wmd", **{"layer": 4} | keys)
+    return make_spec("moverscore", "wmd", **{"layer": 4, "unknown": "keep"} | keys)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,9 @@ def test_an_idf_that_is_none_is_refused(idf: str) -> None:
         spec(idf=idf)
 
 
-@pytest.mark.parametrize(("key", "value"), [("distance", "manhattan"), ("transform", "log"), ("subwords", "merge"), ("punctuation", "no")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("distance", "manhattan"), ("transform", "log"), ("subwords", "merge"), ("punctuation", "no"), ("unknown", "drop")]
+)
 def test_other_values_are_refused_with_the_menu(key: str, value: str) -> None:
     with pytest.raises(SpecError, match=rf"{key}='{value}' is not possible: expected one of"):
         spec(**{key: value})
@@ -137,7 +140,7 @@ def test_a_value_that_does_nothing_is_left_out(key: str) -> None:
 
 
 def test_signatures_do_not_say_that_nothing_is_done() -> None:
-    with twmd_registry.scorer("moverscore", "wmd") as plain, twmd_registry.scorer("moverscore", "wmd", **NEUTRAL) as neutral:
+    with twmd_registry.scorer("moverscore", "wmd", unknown="keep") as plain, twmd_registry.scorer("moverscore", "wmd", **NEUTRAL) as neutral:
         assert plain.signature == neutral.signature
         assert not [key for key in NEUTRAL if f"|{key}:" in plain.signature]
 
@@ -149,7 +152,7 @@ def test_only_exact_transport_has_distances(metric: str) -> None:
 
 
 def test_a_regression_has_no_words() -> None:
-    for key in ("layer", "aggregation", "subwords", "punctuation", "stopwords", "ngram", "idf"):
+    for key in ("layer", "aggregation", "unknown", "subwords", "punctuation", "stopwords", "ngram", "idf"):
         with pytest.raises(SpecError, match=f"does not use the key '{key}'"):
             make_spec("stsscore", **{key: "corpus"})
 

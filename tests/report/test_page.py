@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
 import re
@@ -15,11 +16,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import twmd_registry
 from tests.report.reports import NASTY, column, comparison, nasty_report, report
 from twmd_registry.cli import main
 from twmd_registry.cli.report import correlations
 from twmd_registry.comparison import Comparison
 from twmd_registry.metaeval.correlation import Statistic
+from twmd_registry.record.content import Resampling
 from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.report import page_html
 from twmd_registry.report.histogram import BINS, counts_by_bin
@@ -103,8 +106,10 @@ def test_the_record_in_it_is_whole_and_unedited(written: Path) -> None:
     record = parse_record(Page((written / "report.html").read_text(encoding="utf-8")).scripts["record-text"])
     assert not record.edited
     assert [system.name for system in record.systems] == ["good.txt", "poor.txt"]
-    assert [result.keys["metric"] for result in record.systems[0].results] == ["twmd", "moverscore"]
+    assert [result.head for result in record.systems[0].results] == ["twmd", "moverscore", "BLEU"]
     assert [one.name for one in record.inputs] == ["ref.txt", "good.txt", "poor.txt"]
+    assert record.resampling == Resampling("bs", 1000, 0, 5)
+    assert twmd_registry.verify_record(record, [(GOOD, REFERENCES), (POOR, REFERENCES)]).agrees
 
 
 def test_the_pictures_are_of_what_was_scored(written: Path) -> None:
@@ -241,10 +246,30 @@ def test_what_cannot_be_is_one_line_and_writes_nothing(written: Path, capsys: py
     assert sorted(path.name for path in written.iterdir()) == ["good.txt", "poor.txt", "ref.txt", "report.html"]
 
 
+def test_a_page_that_cannot_be_written_costs_no_score(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    arguments = ["report", str(written / "ref.txt"), "-i", str(written / "good.txt"), "-m", "twmd", "-o"]
+    with monkeypatch.context() as patched:
+        patched.setattr("twmd_registry.cli.files.write_whole", full)
+        assert main([*arguments, str(tmp_path / "report.html")]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[2].startswith("twmd      good.txt")
+    assert printed.err == f"twmd: cannot write {tmp_path / 'report.html'}: No space left on device.\n"
+    assert main([*arguments, str(tmp_path / "none" / "report.html")]) == 1
+    assert capsys.readouterr().out == printed.out
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_one_system_has_intervals_and_no_test(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written.parent / "alone.html"
     assert main(["report", str(written / "ref.txt"), "-i", str(written / "good.txt"), "-m", "stsscore", "sbert", "ter", "-o", str(path)]) == 0
-    assert capsys.readouterr().out == f"wrote {path}\n"
+    *scores, last = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in scores[2:5]] == ["stsscore", "sbert", "TER"]
+    assert last == f"wrote {path}"
     source = path.read_text(encoding="utf-8")
     assert " ± " in Page(source).text
     assert "p = " not in Page(source).text

@@ -89,7 +89,7 @@ def svg_texts(path: Path) -> list[str]:
     return [element.text or "" for element in ET.fromstring(path.read_bytes()).iter("{http://www.w3.org/2000/svg}text")]
 
 
-@pytest.mark.parametrize("size", [(1, 1), (5, 5), (3, 80), (80, 80)])
+@pytest.mark.parametrize("size", [(1, 1), (5, 5), (80, 80)])
 def test_every_format_opens_and_says_tokens_and_score(tmp_path: Path, size: tuple[int, int]) -> None:
     alignment = sized(*size)
     for suffix in SUFFIXES:
@@ -109,8 +109,10 @@ def test_every_format_opens_and_says_tokens_and_score(tmp_path: Path, size: tupl
     assert str(alignment.signature) in "".join(written)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (2, 9), (5, 5), (3, 80), (80, 3), (80, 80)])
-@pytest.mark.parametrize("metric", ["twmd", "wordset_cka"])
+@pytest.mark.parametrize(
+    ("size", "metric"),
+    [*((size, "twmd") for size in [(1, 1), (2, 9), (5, 5), (3, 80), (80, 3), (80, 80)]), *((size, "wordset_cka") for size in [(1, 1), (3, 80)])],
+)
 def test_no_label_meets_another_or_leaves_the_figure(size: tuple[int, int], metric: str) -> None:
     with mpl.rc_context():
         figure = make_figure(sized(*size, metric=metric), ".png")

@@ -96,6 +96,55 @@ def test_other_columns_and_forms(model: Path, tmp_path: Path) -> None:
     assert_like_one_machine(tmp_path / "several", own, [(one, several if several[1:] else several * 2) for one, several in SEGMENTS])
 
 
+def test_the_ids_of_rows_come_back_beside_their_scores(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    segments = [(prediction, references[:1]) for prediction, references in SEGMENTS]
+    write_csv(folder / "a.csv", segments[:3])
+    write_parquet(folder / "b.parquet", segments[3:7])
+    ids = ["doc-1", 17, None, "\ud800", {"set": "a"}]
+    rows = [{"id": name, "prediction": one, "references": many} for name, (one, many) in zip(ids, segments[7:12], strict=True)]
+    (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"id": "bad"}]), encoding="utf-8")
+    write_jsonl(folder / "d.jsonl", segments[12:14])
+    with pytest.warns(TwmdWarning, match="could not be scored: 1"):
+        score(scorers(model, "none"), folder, tmp_path / "out", part_rows=4)
+    found = read_parts(tmp_path / "out")["id"].to_pylist()
+    assert found == ["0", "1", "2", "0", "1", "2", "3", "doc-1", "17", None, "\\ud800", '{"set": "a"}', None, None]
+    (reject,) = [json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert (reject["id"], reject["row"]) == ("bad", 12)
+
+
+@pytest.mark.parametrize(
+    ("fields", "columns", "wanted"),
+    [
+        (["references"], Columns(), ["references"]),
+        (["reference"], Columns(), ["reference"]),
+        (["references", "reference"], Columns(), ["references", "reference"]),
+        (["gold", "gold"], Columns(references=("gold", "gold")), ["gold"]),
+    ],
+)
+def test_the_record_names_the_columns_that_references_were_read_from(
+    model: Path, tmp_path: Path, fields: list[str], columns: Columns, wanted: list[str]
+) -> None:
+    rows = [{"prediction": one, fields[i * len(fields) // 6]: many} for i, (one, many) in enumerate(SEGMENTS[:6])]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    record = score(scorers(model, "none"), tmp_path / "rows.jsonl", tmp_path / "out", columns=columns, part_rows=2)
+    assert record.columns == {"prediction": "prediction", "references": wanted}
+    assert json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))["columns"] == record.columns
+
+
+def test_a_record_that_was_edited_is_refused_and_written_again_without_it(model: Path, data: Path, tmp_path: Path) -> None:
+    own, path = scorers(model, "none"), tmp_path / "out" / "record.json"
+    record = score(own, data, tmp_path / "out")
+    table = json.loads(path.read_text(encoding="utf-8"))
+    table["metrics"][0]["score"] += 0.1
+    path.write_text(json.dumps(table), encoding="utf-8")
+    with pytest.raises(FileError, match=r"^record\.json was edited after it had been written: remove it, and go on by --resume"):
+        score(own, data, tmp_path / "out", resume=True)
+    path.unlink()
+    assert score(own, data, tmp_path / "out", resume=True).metrics == record.metrics
+
+
 def test_a_metric_twice_an_ensemble_and_a_regression_model(model: Path, data: Path, tmp_path: Path) -> None:
     members = f"twmd;model={model};layer=2;centering=corpus,2*sbert;model={model};layer=1;centering=none"
     regressor = tiny.save_regressor(tmp_path / "regressor")
@@ -321,6 +370,29 @@ def test_a_full_disk_ends_the_run_and_keeps_what_is_finished(model: Path, data: 
     score(own, data, out, resume=True)
     assert {name: (out / name).read_bytes() for name in kept} == kept
     assert_like_one_machine(out, own, SEGMENTS)
+
+
+@pytest.mark.parametrize("name", ["record.json", "rejects.jsonl"])
+def test_a_full_disk_at_the_end_costs_the_record_and_no_score(
+    model: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    own, out, found = scorers(model, "none"), tmp_path / "out", list[ScoredDataset]()
+    real = home.write_whole
+
+    def write_whole(path: Path, written: bytes) -> None:
+        if path.name == name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, written)
+
+    with monkeypatch.context() as patched, pytest.warns(TwmdWarning, match="could not be scored: 6"):
+        patched.setattr("twmd_registry.scale.places.write_whole", write_whole)
+        with pytest.raises(FileError, match=f"cannot write .*/{name}: No space left on device"):
+            score(own, broken, out, scored=found.append)
+    assert not (out / "record.json").exists()
+    with pytest.warns(TwmdWarning, match="could not be scored: 6"):
+        record = score(own, broken, out, Interrupted(100), resume=True, scored=found.append)
+    assert [one.metrics for one in found] == [record.metrics] * 2
+    assert score(own, broken, out, resume=True, scored=found.append) == found[2] == record
 
 
 @pytest.mark.parametrize("fault", ["gone", "changed", "unreadable"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import signal
 import tempfile
@@ -12,9 +14,10 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.scale.rows import assert_like_one_machine, draw_segments, scorers, write_csv, write_jsonl, write_parquet
+from tests.scale.rows import assert_like_one_machine, draw_segments, read_parts, scorers, write_csv, write_jsonl, write_parquet
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.registry import home
 from twmd_registry.scale import Manner, Workers, score_dataset, score_files
 from twmd_registry.scale.places import LOCK
 from twmd_registry.scoring import Scorer, score_all
@@ -50,13 +53,6 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_two_workers_give_what_one_machine_does(model: Path, data: Path, tmp_path: Path) -> None:
-    own = scorers(model)
-    record = score_files(own, [f"file://{data}/*"], f"file://{tmp_path}/out", Manner(part_rows=6), Workers(2))
-    assert (record.workers, record.parts, record.rows) == (2, 4, 23)
-    assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
-
-
 def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
     """A scorer that once kills the process that it was sent to, in the middle of the run, as the end of its memory would."""
     here = os.getpid()
@@ -72,12 +68,13 @@ def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
     return Deadly(own.requested)
 
 
-def test_one_worker_that_is_killed_and_replaced_gives_the_same(model: Path, data: Path, tmp_path: Path) -> None:
-    (own,) = scorers(model, "batch")
+def test_two_workers_one_of_which_is_killed_and_replaced_give_what_one_machine_does(model: Path, data: Path, tmp_path: Path) -> None:
+    first, *others = scorers(model)
     out, note = tmp_path / "out", tmp_path / "died"
-    score_files([deadly(own, out, note)], [str(data)], str(out), Manner(part_rows=6), Workers(1))
+    record = score_files([deadly(first, out, note), *others], [f"file://{data}/*"], f"file://{out}", Manner(part_rows=6), Workers(2))
     assert note.exists()
-    assert_like_one_machine(out, [own], SEGMENTS)
+    assert (record.workers, record.parts, record.rows) == (2, 4, 23)
+    assert_like_one_machine(out, [first, *others], SEGMENTS)
     assert not list(out.glob("*.tries"))
 
 
@@ -94,6 +91,31 @@ def test_the_command_line(model: Path, data: Path, tmp_path: Path, capsys: pytes
     assert "rows that could not be scored: 1 of 24, see rejects.jsonl" in printed.err
     assert main(command) == 1
     assert "is not empty: give an empty folder, or go on with it by --resume" in capsys.readouterr().err
+    assert read_parts(tmp_path / "out")["id"].to_pylist() == [*[None] * 5, *map(str, range(9)), *map(str, range(9))]
+    assert json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))["columns"]["references"] == ["references", "reference"]
+
+
+def test_a_full_disk_costs_the_record_and_not_the_printed_scores(
+    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["score", "--engine", "ray", "-i", str(data), "--output", str(tmp_path / "out"), "-m", "twmd"]
+    command += ["--set", f"model={model}", "layer=2", "centering=none", "--num-workers", "1"]
+    real = home.write_whole
+
+    def write_whole(path: Path, written: bytes) -> None:
+        if path.name == "record.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, written)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("twmd_registry.scale.places.write_whole", write_whole)
+        assert main(command) == 1
+    printed = capsys.readouterr()
+    (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))
+    assert printed.out.splitlines()[0] == f"{found.signature} = {found.score:.4f}"
+    assert printed.err.startswith(f"twmd: cannot write {tmp_path}/out/record.json: No space left on device.")
+    assert main([*command, "--resume"]) == 0
+    assert capsys.readouterr().out == printed.out
 
 
 def test_a_ray_data_set_gets_columns(model: Path) -> None:
@@ -118,7 +140,7 @@ def test_a_ray_data_set_gets_columns(model: Path) -> None:
 
 def test_a_ray_data_set_without_a_row_ends(model: Path) -> None:
     dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(lambda row: row["prediction"] == "")
-    assert score_dataset(dataset, scorers(model, "none"), workers=Workers(2)).take_all() == []
+    assert score_dataset(dataset, scorers(model, "none"), workers=Workers(1)).take_all() == []
 
 
 def test_what_ray_is_asked_for_must_be_there(model: Path, data: Path, tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ def named_words(number: int, seed: int) -> NamedData:
 
 
 def write_words(path: Path, number: int, seed: int) -> str:
-    """The same as a file in WMT's form; returns its name."""
+    """The same as a file in WMT's form; returns its name with the format."""
     data = rated_words(number, seed)
     rows = zip(data.group, data.predictions, data.references, data.ratings.tolist(), strict=True)
     lines = [json.dumps({"lang": g, "candidate": p, "reference": r, "score": s}) for g, p, r, s in rows]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return str(path)
+    return f"wmt:{path}"

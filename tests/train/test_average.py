@@ -94,6 +94,7 @@ def test_a_mean_is_a_metric_with_preset_card_and_signature(
         "adapter_model.safetensors",
         "preset.toml",
         "signature.txt",
+        "training_data.safetensors",
     ]
     assert (output / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
     card = (output / "README.md").read_text(encoding="utf-8")

@@ -165,7 +165,7 @@ def test_training_learns_what_the_ratings_say(done: tuple[Path, Finetuned, Plan]
 def test_a_folder_holds_adapter_preset_card_and_signature(done: tuple[Path, Finetuned, Plan], tiny: str) -> None:
     output, found, plan = done
     files = ["README.md", "adapter_config.json", "adapter_model.safetensors", "log.jsonl", "preset.toml", "signature.txt"]
-    assert sorted(path.name for path in output.iterdir()) == files
+    assert sorted(path.name for path in output.iterdir()) == [*files, "training_data.safetensors"]
     assert twmd_registry.scorer("twmd", **found.keys).signature == found.signature
     assert (output / "signature.txt").read_text(encoding="utf-8") == f"{found.signature}\n"
     card = (output / "README.md").read_text(encoding="utf-8")

@@ -43,8 +43,8 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: Items = ITEMS, **ke
     spec = make_spec(metric, model="any/model", layer=1, **given)
     view = view_of(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
-    held = compared(view, token_vectors(view, Selected([tokens], None, np.zeros(0)), items, None, Fitted()))
-    (found,) = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
+    held = compared(view, token_vectors(view, Selected([tokens], None, np.zeros(0)), items, None, Fitted()), None)
+    (found,), _ = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
     return torch.stack(list(found))
 
 
@@ -70,7 +70,7 @@ def test_a_text_of_which_centering_leaves_nothing_makes_no_gradient_nan(metric: 
     found = scores(metric, vectors, temperature=0.1, iterations=1, centering=Centering.SENTENCE)  # the last text has one word
     (slope,) = torch.autograd.grad(found.sum(), vectors)
     assert bool(torch.isfinite(slope).all())
-    assert float(slope[:5].abs().max()) > 0
+    assert (float(slope[:5].abs().max()) > 0) is (metric is not MetricName.SBERT)  # the mean over a text is nothing, too
     assert float(slope[5:].abs().max()) == 0
 
 

@@ -32,7 +32,7 @@ def test_training_learns_and_leaves_adapter_head_card_and_signature(tmp_path: Pa
     write_set(tmp_path / "train.csv", 96, seed=1)
     write_set(tmp_path / "dev.csv", 48, seed=2)
     output = tmp_path / "adapter"
-    assert main(["train", "stsb", "--data", str(tmp_path), "-o", str(output)]) == 0
+    assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output)]) == 0
     out = capsys.readouterr().out
     assert sorted(path.name for path in output.iterdir()) == [
         "README.md",
@@ -40,6 +40,7 @@ def test_training_learns_and_leaves_adapter_head_card_and_signature(tmp_path: Pa
         "adapter_model.safetensors",
         "head.safetensors",
         "signature.txt",
+        "training_data.safetensors",
     ]
     assert {path.stat().st_mode for path in output.iterdir()} == {(tmp_path / "train.csv").stat().st_mode}
     card = (output / "README.md").read_text(encoding="utf-8")

@@ -33,5 +33,5 @@ def kernel(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
 
 def kernel_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     """Each similarity weighs itself, ``a_i b_j S_ij``: summed with S it gives C; shape (B, N, M)."""
-    weights = [torch.where(side.mask, 1.0 if side.weights is None else side.weights, 0.0) for side in (hyp, ref)]
+    weights = [side.mask.to(s.dtype) if side.weights is None else torch.where(side.mask, side.weights, 0.0) for side in (hyp, ref)]
     return weights[0][:, :, None] * weights[1][:, None, :] * s

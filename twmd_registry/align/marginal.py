@@ -43,7 +43,7 @@ class Marginal(NamedTuple):
     @property
     def shares(self) -> Tensor:
         """The weights scaled to a sum of one; shape (B, N)."""
-        weights = self.mask.to(torch.get_default_dtype()) if self.weights is None else torch.where(self.mask, self.weights, 0.0)
+        weights = self.mask.to(torch.float32) if self.weights is None else torch.where(self.mask, self.weights, 0.0)
         return weights / self.total[:, None]
 
     def select(self, pairs: Tensor) -> Marginal:

@@ -26,8 +26,22 @@ def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
         dim: The axis that is summed; it is kept with length 1.
     """
     some = present.any(dim=dim, keepdim=True)
-    inside = torch.where(present, x, torch.where(some, ABSENT, 0.0))
+    inside = torch.where(present, x, torch.where(some, x.new_tensor(ABSENT), 0.0))
     return torch.where(some, torch.logsumexp(inside, dim=dim, keepdim=True), 0.0)
+
+
+def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
+    """``x - log sum exp x`` along the last axis over the cells that are present, and -inf in the others.
+
+    Its exponentials sum to one however large x is: ``x - masked_logsumexp(x)`` is off by the rounding of x, and x holds S/T.
+
+    Args:
+        x: Shape (B, N, M).
+        present: Cells that count; same shape.
+    """
+    some = present.any(dim=2, keepdim=True)
+    inside = torch.where(some, torch.where(present, x, ABSENT), 0.0)
+    return torch.where(present, torch.log_softmax(inside, dim=2), ABSENT)
 
 
 def slabs(s: Tensor, dim: int) -> list[slice]:

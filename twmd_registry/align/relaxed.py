@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.masks import ABSENT, masked_logsumexp, pair_mask, slabs
+from twmd_registry.align.masks import masked_log_softmax, masked_logsumexp, pair_mask, slabs
 from twmd_registry.align.settings import Settings
 from twmd_registry.registry.names import Objective
 
@@ -36,22 +36,16 @@ def relaxed(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
 def relaxed_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     """Every token's share, spread by softmax over its partners; shape (B, N, M)."""
     present = pair_mask(hyp.carrying, ref.carrying)
-    return hyp.shares[:, :, None] * _choices(_logits(s, ref.log_weights, how), present)[0]
+    return hyp.shares[:, :, None] * masked_log_softmax(_logits(s, ref.log_weights, how), present).exp()
 
 
 def _logits(s: Tensor, log_weights: Tensor | None, how: Settings) -> Tensor:
     return s / how.temperature if log_weights is None else s / how.temperature + log_weights[:, None, :]
 
 
-def _choices(logits: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
-    """Softmax over partners (B, N, M), and the logarithm of its denominator (B, N, 1)."""
-    log_norm = masked_logsumexp(logits, present, dim=2)
-    return torch.where(present, logits - log_norm, ABSENT).exp(), log_norm
-
-
 def _gain(s: Tensor, present: Tensor, log_weights: Tensor | None, how: Settings) -> Tensor:
     """What every hypothesis token contributes to C; (B, N, M) to (B, N)."""
-    weights, log_norm = _choices(_logits(s, log_weights, how), present)
+    logits = _logits(s, log_weights, how)
     if how.objective is Objective.ENTROPIC:
-        return how.temperature * log_norm.squeeze(2)
-    return (weights * torch.where(present, s, 0.0)).sum(2)
+        return how.temperature * masked_logsumexp(logits, present, dim=2).squeeze(2)
+    return (masked_log_softmax(logits, present).exp() * torch.where(present, s, 0.0)).sum(2)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.masks import ABSENT, masked_logsumexp, pair_mask, slabs
+from twmd_registry.align.masks import ABSENT, masked_log_softmax, masked_logsumexp, pair_mask, slabs
 from twmd_registry.align.settings import Settings
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Objective
@@ -46,31 +46,33 @@ def sinkhorn(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     if how.iterations is None:
         log_plan = _fixed_point(s.to(torch.float64), hyp, ref, how.temperature).to(s.dtype)
         return hyp.mean(_gain(log_plan, s, present, ref.log_weights, how))
-    rows, columns = _potentials(s, hyp, ref, how)
-    gains = [
-        _gain(s[:, slab] / how.temperature + columns + rows[:, slab], s[:, slab], present[:, slab], ref.log_weights, how) for slab in slabs(s, dim=1)
-    ]
+    columns = _column_potential(s, hyp, ref, how)
+    gains = []
+    for slab in slabs(s, dim=1):
+        log_plan = masked_log_softmax(s[:, slab] / how.temperature + columns, present[:, slab])  # the last sweep's row step
+        gains.append(_gain(log_plan, s[:, slab], present[:, slab], ref.log_weights, how))
     return hyp.mean(torch.cat(gains, dim=1))
 
 
 def sinkhorn_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     """The tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
+    present = pair_mask(hyp.carrying, ref.carrying)
     if how.iterations is None:
         log_plan = _fixed_point(s.to(torch.float64), hyp, ref, how.temperature).to(s.dtype)
     else:
-        rows, columns = _potentials(s, hyp, ref, how)
-        log_plan = s / how.temperature + columns + rows
-    return hyp.shares[:, :, None] * torch.where(pair_mask(hyp.carrying, ref.carrying), log_plan, ABSENT).exp()
+        log_plan = masked_log_softmax(s / how.temperature + _column_potential(s, hyp, ref, how), present)
+    return hyp.shares[:, :, None] * torch.where(present, log_plan, ABSENT).exp()
 
 
-def _potentials(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> tuple[Tensor, Tensor]:
-    """What the last sweep adds to S/T: (B, N, 1), after which every row of exp(L) sums to one, and (B, 1, M)."""
+def _column_potential(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+    """What all sweeps but the last row step add to the columns of S/T; shape (B, 1, M)."""
     present = pair_mask(hyp.carrying, ref.carrying)
-    rows = torch.zeros_like(s[:, :, :1])  # (B, N, 1)
-    for _ in range(how.iterations or 0):
-        columns = _plus(_balance(s, present, _plus(rows, hyp.log_weights, 2), how.temperature, dim=1), ref.log_weights, 1)  # (B, 1, M)
-        rows = _balance(s, present, columns, how.temperature, dim=2)
-    return rows, columns
+    rows, columns = torch.zeros_like(s[:, :, :1]), torch.zeros_like(s[:, :1, :])  # (B, N, 1), (B, 1, M)
+    for sweep in range(how.iterations or 0):
+        if sweep:
+            rows = _balance(s, present, columns, how.temperature, dim=2)
+        columns = _plus(_balance(s, present, _plus(rows, hyp.log_weights, 2), how.temperature, dim=1), ref.log_weights, 1)
+    return columns
 
 
 def _plus(potential: Tensor, log_weights: Tensor | None, dim: int) -> Tensor:

@@ -43,7 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail("standard output is closed", BAD_DATA)
     _escape_what_cannot_be_shown()
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        shown: set[str] = set()
+
+        def show_once(message: Warning | str, *_where: Any, **_how: Any) -> None:
+            """Show a warning, once per command: it may score in many calls."""
+            if str(message) not in shown:
+                shown.add(str(message))
+                complain("twmd: warning:", Style.DOUBTFUL, message)
+
+        warnings.showwarning = show_once
         try:
             status = _run(arguments)
         except KeyboardInterrupt:
@@ -90,8 +98,9 @@ def _escape_what_cannot_be_shown() -> None:
 
 def _fail(message: object, status: int) -> int:
     complain("twmd:", Style.BAD, message)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:  # what was printed before cannot be written either
+        _drop_output()
     return status
-
-
-def _show_warning(message: Warning | str, *_where: Any, **_how: Any) -> None:
-    complain("twmd: warning:", Style.DOUBTFUL, message)

@@ -9,6 +9,10 @@ from twmd_registry.report.cite import Dataset, cite
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what it takes to publish a record."""
+    """Print what it takes to publish a record.
+
+    Raises:
+        FileError: It is no record, or was edited.
+    """
     print(cite(read_record(arguments.record), arguments.form, digits=arguments.width, dataset=Dataset(arguments.task, arguments.dataset)))
     return 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from twmd_registry.cli.files import read_texts
 from twmd_registry.cli.options import columns_of, make_scorers, options_of
 from twmd_registry.cli.terminal import progress_bar
+from twmd_registry.errors import SpecError
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.spec import make_spec
 
@@ -63,9 +65,16 @@ def run_fit_baseline(arguments: argparse.Namespace) -> int:
 
 
 def run_train(arguments: argparse.Namespace) -> int:
-    """Train the STS benchmark adapter."""
+    """Train the STS benchmark adapter.
+
+    Raises:
+        SpecError: ``--data`` is not ``stsb:DIR``.
+    """
     from twmd_registry.train.stsb import train_stsb
 
-    result = train_stsb(arguments.data, arguments.output)
+    form, _, folder = arguments.data.partition(":")
+    if form != arguments.task or not folder:
+        raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
+    result = train_stsb(Path(folder).expanduser(), arguments.output)
     print(f"Pearson on dev {result.pearson:.4f}\nuse --set adapter={arguments.output}\nsignature {result.signature}")
     return 0

@@ -17,7 +17,7 @@ from twmd_registry.models.files import EMBEDDED_PACKAGE, HUB_ID
 from twmd_registry.plugins.evaluate import startup
 from twmd_registry.registry.catalogue import CATALOGUE, entry
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import Preset, presets, presets_of
 from twmd_registry.registry.signature import canonical
@@ -100,6 +100,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
     print("\npresets:")
     for preset in own.values():
         print(f"  {preset.name}\n{textwrap.indent(textwrap.fill(preset.provenance, 96), INDENT)}")
+    print("\n" + textwrap.fill(f"The default model, {EMBEDDED_MODEL}, reads {EMBEDDED_READS}.", 100))
     print(f"\n{facts.citation}")
     return 0
 

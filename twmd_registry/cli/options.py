@@ -37,11 +37,13 @@ class Asked(NamedTuple):
         name: The word of the command line.
         spec: What it asks for; None for a metric of SacreBLEU.
         parts: Where the parts of a signature are on this machine; None for a metric that is no signature.
+        nrefs: The number of references in a signature.
     """
 
     name: str
     spec: MetricSpec | None = None
     parts: Parts | None = None
+    nrefs: str | None = None
 
 
 def prepare(arguments: argparse.Namespace) -> None:
@@ -174,7 +176,8 @@ def _refuse_parts(parts: Parts) -> None:
 
 def _ask(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> Asked:
     if "|" in name:
-        return Asked(name, parse_signature(name).spec, parts)
+        signature = parse_signature(name)
+        return Asked(name, signature.spec, parts, signature.nrefs)
     if _has_keys(name):
         return Asked(name, spec_with_keys(name))
     allowed = entry(split_name(name)[0]).keys
@@ -196,9 +199,9 @@ def spec_with_keys(metric: str) -> MetricSpec:
 
 def make_scorers(asked: Iterable[Asked], options: RunOptions) -> list[Scorer]:
     """Make the scorers of metrics; of those of SacreBLEU none. Imports torch, if there is one to make."""
-    wanted = [(one.spec, one.parts) for one in asked if one.spec is not None]
+    wanted = [(one.spec, one.parts, one.nrefs) for one in asked if one.spec is not None]
     if not wanted:
         return []
     from twmd_registry.scoring import scorer_of
 
-    return [scorer_of(spec, options, parts) for spec, parts in wanted]
+    return [scorer_of(spec, options, parts, nrefs) for spec, parts, nrefs in wanted]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 
@@ -11,21 +12,25 @@ import numpy as np
 from twmd_registry.align import PLANS
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.options import make_scorers, options_of
-from twmd_registry.cli.score import check_shared, compare, record_of, score_tasks
+from twmd_registry.cli.score import check_output, check_shared, compare, marked, record_of, score_tasks
 from twmd_registry.cli.tasks import read_tasks
-from twmd_registry.cli.terminal import progress_bar
+from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.comparison import Comparison, SignificanceTest
-from twmd_registry.errors import InputError, SpecError
+from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import Statistic, correlate
+from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.plugins.sacrebleu.compare import Request
 from twmd_registry.record.file import check_writable
 from twmd_registry.report.page_html import Picture, Report, report_page
 from twmd_registry.report.picture import check_drawable
 from twmd_registry.report.remarkable import Remark, remarks, segment_scores
+from twmd_registry.report.table import text_table
 from twmd_registry.scores import ScoreSet
 
 RESAMPLES = 1000
 """SacreBLEU's number of bootstrap resamples, as `twmd score` has it."""
+DIGITS = 4
+"""After the point, as `twmd score` has it."""
 REMARKS = 20
 MOST_TOKENS = 80
 """Tokens of one side up to which an alignment is drawn."""
@@ -33,44 +38,57 @@ CORRELATIONS = (Statistic.PEARSON, Statistic.SPEARMAN, Statistic.KENDALL)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Score every system by every metric and write a page about it.
+    """Score every system by every metric, print the scores, and write a page about them.
 
     Raises:
+        FileError: The page cannot be written.
         SpecError: None of the metrics is of this package.
     """
     asked = arguments.asked
     if not any(one.spec for one in asked):
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
-    check_writable(arguments.output, [*arguments.references, *arguments.input])
+    check_output(arguments.output, arguments)
     tasks = read_tasks(arguments)
     check_shared(tasks)
     scorers = make_scorers(asked, options_of(arguments))
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
-    record = record_of(tasks, scores, time.perf_counter() - started, arguments.device)
-    comparison = compare(tasks, asked, scorers, scores, _request(len(tasks), arguments.seed))
-    chosen = remarks(comparison, REMARKS)
-    drawn = []
-    with progress_bar("alignments", len(chosen)) as progress:
-        for remark in chosen:
-            drawn.append((remark, pictures(remark, scores)))
-            if progress:
-                progress(1)
-    report = Report(
-        comparison=comparison,
-        predictions=[task.system.predictions for task in tasks],
-        references=tasks[0].references,
-        correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
-        remarks=drawn,
-        record=record,
-    )
-    write_file(arguments.output, report_page(report).encode())
+    seconds = time.perf_counter() - started
+    references = tasks[0].references
+    comparison = compare(tasks, asked, scorers, scores, _request(len(tasks), len(references), arguments.seed))
+    labels = [column.name for column, one in zip(comparison.columns, asked, strict=True) if one.spec]
+    data = ", ".join(source.short_name for source in tasks[0].reference_sources) or tasks[0].name
+    try:  # as for `twmd score`: neither the scores nor the page are lost when the other cannot be written
+        say(text_table(comparison, DIGITS), *marked(comparison))
+        sys.stdout.flush()
+    finally:
+        check_writable(arguments.output)
+        chosen = remarks(comparison, REMARKS)
+        drawn = []
+        with progress_bar("alignments", len(chosen)) as progress:
+            for remark in chosen:
+                drawn.append((remark, pictures(remark, scores)))
+                if progress:
+                    progress(1)
+        report = Report(
+            comparison=comparison,
+            overlaps=warn_of_overlap(labels, scorers, references, data),
+            predictions=[task.system.predictions for task in tasks],
+            references=references,
+            correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
+            remarks=drawn,
+            record=record_of(tasks, scores, comparison, seconds, arguments.device),
+        )
+        write_file(arguments.output, report_page(report).encode())
     print(f"wrote {arguments.output}")
     return 0
 
 
-def _request(systems: int, seed: int) -> Request:
-    """Intervals of one system; of several, the paired bootstrap, which brings its own."""
+def _request(systems: int, segments: int, seed: int) -> Request:
+    """Intervals of one system; of several, the paired bootstrap, which brings its own; neither of a single segment."""
+    if segments == 1:
+        warn("there is one segment: the report has no intervals and no tests.")
+        return Request(seed=seed, segments=True)
     if systems == 1:
         return Request(resamples=RESAMPLES, seed=seed, segments=True)
     return Request(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True)

@@ -30,11 +30,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Score a data set, and print its scores."""
     _check(arguments)
     scorers = make_scorers(arguments.asked, options_of(arguments))
-    with progress_bar("rows") as progress:
-        manner = Manner(columns_of(arguments), arguments.part_rows or PART_ROWS, bool(arguments.resume), bool(arguments.strict), progress)
-        workers = Workers(arguments.num_workers, arguments.num_gpus)
-        record = score_files(scorers, list(map(str, arguments.input)), arguments.output, manner, workers)
-    print(_render(record, arguments))
+    found: list[ScoredDataset] = []
+    try:  # scores are printed even if their record cannot be written
+        with progress_bar("rows") as progress:
+            part_rows = arguments.part_rows or PART_ROWS
+            manner = Manner(columns_of(arguments), part_rows, bool(arguments.resume), bool(arguments.strict), progress, found.append)
+            workers = Workers(arguments.num_workers, arguments.num_gpus)
+            score_files(scorers, list(map(str, arguments.input)), arguments.output, manner, workers)
+    finally:
+        for record in found:
+            print(_render(record, arguments))
     return 0
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twmd_registry.cli.options import Asked, make_scorers, options_of
 from twmd_registry.cli.parser.scoring import RAY_OPTIONS
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
-from twmd_registry.errors import InputError, SpecError, warn
-from twmd_registry.record.file import check_writable, write_record
+from twmd_registry.errors import FileError, InputError, SpecError, hold_warnings, warn
+from twmd_registry.record.file import check_target, check_writable, write_record
 
 if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and files are known to be good
     from twmd_registry.comparison import Comparison
@@ -23,9 +25,10 @@ if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and fi
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Score every system by every metric and print.
+    """Score every system by every metric and print; then write the record.
 
     Raises:
+        FileError: The record cannot be written.
         SpecError: An option of the other engine, or ``--record`` without a metric of this package.
     """
     for name in RAY_OPTIONS:
@@ -37,25 +40,44 @@ def run(arguments: argparse.Namespace) -> int:
     asked = arguments.asked
     if arguments.record:
         if not any(one.spec for one in asked):
-            raise SpecError("--record keeps the scores of this package's metrics: name one of them in -m.")
-        check_writable(arguments.record, [*arguments.references, *(arguments.input or [])])
-        if lexical := [one.name for one in asked if one.spec is None]:
-            warn(f"the record keeps the scores of this package's metrics only, not of {', '.join(lexical)}.")
+            raise SpecError("--record keeps the scores of this package's metrics, and SacreBLEU's beside them: name one of ours in -m.")
+        check_output(arguments.record, arguments)
     tasks = read_tasks(arguments)
     check_shared(tasks)
     from twmd_registry.plugins.sacrebleu.compare import check_request
 
     request = _request(arguments)
-    check_request(request, len(tasks))
+    with hold_warnings():  # they come again
+        check_request(request, len(tasks), len(tasks[0].references))
     scorers = make_scorers(asked, options_of(arguments))
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
     seconds = time.perf_counter() - started
-    if arguments.record:  # before anything is printed: a reader that leaves must not cost the record
-        write_record(record_of(tasks, scores, seconds, arguments.device), arguments.record)
     comparison = compare(tasks, asked, scorers, scores, request)
-    say(render(comparison, arguments), *(_marked(comparison) if arguments.format == "text" else ()))
+    try:  # neither the scores nor the record are lost when the other cannot be written
+        say(render(comparison, arguments), *(marked(comparison) if arguments.format == "text" else ()))
+        sys.stdout.flush()
+    finally:
+        if arguments.record:
+            check_writable(arguments.record)
+            write_record(record_of(tasks, scores, comparison, seconds, arguments.device), arguments.record)
     return 0
+
+
+def check_output(path: Path, arguments: argparse.Namespace) -> None:
+    """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written.
+
+    The warning comes before the work, so that a user who watches can stop it. Scores are printed in any case.
+
+    Raises:
+        FileError: As for `check_target`.
+    """
+    check_target(path, [*arguments.references, *(arguments.input or [])])
+    if sys.stderr.isatty():
+        try:
+            check_writable(path)
+        except FileError as error:
+            warn(f"{error} Only the scores will be printed.")
 
 
 def score_tasks(tasks: list[Task], scorers: list[Scorer]) -> list[list[ScoreSet]]:
@@ -68,13 +90,13 @@ def score_tasks(tasks: list[Task], scorers: list[Scorer]) -> list[list[ScoreSet]
         return [score_all(scorers, task.system.predictions, task.references, progress=progress) for task in tasks]
 
 
-def record_of(tasks: list[Task], scores: list[list[ScoreSet]], seconds: float, device: str) -> Record:
-    """The record of what was scored."""
+def record_of(tasks: list[Task], scores: list[list[ScoreSet]], comparison: Comparison, seconds: float, device: str) -> Record:
+    """The record of what was scored, and of what is published of it."""
     from twmd_registry.record.content import make_record
 
     files = dict.fromkeys(file for task in tasks for file in task.files)
     systems = [(task.name, sets) for task, sets in zip(tasks, scores, strict=True)]
-    return make_record(systems, inputs=tuple(files), seconds=seconds, device=device)
+    return make_record(systems, inputs=tuple(files), seconds=seconds, device=device, comparison=comparison)
 
 
 def _request(arguments: argparse.Namespace) -> Request:
@@ -119,7 +141,7 @@ def compare(tasks: list[Task], asked: Sequence[Asked], scorers: list[Scorer], sc
         return compare_systems(systems, tasks[0].references, metrics, request=request, progress=progress)
 
 
-def _marked(comparison: Comparison) -> tuple[Rule, ...]:
+def marked(comparison: Comparison) -> tuple[Rule, ...]:
     """What a terminal shows in colour: every metric's best score, and differences that a test calls significant."""
     return best({column.name: not column.errors for column in comparison.columns}), matches(r"\(p = \d\.\d+\)\*", Style.GOOD)
 

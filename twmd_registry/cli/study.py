@@ -14,6 +14,7 @@ from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, InputError, ModelError, warn
 from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
 from twmd_registry.metaeval.lexical import sentence_bleu
+from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.metaeval.roc import curve
 from twmd_registry.metaeval.table import FORMATS, Table, as_text
 from twmd_registry.rated.rows import Rated
@@ -76,11 +77,12 @@ def _check_empty(output: Path) -> None:
 
 
 def _score(scorers: Mapping[str, Scorer], data: Mapping[str, Rated]) -> Scores:
-    """All scorers on all data sets, each different text encoded once per model."""
+    """All scorers on all data sets, each different text encoded once per model; warns of what they were trained on."""
     found: Scores = {name: {} for name in scorers}
     for name, rated in data.items():
         with progress_bar(total=len(rated.ratings)) as progress:
             sets = score_all(list(scorers.values()), rated.predictions, rated.references, progress=progress)
+        warn_of_overlap(scorers, scorers.values(), rated.references, name)
         for measure, one in zip(scorers, sets, strict=True):
             found[measure][name] = np.array(one.scores)
     return found

@@ -9,16 +9,19 @@ from tabulate import tabulate
 
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
-from twmd_registry.cli.terminal import progress_bar, say
+from twmd_registry.cli.terminal import Style, complain, progress_bar, say
 from twmd_registry.errors import SpecError, warn
+from twmd_registry.metaeval.overlap import hash_references, write_hashes
 from twmd_registry.metaeval.sweeps import layers_of
-from twmd_registry.metaeval.tune import GRID, Trial, read_tried, settings, tune, varied_keys, write_preset
+from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, Trial, read_tried, settings, tune, varied_keys, write_preset
+from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of, read_all_rated, title_of
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering
-from twmd_registry.registry.presets import name_preset
+from twmd_registry.registry.own_presets import PRESET_FILE
+from twmd_registry.registry.presets import HASHES, name_preset
 from twmd_registry.report.figures import SUFFIXES, require_matplotlib
 from twmd_registry.report.surface import Point, surface
 
@@ -37,6 +40,7 @@ def run_tune(arguments: argparse.Namespace) -> int:
         arguments.name = name_preset(arguments.name, f"{arguments.model}-tuned")  # what cannot be fails here
     options = options_of(arguments)
     tried = read_tried(arguments.tried)
+    most = None if tried else MOST_SETTINGS
     if "centering" not in tried and known_name(arguments.model) not in {"embedded", EMBEDDED_MODEL}:
         tried["centering"] = tuple(centering for centering in GRID["centering"] if centering is not Centering.BACKGROUND)
         warn("background centering is not tried: fit a mean vector of this model ('twmd fit-mean') and give --try centering=background:HASH,none,...")
@@ -45,16 +49,36 @@ def run_tune(arguments: argparse.Namespace) -> int:
         raise SpecError(f"--try {unused[0]}: none of {', '.join(metrics)} has such a key.")
     data = read_all_rated(arguments.data)
     layers = arguments.layers or layers_of(arguments.model, options)
-    specs = list(dict.fromkeys(spec for metric in metrics for spec in settings(metric, arguments.model, layers, tried)))
+    limit, kept = most and most // len(metrics), ("layer",) if arguments.layers else ()
+    specs = list(dict.fromkeys(spec for metric in metrics for spec in settings(metric, arguments.model, layers, tried, most=limit, kept=kept)))
+    segments = sum(len(rated.ratings) for rated in data.values())
+    if most:
+        complain("twmd:", Style.HEADER, f"at most {most} settings are tried without --try KEY=VALUE,...")
+
+    def announce(seconds: float) -> None:
+        complain("twmd:", Style.HEADER, f"{len(specs)} settings on {segments} segments take about {duration(seconds)}.")
+
     with progress_bar() as progress:
-        trials = tune(specs, list(data.values()), options, progress)
+        trials = tune(specs, list(data.values()), options, progress, announce)
     by_metric = {metric: [trial for trial in trials if trial.spec.metric == metric] for metric in metrics}
     for metric, own in by_metric.items():
-        print(f"{metric}: {len(own)} settings on {sum(len(rated.ratings) for rated in data.values())} segments")
+        print(f"{metric}: {len(own)} settings on {segments} segments")
         say(f"{tabulate([_row(trial, varied_keys(own)) for trial in own[:SHOWN_TRIALS]], headers='keys', disable_numparse=True)} \n")
     if arguments.output:
-        _write(arguments, by_metric, [f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)" for name, rated in data.items()])
+        _write(arguments, by_metric, {f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)": rated for name, rated in data.items()})
     return 0
+
+
+def duration(seconds: float) -> str:
+    """Write a time to two digits, in the unit that suits it.
+
+    >>> duration(7), duration(400), duration(7000)
+    ('7 seconds', '6.7 minutes', '1.9 hours')
+    """
+    for unit, size in (("hours", 3600), ("minutes", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{max(seconds, 1):.0f} seconds"
 
 
 def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:
@@ -62,8 +86,8 @@ def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:
     return {name: KEYS[name].format(values[name]) if name in values else "-" for name in names} | {"pearson": f"{trial.pearson:.4f}"}
 
 
-def _write(arguments: argparse.Namespace, by_metric: dict[str, list[Trial]], data: list[str]) -> None:
-    """Every trial, a surface per metric, and the preset."""
+def _write(arguments: argparse.Namespace, by_metric: dict[str, list[Trial]], data: dict[str, Rated]) -> None:
+    """Every trial, a surface per metric, the preset, and hashes of the data that it was chosen on."""
     folder = arguments.output
     for metric, own in by_metric.items():
         rows = [_row(trial, varied_keys(own)) | {"pearson": f"{trial.pearson:.6f}"} for trial in own]
@@ -73,4 +97,5 @@ def _write(arguments: argparse.Namespace, by_metric: dict[str, list[Trial]], dat
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
     trials = [trial for own in by_metric.values() for trial in own]
-    write_file(folder / "preset.toml", write_preset(arguments.name, trials, data).encode())
+    write_hashes({name: hash_references(rated.references) for name, rated in data.items()}, (folder / PRESET_FILE).with_suffix(HASHES))
+    write_file(folder / PRESET_FILE, write_preset(arguments.name, trials, list(data)).encode())

@@ -16,7 +16,6 @@ from twmd_registry.record.file import read_record
 from twmd_registry.registry.diff import Matter, compare
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts
-from twmd_registry.registry.signature import parse_signature
 
 if TYPE_CHECKING:
     from twmd_registry.record.content import Record
@@ -41,7 +40,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
         arguments.references, arguments.input = find_inputs(record, Path(arguments.what))
     tasks = read_tasks(arguments)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
-    from twmd_registry.record.verify import Texts, verify_record
+    from twmd_registry.plugins.sacrebleu.verify import verify_record
+    from twmd_registry.record.verify import Texts
 
     texts = [Texts(task.system.predictions, task.references) for task in tasks]
     with progress_bar(total=sum(len(one.predictions) for one in texts)) as progress:
@@ -121,6 +121,7 @@ def _report_check(check: Check) -> list[str]:
     else:
         word = "agrees" if check.agrees else "DIFFERS"
         head = f"{word}  {check.system}  {metric}  recorded {check.score:.6f}, here {check.found:.6f} (tolerance per segment {check.tolerance:g})"
+    head += "".join(f"; {name} {value:.6g}" for name, value in check.resampled.items())
     lines = [head, *(f"  {problem}" for problem in check.problems)]
     if check.off:
         lines.append(f"  scores: {check.off} segments are off; the worst:")
@@ -133,7 +134,7 @@ def _report_check(check: Check) -> list[str]:
 
 def run_diff(arguments: argparse.Namespace) -> int:
     """Compare two signatures; 0 when their numbers may be compared."""
-    found = compare(parse_signature(arguments.one), parse_signature(arguments.other))
+    found = compare(arguments.one, arguments.other)
     if not found.differences:
         print("They say the same.")
     marks = {Matter.YES: "-", Matter.NO: "=", Matter.UNKNOWN: "?"}

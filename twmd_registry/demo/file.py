@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twmd_registry.comparison import Column, Comparison, cell_of
+from twmd_registry.comparison import Comparison, column_of
 from twmd_registry.demo.choices import Settings, scorer_for
 from twmd_registry.demo.histogram import histograms
 from twmd_registry.demo.uploads import Uploaded
@@ -70,7 +70,7 @@ def score_file(uploaded: Uploaded, metrics: Sequence[str], preset: str) -> FileS
         scorers = [scorer_for(metric, Settings(preset)) for metric in dict.fromkeys(metrics)]
         sets = score_all(scorers, uploaded.predictions, uploaded.references)
     record = make_record([(uploaded.name, sets)], inputs=[uploaded.source], seconds=time.perf_counter() - started)
-    columns = tuple(Column(str(one.metric), str(one.signature), hundred=False, cells=(cell_of(one),)) for one in sets)
+    columns = tuple(map(column_of, sets))
     return FileScores(
         rows=tuple(map(_row, sets)),
         pictures=histograms({str(one.metric): one.scores for one in sets}),

@@ -13,6 +13,7 @@ from twmd_registry.demo.uploads import LARGEST
 from twmd_registry.demo.worker import Worker
 from twmd_registry.errors import FileError, MissingExtraError
 from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.names import EMBEDDED_READS
 
 try:
     import gradio as gr
@@ -29,9 +30,11 @@ WAITING = 64
 """Requests that may wait; more are turned away."""
 FIRST_PORT, LAST_PORT = 7860, 7959
 """Where Gradio looks for a free port."""
-INTRODUCTION = """# Embedding metrics with signatures
-Compare a generated text with a reference by {count} metrics, see why a score is what it is, and take along the signature that gives it again.
-Everything is computed on the machine that serves this page; nothing is sent elsewhere, and files are deleted after an hour."""
+INTRODUCTION = f"""# Embedding metrics with signatures
+Compare a generated text with a reference by {len(METRICS)} metrics, see why a score is what it is, and take along the signature that gives it again.
+Everything is computed on the machine that serves this page; nothing is sent elsewhere, and files are deleted after an hour.
+
+The model of the page reads {EMBEDDED_READS}."""
 
 
 class Page(gr.Blocks):  # type: ignore[misc]
@@ -79,7 +82,7 @@ def build_page(metric: str | None = None) -> Page:
     facts = entry(chosen)
     page = Page()
     with page:
-        gr.Markdown(INTRODUCTION.format(count=len(METRICS)))
+        gr.Markdown(INTRODUCTION)
         if metric is not None:
             gr.Markdown(f"**{facts.title}** (`{chosen}`): {facts.about}")
         with gr.Tabs():

@@ -101,7 +101,8 @@ def add_file_tab(worker: Worker, metric: str) -> None:
         except TwmdError as error:
             return messages(error=str(error)), "", "", gr.Column(visible=False), None, None, ""
         whole = table(file.HEADERS, found.rows, "numbers")
-        return messages(found.notices), whole, found.pictures, gr.Column(visible=True), _rows(found), _to_download(found, folder), found.signatures
+        downloads, lost = _to_download(found, folder)
+        return messages((*found.notices, *lost)), whole, found.pictures, gr.Column(visible=True), _rows(found), downloads, found.signatures
 
     inputs = [upload, pasted, chosen, preset]
     button.click(answer, inputs, [*outputs, results, rows, downloads, signatures], api_visibility="private", concurrency_limit=1)
@@ -118,15 +119,20 @@ def _rows(found: file.FileScores) -> gr.Dataframe:
     )
 
 
-def _to_download(found: file.FileScores, cache: Path) -> list[str]:
-    """Write what can be downloaded among the files that Gradio deletes by itself."""
-    cache.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=cache))
-    written = []
-    for name, text in (("scores.tsv", found.tsv), ("record.json", found.record)):
-        (folder / name).write_text(text, encoding="utf-8")
-        written.append(str(folder / name))
-    return written
+def _to_download(found: file.FileScores, cache: Path) -> tuple[list[str] | None, list[str]]:
+    """Write what can be downloaded among the files that Gradio deletes by itself; scores are shown even if that fails.
+
+    Returns:
+        The files, and notices about those that cannot be written.
+    """
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=cache))
+        for name, text in (("scores.tsv", found.tsv), ("record.json", found.record)):
+            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        return None, [f"scores and record cannot be written for download: {error.strerror}."]
+    return [str(folder / "scores.tsv"), str(folder / "record.json")], []
 
 
 def answer_signature(text: str) -> tuple[str, str, str]:

@@ -35,8 +35,8 @@ class KeptText(NamedTuple):
         ids: Token ids; shape (t,), int64.
         empty: Whether it has no token of its own.
         truncated: Whether it was cut.
-        unknown: Whether its tokens are unknown ones only.
-        missing: Its words that are left out because they have no vector.
+        unknown: Whether it has a large share of unknown tokens, as in `TokenIds`.
+        missing: What the vocabulary does not hold of it, as in `TokenIds`.
     """
 
     vectors: np.ndarray

@@ -24,6 +24,9 @@ SHARD_BYTES = 32_000_000
 SHARES = 8
 """A shard takes this part of the bound at most, so that making room does not empty the cache."""
 
+FORMAT = "2"
+"""Of what is kept of a text; 2 has its unknown tokens."""
+
 T = TypeVar("T")
 
 
@@ -101,7 +104,7 @@ def _made_with(encoder: Encoder) -> list[str]:
     import torch
     import transformers
 
-    return [__version__, torch.__version__, transformers.__version__, tokenizers.__version__, encoder.device.type]
+    return [FORMAT, __version__, torch.__version__, transformers.__version__, tokenizers.__version__, encoder.device.type]
 
 
 def _parts(texts: dict[str, KeptText], most_bytes: int) -> Iterator[dict[str, KeptText]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from threading import RLock
 
 import numpy as np
@@ -14,14 +15,14 @@ from twmd_registry.carriers import Encoded
 from twmd_registry.encode.cache import TextCache
 from twmd_registry.encode.layers import depth_of, find_blocks, hidden_states
 from twmd_registry.encode.pieces import Pieces, pieces_of
-from twmd_registry.encode.tokenise import TokenIds, tokenise
+from twmd_registry.encode.tokenise import TokenIds, codes_of, find_unknown, tokenise
 from twmd_registry.encode.windows import Sequences, Window, take_apart
 from twmd_registry.errors import SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.linear import laid_out
-from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static, load_static
 
@@ -34,7 +35,6 @@ class Encoder(Resident):
 
     Attributes:
         files: Which model it is.
-        static: Whether it is a table of word vectors; words without one are then left out.
         depth: Number of its layers; hidden states run from 0 to `depth`.
         width: Dimensions of a token vector.
         limit: Most tokens it can read, special tokens included; None for no limit.
@@ -135,10 +135,12 @@ class Encoder(Resident):
             The texts in their own order: float32 vectors on the encoder's device.
 
         Raises:
-            ModelError: Out of memory with a single text, or vectors that are not finite.
+            ModelError: Out of memory with a single text, vectors that are not finite, or a tokenizer of another model.
         """
         self.wake()
         lengths, wanted = tokens.lengths, sorted(set(layers))
+        if not self.static:
+            check_token_ids(max(int(row.max()) for row in tokens.ids), self.network, self.files.label)
         sequences = take_apart(tokens, window)
         store = {k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted}
 
@@ -160,8 +162,22 @@ class Encoder(Resident):
             repeats = torch.from_numpy(sequences.repeats).to(self.device, torch.float32)
             store = {k: vectors / repeats[:, None] for k, vectors in store.items()}
         self.sentences_encoded += len(lengths)
-        special, ids = (torch.from_numpy(np.concatenate(side)).to(self.device) for side in (tokens.special, tokens.ids))
-        return Encoded(store, torch.from_numpy(lengths).to(self.device), special, ids)
+        special, ids = (np.concatenate(side) for side in (tokens.special, tokens.ids))
+        told = (lengths, special, ids, self.unknown_codes(ids, special, chain.from_iterable(tokens.missing)))
+        return Encoded(store, *(torch.from_numpy(side).to(self.device) for side in told))
+
+    def unknown_codes(self, ids: np.ndarray, special: np.ndarray, missing: Iterable[str]) -> np.ndarray:
+        """What stands where the vocabulary does not hold the text; see `Encoded.unknown`.
+
+        Args:
+            ids: Token ids of many texts in a row; shape (T,).
+            special: Their marks; see `Encoded.special`.
+            missing: Their unknown tokens as they were written, in order; those of a static model are left out.
+        """
+        codes = np.zeros(len(ids), dtype=np.int64)
+        if not self.static:
+            codes[find_unknown(ids, special, self.tokenizer.unk_token_id)] = codes_of(self.tokenizer, missing)
+        return codes
 
     @cached_property
     def pieces(self) -> Pieces:

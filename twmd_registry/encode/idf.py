@@ -47,6 +47,10 @@ class DocumentFrequencies(NamedTuple):
         """``log((N + 1) / (df + 1))`` of every token id (Zhao et al. 2019; BERTScore); a token that no text holds gets log(N + 1)."""
         return np.asarray(np.log((self.documents + 1) / (self.counts + 1)), dtype=np.float32)
 
+    def unseen(self, token: int | None) -> DocumentFrequencies:
+        """The same where no text holds a token (None for no change): the unknown token stands for another string wherever it occurs."""
+        return self._replace(counts=np.where(np.arange(len(self.counts)) == token, 0, self.counts))
+
 
 class IdfFile(NamedTuple):
     """Frequencies from a file.

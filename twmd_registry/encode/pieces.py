@@ -51,6 +51,7 @@ class Pieces(NamedTuple):
         opens: As in `Piece`; bool.
         closes: As in `Piece`; bool.
         punctuation: Whether it consists of punctuation alone; bool.
+        ascii_punctuation: Whether it is one character of ``string.punctuation``; bool.
         blank: Whether it is a mark alone, which belongs to the word that follows; bool.
         texts: As in `Piece`.
         raw: As in `Piece`.
@@ -59,6 +60,7 @@ class Pieces(NamedTuple):
     opens: np.ndarray
     closes: np.ndarray
     punctuation: np.ndarray
+    ascii_punctuation: np.ndarray
     blank: np.ndarray
     texts: list[str]
     raw: list[bytes]
@@ -114,6 +116,7 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Pieces:
         opens=np.array([piece.opens for piece in found]),
         closes=np.array([piece.closes for piece in found]),
         punctuation=np.array([_is_punctuation(piece.text) for piece in found]),
+        ascii_punctuation=np.array([piece.text in set(string.punctuation) for piece in found]),
         blank=np.array([not piece.text for piece in found]),
         texts=[piece.text for piece in found],
         raw=[piece.raw for piece in found],

@@ -30,7 +30,7 @@ class Entry(NamedTuple):
         start: The first of its tokens among those of the shard.
         tokens: Number of its tokens.
         flags: Empty, truncated and unknown, as the bits 1, 2 and 4.
-        missing: Its words without a vector, as a JSON list.
+        missing: What the vocabulary does not hold of it, as a JSON list.
         checksum: SHA-256 of everything there is of it, its key included.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -48,8 +49,8 @@ class TextStore:
     Attributes:
         empty: Which texts have no token of their own; filled in as texts are read.
         truncated: Which texts were cut; likewise.
-        unknown: Which texts consist of tokens that the vocabulary does not hold; likewise.
-        missing: By text, the words that are left out because they have no vector; likewise.
+        unknown: Which texts have a large share of unknown tokens, as in `TokenIds`; likewise.
+        missing: By text, what the vocabulary does not hold of it, as in `TokenIds`; likewise.
     """
 
     def __init__(
@@ -83,9 +84,9 @@ class TextStore:
 
     def _nothing(self) -> Encoded:
         device = self._encoder.device
-        vectors = {k: torch.zeros(0, self._encoder.width, device=device) for k in self._layers}
+        vectors = {k: torch.zeros(0, self._encoder.width, dtype=torch.float32, device=device) for k in self._layers}
         none = torch.zeros(0, dtype=torch.int64, device=device)
-        return Encoded(vectors, none, torch.zeros(0, dtype=torch.uint8, device=device), none)
+        return Encoded(vectors, none, torch.zeros(0, dtype=torch.uint8, device=device), none, none)
 
     def fetch(self, ids: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None) -> tuple[Encoded, np.ndarray]:
         """Encode those of some texts that are not held yet.
@@ -128,14 +129,13 @@ class TextStore:
         all_lengths = self._held.lengths
         positions = span_indices((torch.cumsum(all_lengths, 0) - all_lengths)[kept], all_lengths[kept])
         layers = {k: vectors.index_select(0, positions) for k, vectors in self._held.layers.items()}
-        self._held = Encoded(layers, all_lengths[kept], self._held.special[positions], self._held.ids[positions])
+        self._held = Encoded(layers, all_lengths[kept], *(side[positions] for side in self._held[2:]))
         self._ids = self._ids[rows]
 
     def _hold(self, ids: np.ndarray, fresh: Encoded) -> None:
         """Hold more texts."""
         joined = {k: torch.cat([self._held.layers[k], fresh.layers[k]]) if len(self._ids) else fresh.layers[k] for k in self._layers}
-        lengths, special, tokens = (torch.cat(both) for both in zip(self._held[1:], fresh[1:], strict=True))
-        self._held = Encoded(joined, lengths, special, tokens)
+        self._held = Encoded(joined, *(torch.cat(both) for both in zip(self._held[1:], fresh[1:], strict=True)))
         self._ids = np.r_[self._ids, ids]
 
     def _key(self, text: int) -> TextKey:
@@ -164,8 +164,10 @@ class TextStore:
         self.missing |= {i: text.missing for i, text in kept.items() if text.missing}
         device, rows = self._encoder.device, list(kept.values())
         layers = {k: torch.from_numpy(np.concatenate([text.vectors[j] for text in rows])).to(device) for j, k in enumerate(self._layers)}
-        special, ids = (torch.from_numpy(np.concatenate([text[part] for text in rows])).to(device) for part in (1, 2))
-        return Encoded(layers, torch.tensor([len(text.ids) for text in rows], device=device), special, ids)
+        special, ids = (np.concatenate([text[part] for text in rows]) for part in (1, 2))
+        unknown = self._encoder.unknown_codes(ids, special, chain.from_iterable(text.missing for text in rows))
+        lengths = np.array([len(text.ids) for text in rows])
+        return Encoded(layers, *(torch.from_numpy(side).to(device) for side in (lengths, special, ids, unknown)))
 
     def _told(self, ids: np.ndarray, fresh: Encoded) -> dict[int, KeptText]:
         """Those of some texts that a later call will need; in main memory, so that the device has room for others."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from twmd_registry.pairs import UNKNOWN_SHARE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -23,8 +26,8 @@ class TokenIds(NamedTuple):
         special: One array per text: 0 for a token of the text, 1 for the special token that opens it, 2 for
             any other special token, `LEFT_OUT` for a word that is left out because the vocabulary does not hold it.
         truncated: Whether a text was cut; shape (number of texts,).
-        unknown: Whether a text has tokens, and none that the vocabulary holds; where such are kept; shape (number of texts,).
-        missing: The words of every text that are left out; nothing where words never are.
+        unknown: Whether more than `UNKNOWN_SHARE` of a text's own tokens are unknown, where such are kept; shape (number of texts,).
+        missing: What the vocabulary does not hold of every text: its unknown tokens, or the words that are left out, as they were written.
     """
 
     ids: list[np.ndarray]
@@ -61,29 +64,37 @@ def tokenise(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: in
         tokenizer: A fast tokenizer.
         texts: The texts.
         limit: Most tokens of a text, special tokens included; None for no limit.
-        drop_unknown: Whether words that the vocabulary does not hold are left out (and named).
+        drop_unknown: Whether words that the vocabulary does not hold are left out.
     """
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
-    # Only the slower call says where in its text a token is.
-    rows = [_cut(encoding, limit) for encoding in (backend.encode_batch if drop_unknown else backend.encode_batch_fast)(list(texts))]
+    rows = [_cut(encoding, limit) for encoding in backend.encode_batch_fast(list(texts))]
     truncated = np.array([len(encoding) > len(ids) for encoding, (ids, _) in rows], dtype=bool)
-    unknown = np.array([not drop_unknown and _is_unknown(ids[special == 0], tokenizer.unk_token_id) for _, (ids, special) in rows], dtype=bool)
-    missing = [_leave_out(text, *row, tokenizer.unk_token_id) for text, row in zip(texts, rows, strict=True)] if drop_unknown else []
+    unknown = np.zeros(len(rows), dtype=bool)
+    missing: list[tuple[str, ...]] = [()] * len(rows)
+    places = [find_unknown(ids, special, tokenizer.unk_token_id) for _, (ids, special) in rows]
+    odd = [i for i, gone in enumerate(places) if len(gone)]
+    # Only the slower call says where in its text a token is.
+    for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
+        special = rows[i][1][1]
+        missing[i] = tuple(texts[i][slice(*encoding.offsets[place])] for place in places[i])
+        unknown[i] = not drop_unknown and len(places[i]) > UNKNOWN_SHARE * int((special == 0).sum())
+        if drop_unknown:
+            special[places[i]] = LEFT_OUT
     return TokenIds([ids for _, (ids, _) in rows], [special for _, (_, special) in rows], truncated, unknown, missing)
 
 
-def _leave_out(text: str, encoding: Any, marked: tuple[np.ndarray, np.ndarray], unknown_id: int | None) -> tuple[str, ...]:
-    """Mark the words that the vocabulary does not hold, and name them."""
-    ids, special = marked
-    gone = np.flatnonzero(ids == unknown_id)
-    special[gone] = LEFT_OUT
-    return tuple(text[slice(*encoding.offsets[i])] for i in gone)
+def find_unknown(ids: np.ndarray, special: np.ndarray, unknown_id: int | None) -> np.ndarray:
+    """The places of the unknown tokens among a text's own."""
+    return np.flatnonzero((special == 0) & (ids == unknown_id)) if unknown_id is not None else np.zeros(0, dtype=np.int64)
 
 
-def _is_unknown(content: np.ndarray, unknown_id: int | None) -> bool:
-    return len(content) > 0 and bool((content == unknown_id).all())
+def codes_of(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) -> list[int]:
+    """A number for every string, the same for two that the tokenizer reads alike (in lower case, say), and never 0."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    read = [normalizer.normalize_str(word) if normalizer else word for word in words]
+    return [int.from_bytes(hashlib.blake2b(word.strip().encode(), digest_size=8).digest(), signed=True) | 1 for word in read]
 
 
 def _cut(encoding: Any, limit: int | None) -> tuple[Any, tuple[np.ndarray, np.ndarray]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from twmd_registry.encode.pieces import Pieces
 from twmd_registry.encode.tokenise import tokenise
-from twmd_registry.registry.names import Part
+from twmd_registry.registry.names import Part, Punctuation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -28,7 +28,7 @@ class WordPolicy(NamedTuple):
     """
 
     subwords: Part = Part.KEEP
-    punctuation: Part = Part.KEEP
+    punctuation: Punctuation = Punctuation.KEEP
     stop_words: frozenset[Phrase] = frozenset()
 
 
@@ -64,8 +64,9 @@ def left_out(policy: WordPolicy, pieces: Pieces, ids: np.ndarray, own: np.ndarra
     gone = np.zeros(len(ids), dtype=bool)
     if policy.subwords is Part.DROP:
         gone |= pieces.continuing(ids, own, starts)
-    if policy.punctuation is Part.DROP:
-        gone |= pieces.punctuation[ids] & own
+    if policy.punctuation is not Punctuation.KEEP:
+        marks = pieces.punctuation if policy.punctuation is Punctuation.DROP else pieces.ascii_punctuation
+        gone |= marks[ids] & own
     if policy.stop_words:
         gone |= _in_phrases(policy.stop_words, _texts(pieces, ids, words := pieces.words(ids, own, starts)), words, starts) & own
     return gone

@@ -10,10 +10,11 @@ from twmd_registry.hub.prose import Prose, examples, prose_of
 from twmd_registry.hub.values import CORRELATIONS, Agreement, ours, theirs
 from twmd_registry.registry.catalogue import CATALOGUE, Entry
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import MetricName, Special
 from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
 from twmd_registry.registry.signature import Signature, canonical
 from twmd_registry.report.bibtex import bibtex
+from twmd_registry.scores import Counts
 
 SDK_VERSION = "6.31.0"
 """The Gradio that a Space runs."""
@@ -101,7 +102,7 @@ installed all the same). On the command line: `twmd score ref.txt -i system.txt 
 
 def _result_keys(metric: MetricName) -> list[str]:
     sides = ["precision", "recall", "f1"] if CATALOGUE[metric].two_sided else []
-    return sorted([str(metric), "scores", "signature", *sides])
+    return sorted([str(metric), "scores", "signature", *sides, *Counts._fields])
 
 
 def _inputs(facts: Entry, preset: Preset) -> str:
@@ -133,10 +134,20 @@ def _outputs(metric: MetricName, facts: Entry, prose: Prose) -> str:
         lines.append(
             "- `precision`, `recall`, `f1`: the prediction's side, the reference's side, and both; `output` says which of them is the score."
         )
-    lines += ["- `scores`: the score of every segment.", "- `signature`: what it takes to compute the score again."]
+    lines += [
+        (
+            "- `segments`, `truncated`, `empty`, `unknown`, `repeated`, `oov`: how many segments, and how many texts were cut, had no token, "
+            "held unknown tokens only, or came again; words without a vector."
+        ),
+        "- `scores`: the score of every segment.",
+        "- `signature`: what it takes to compute the score again.",
+    ]
     identical = "the model decides" if facts.identical is None else f"{facts.identical:g}"
     unrelated = f"Unrelated texts of WMT17 (392 predictions, each against another segment's reference): {prose.scores.unrelated:.2f} on average."
-    notes = (f"Range: {facts.span}.", prose.range_note, f"A text and itself: {identical}.", unrelated, prose.reading)
+    words = f"Unrelated single words (400 pairs of the model's vocabulary): {prose.scores.words:.2f} on average"
+    if default_preset(metric, None).keys.get("special") == Special.ALL:
+        words += ": two of the three tokens of a word are special ones, which are much alike; `special=none` leaves them out"
+    notes = (f"Range: {facts.span}.", prose.range_note, f"A text and itself: {identical}.", unrelated, f"{words}.", prose.reading)
     return "\n".join([*lines, "", " ".join(note for note in notes if note)])
 
 

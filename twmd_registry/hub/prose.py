@@ -8,10 +8,12 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 
 _FOLDER = resources.files("twmd_registry").joinpath("data/cards")
 _SHARED = "shared"
+_READS = "{embedded_reads}"
+"""What stands for `EMBEDDED_READS`."""
 
 
 class Examples(NamedTuple):
@@ -41,6 +43,8 @@ class Scores(NamedTuple):
         worst: Of a text about something else.
         misled: Of the opposite in nearly the same words.
         unrelated: The mean over 392 predictions of WMT17, every tenth, each against the reference 1,960 rows further on.
+        words: The mean over 400 pairs of single words: of the vocabulary's words of three ASCII letters or more, in its order, every
+            tenth of the first 4,000, each against the word 4,000 further on.
     """
 
     best: float
@@ -48,6 +52,7 @@ class Scores(NamedTuple):
     worst: float
     misled: float
     unrelated: float
+    words: float
 
 
 class PaperRow(NamedTuple):
@@ -76,7 +81,7 @@ class Prose:
         reading: How its values are read.
         limitations: Where it fails: this metric's own limits first, then those of all.
         further: Papers and neighbours.
-        scores: Of the examples, and of unrelated texts.
+        scores: Of the examples, of unrelated texts and of unrelated words.
         papers: The papers' rows to show.
     """
 
@@ -113,7 +118,7 @@ def prose_of(metric: str) -> Prose:
     return Prose(
         **table
         | {
-            "limitations": (*table["limitations"], *_read(_SHARED)["limitations"]),
+            "limitations": (*table["limitations"], *(one.replace(_READS, EMBEDDED_READS) for one in _read(_SHARED)["limitations"])),
             "further": tuple(table["further"]),
             "scores": Scores(**table["scores"]),
             "papers": tuple(PaperRow(**row) for row in table["papers"]),

@@ -11,6 +11,7 @@ import numpy as np
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.metaeval.correlation import PAIRWISE, STATISTICS, Estimate, Sample, Statistic, check_numbers, make_sample, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
+from twmd_registry.notices import warn_of_small_samples
 from twmd_registry.rated.rows import Rated
 
 RESAMPLES = 1000
@@ -143,13 +144,14 @@ def agreement(
         SpecError: There is no such statistic or averaging, or they do not go together; a seed or a number of resamples below 0.
         InputError: The data do not name items or systems; another number of scores than ratings; a number that is not finite; nothing has a
             value.
+
+    Warns:
+        TwmdWarning: A part has no value; an interval is of fewer than `twmd_registry.notices.RELIABLE_SAMPLE` segments (or items).
     """
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     if seed < 0:
         raise SpecError(f"expected a seed of 0 or more, not {seed}.")
-    found: list[PartAgreement] = []
-    undefined: list[Undefined] = []
-    resampled: list[np.ndarray] = []
+    found, undefined, resampled, samples = list[PartAgreement](), list[Undefined](), list[np.ndarray](), dict[str, int]()
     whole = averaging == Averaging.ITEM
     for k, part in enumerate(parts_of(rated, wanted, averaging, threshold=threshold)):
         try:
@@ -160,8 +162,11 @@ def agreement(
         values = bootstrap(estimate, 0 if whole else resamples, np.random.default_rng([seed, k]))
         found.append(PartAgreement(part.name, estimate.value, *interval(values), estimate.n, estimate.epsilon))
         resampled.append(values)
+        samples[part.name] = estimate.units
     report_undefined(wanted, undefined, len(found))
     average = _average(found)
+    if resamples:
+        warn_of_small_samples({"items": average.units} if whole else samples)
     means = bootstrap(average, resamples, np.random.default_rng(seed)) if whole else mean_of_defined(np.array(resampled))
     return Agreement(average.value, *interval(means), average.n, tuple(found), tuple(undefined))
 
@@ -223,13 +228,15 @@ def bootstrap(estimate: Estimate, resamples: int, rng: np.random.Generator) -> n
         rng: Draws them.
 
     Returns:
-        Shape (resamples,); NaN where a resample leaves the statistic undefined.
+        Shape (resamples,); NaN where a resample leaves the statistic undefined, and everywhere if there is one unit only to draw from.
 
     Raises:
         SpecError: A negative number of resamples.
     """
     if resamples < 0:
         raise SpecError(f"expected resamples of 0 or more, not {resamples}.")
+    if estimate.units < 2:
+        return np.full(resamples, np.nan)
     at_once = max(1, _BLOCK // estimate.units)
     blocks = [min(at_once, resamples - start) for start in range(0, resamples, at_once)]
     return np.concatenate([np.zeros(0), *(estimate.resampled(draw(estimate.units, block, rng)) for block in blocks)])

@@ -16,7 +16,8 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import InputError, ModelError, warn
 from twmd_registry.metaeval.layer_words import LayerWords, directions, read_layers, with_background
 from twmd_registry.metaeval.word_pairs import Similarity, WordPairs, pair_words, words_of
-from twmd_registry.models.batching import exact_arithmetic
+from twmd_registry.models.arithmetic import exact_arithmetic
+from twmd_registry.notices import warn_of_small_samples
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -129,8 +130,11 @@ def diagnose(
         The means with their standard errors, and the properties by the rules of `judge`.
 
     Raises:
-        InputError: No text has a word, or `pairs` or `seed` is out of range.
+        InputError: Fewer than two texts have a word, or `pairs` or `seed` is out of range.
         ModelError: The model is not here or cannot be loaded.
+
+    Warns:
+        TwmdWarning: Fewer than `twmd_registry.notices.RELIABLE_SAMPLE` texts; texts that are cut, or have no word; nothing to compare.
     """
     if pairs < 1 or seed < 0:
         raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")
@@ -141,6 +145,9 @@ def diagnose(
         full = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
         if len(full) == 0:
             raise InputError(f"there is nothing to diagnose: none of the {len(texts)} texts has a word. Give sentences of the language at hand.")
+        if len(full) == 1:
+            raise InputError("one text alone has a word: give 2 texts or more, for words of different texts are compared.")
+        warn_of_small_samples({"": len(full)})
         kept = tokens.select(full)
         words, rng = words_of(kept), np.random.default_rng(seed)
         samples = {one: pair_words(one, words, encoder.tokenizer.unk_token_id, pairs, rng) for one in Similarity}

@@ -22,6 +22,7 @@ from twmd_registry.metaeval.edited import Chosen, Edited, choose_texts, edit_tex
 from twmd_registry.metaeval.edits import CONTROLS, Edit
 from twmd_registry.metaeval.side_by_side import Compared, Scored, check_compared, names_of, score_side_by_side
 from twmd_registry.metaeval.table import FORMATS, NOT_HERE, Table, as_note, as_text
+from twmd_registry.notices import warn_of_small_samples
 from twmd_registry.progress import Progress, expect
 from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.options import RunOptions
@@ -115,6 +116,7 @@ class RobustnessResult:
         edited: What every edit made of them.
         pairs: What was scored, texts at even rows, each before its edited form.
         measured: One per metric.
+        overlaps: Which metrics were trained or tuned on the data, in a sentence each.
     """
 
     study: RobustnessStudy
@@ -122,6 +124,7 @@ class RobustnessResult:
     edited: tuple[Edited, ...]
     pairs: Rated
     measured: tuple[Measured, ...]
+    overlaps: tuple[str, ...] = ()
 
     def _table(self, title: str, cell: Callable[[Preference], str]) -> Table:
         header = ("edit", "meaning", "n", "left out", *(one.label for one in self.measured))
@@ -136,11 +139,11 @@ class RobustnessResult:
         """A row per edit, a column per metric: the share preferred, the mean difference, and the ties."""
         return {
             "preferred": self._table(
-                "Unedited texts that score higher, in %, ties as halves (95% interval)",
-                lambda own: _cell(own.preferred, own.preferred_interval, 100, 1),
+                "Share of unedited texts that score higher, ties as halves (95% interval)",
+                lambda own: _cell(own.preferred, own.preferred_interval, 3),
             ),
             "difference": self._table(
-                "Unedited less edited score, mean x 100 (95% interval)", lambda own: _cell(own.difference, own.difference_interval, 100, 2)
+                "Unedited less edited score, mean (95% interval)", lambda own: _cell(own.difference, own.difference_interval, 4)
             ),
             "ties": self._table("Texts that score the same after the edit", lambda own: str(own.ties)),
         }
@@ -156,7 +159,7 @@ class RobustnessResult:
             f"{len(chosen.texts)} texts, the best rated one of each reference where its rating is in its group's upper quarter; "
             f"left out: {chosen.low} rated lower, {chosen.same} equal to their reference"
         )
-        lines = [about, self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured)]
+        lines = [about, self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured), *self.overlaps]
         return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
 
     def __str__(self) -> str:
@@ -167,6 +170,7 @@ class RobustnessResult:
         """Every number, ready for JSON."""
         return {
             "study": self.study.name,
+            "overlaps": list(self.overlaps),
             "texts": len(self.chosen.texts),
             "low": self.chosen.low,
             "same": self.chosen.same,
@@ -177,13 +181,11 @@ class RobustnessResult:
         }
 
 
-def _cell(value: float | None, between: Interval, scale: float, digits: int) -> str:
+def _cell(value: float | None, between: Interval, digits: int) -> str:
     if value is None:
         return NOT_HERE
-    shown = f"{scale * value:.{digits}f}"
-    return (
-        shown if between.low is None or between.high is None else f"{shown} ({scale * between.low:.{digits}f} .. {scale * between.high:.{digits}f})"
-    )
+    shown = f"{value:.{digits}f}"
+    return shown if between.low is None or between.high is None else f"{shown} ({between.low:.{digits}f} .. {between.high:.{digits}f})"
 
 
 def prefer(edit: Edit, unedited: np.ndarray, edited: np.ndarray, *, resamples: int, seed: int) -> Preference:
@@ -234,6 +236,10 @@ def run_robustness(study: RobustnessStudy, data: Sequence[Rated], options: RunOp
     Raises:
         InputError: No text is left to edit, or no edit applies.
         ModelError: As `Scorer.score`.
+
+    Warns:
+        TwmdWarning: A metric was trained or tuned on the data; an edit has fewer than `twmd_registry.notices.RELIABLE_SAMPLE` texts, which is
+            little for intervals (of one text there is none).
     """
     chosen = choose_texts(data)
     edited = edit_texts(chosen, study.seed)
@@ -241,9 +247,11 @@ def run_robustness(study: RobustnessStudy, data: Sequence[Rated], options: RunOp
     if not pairs.predictions:
         raise InputError(f"no edit applies to any of {len(chosen.texts)} texts: the rules are for English sentences.")
     expect(progress, len(pairs.predictions))
-    applied, scored = score_side_by_side(study.metrics, pairs, options, progress)
+    applied, scored, overlaps = score_side_by_side(study.metrics, pairs, ", ".join(study.data), options, progress)
+    if study.resamples:
+        warn_of_small_samples({str(own.edit): len(own.rows) for own in edited if own.rows})
     measured = tuple(Measured(one.label, one.signature, one.scores, _preferences(study, pairs, one)) for one in scored)
-    return RobustnessResult(replace(study, metrics=applied), chosen, edited, pairs, measured)
+    return RobustnessResult(replace(study, metrics=applied), chosen, edited, pairs, measured, overlaps)
 
 
 def _preferences(study: RobustnessStudy, pairs: Rated, one: Scored) -> tuple[Preference, ...]:

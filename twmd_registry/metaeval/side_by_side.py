@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
+from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.progress import Progress
 from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.labels import labels_of
 from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
 
 if TYPE_CHECKING:
     from twmd_registry.scores import ScoreSet
+    from twmd_registry.scoring import Scorer
 
 Compared = MetricSpec | str
 """A metric of ours, or the name of one of SacreBLEU's, of `twmd_registry.metaeval.lexical.LEXICAL`."""
@@ -40,19 +43,21 @@ class SideBySide(NamedTuple):
     Attributes:
         applied: The metrics, specifications as they were applied.
         scored: The scores of each.
+        overlaps: Which of them were trained or tuned on these data, in a sentence each.
     """
 
     applied: tuple[Compared, ...]
     scored: tuple[Scored, ...]
+    overlaps: tuple[str, ...]
 
 
 def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
-    """Refuse to compare nothing, and what there is not.
+    """Refuse to compare nothing, and what there is not; a metric that comes again is left out.
 
     Raises:
         SpecError: As said.
     """
-    found = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(metrics)
+    found = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
     for one in found:
         if not isinstance(one, MetricSpec) and one not in LEXICAL:
             raise SpecError(f"expected a specification or a metric of SacreBLEU, and there is none called {one!r} here; {menu(str(one), LEXICAL)}.")
@@ -66,41 +71,44 @@ def names_of(metrics: Iterable[Compared]) -> str:
     return ",".join(one if isinstance(one, str) else write_members([(1.0, one)]) for one in metrics)
 
 
-def score_side_by_side(metrics: Sequence[Compared], rated: Rated, options: RunOptions, progress: Progress | None = None) -> SideBySide:
+def score_side_by_side(metrics: Sequence[Compared], rated: Rated, data: str, options: RunOptions, progress: Progress | None = None) -> SideBySide:
     """Score every segment by every metric, each text encoded once per model.
 
     Args:
         metrics: The metrics.
         rated: The segments; nothing but their texts is looked at.
+        data: What they are called.
         options: Where and how fast.
         progress: Called with the number of segments scored.
 
     Raises:
         ModelError: As `Scorer.score`.
         InputError: As `Scorer.score`.
+
+    Warns:
+        TwmdWarning: A metric was trained or tuned on some of the references.
     """
-    specs = [one for one in metrics if isinstance(one, MetricSpec)]
-    sets = iter(_score(specs, rated, options, progress) if specs else [])
+    scorers, sets = _score([one for one in metrics if isinstance(one, MetricSpec)], rated, options, progress)
+    labels = labels_of([one.signature.spec for one in sets])
+    overlaps = warn_of_overlap(labels, scorers, rated.references, data)
+    own = zip(sets, labels, strict=True)
     applied, scored = list[Compared](), list[Scored]()
-    names = [one if isinstance(one, str) else str(one.metric) for one in metrics]
-    for one, label in zip(metrics, _labels(names), strict=True):
+    for one in metrics:
         if isinstance(one, str):
             theirs = score_lexically(one, rated)
             applied.append(one)
-            scored.append(Scored(label, theirs.signature, tuple(theirs.scores.tolist())))
+            scored.append(Scored(one, theirs.signature, tuple(theirs.scores.tolist())))
         else:
-            ours = next(sets)
+            ours, label = next(own)
             applied.append(ours.signature.spec)
             scored.append(Scored(label, str(ours.signature), ours.scores))
-    return SideBySide(tuple(applied), tuple(scored))
+    return SideBySide(tuple(applied), tuple(scored), overlaps)
 
 
-def _score(specs: Sequence[MetricSpec], rated: Rated, options: RunOptions, progress: Progress | None) -> list[ScoreSet]:
+def _score(specs: Sequence[MetricSpec], rated: Rated, options: RunOptions, progress: Progress | None) -> tuple[list[Scorer], list[ScoreSet]]:
+    if not specs:
+        return [], []
     from twmd_registry.scoring import score_all, scorer_of  # torch: not for SacreBLEU's metrics alone
 
-    return score_all([scorer_of(one, options) for one in specs], rated.predictions, rated.references, progress=progress)
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """Names that differ: a metric that comes again is numbered."""
-    return [name if name not in names[:i] else f"{name}#{names[: i + 1].count(name)}" for i, name in enumerate(names)]
+    scorers = [scorer_of(one, options) for one in specs]
+    return scorers, score_all(scorers, rated.predictions, rated.references, progress=progress)

@@ -14,6 +14,7 @@ from twmd_registry.metaeval.agreement import SEED, Averaging, Part, Undefined, m
 from twmd_registry.metaeval.correlation import STATISTICS, Statistic, check_numbers, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
 from twmd_registry.metaeval.vectors import LEAST_ROWS, pearson
+from twmd_registry.notices import check_sample, warn_of_small_samples
 from twmd_registry.rated.rows import Rated
 
 TRIALS = 1000
@@ -52,9 +53,18 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Test:
         InputError: Three segments or fewer; a correlation outside -1 to 1, or not a number; three correlations that no data have together; or
             metrics that are each other's opposite, whose difference has no distribution.
 
+    Warns:
+        TwmdWarning: Fewer than `twmd_registry.notices.RELIABLE_SAMPLE` segments.
+
     >>> round(williams(0.6, 0.5, 0.8, 103).p, 4)
     0.0256
     """
+    found = _williams(r_a, r_b, r_ab, n)
+    check_sample(n)
+    return found
+
+
+def _williams(r_a: float, r_b: float, r_ab: float, n: int) -> Test:
     if n <= LEAST_ROWS:
         raise InputError(f"Williams' test needs more than {LEAST_ROWS} segments; got {n}.")
     for name, r in (("r_a", r_a), ("r_b", r_b), ("r_ab", r_ab)):
@@ -101,15 +111,21 @@ def williams_by_part(
     Raises:
         SpecError: As for `parts_of`.
         InputError: As for `parts_of`, or other numbers of scores than of ratings.
+
+    Warns:
+        TwmdWarning: Parts of fewer than `twmd_registry.notices.RELIABLE_SAMPLE` segments.
     """
     a, b = (check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b)))
-    return tuple(PartTest(part.name, _williams_of(a[part.rows], b[part.rows], part)) for part in parts_of(rated, Statistic.PEARSON, averaging))
+    parts = parts_of(rated, Statistic.PEARSON, averaging)
+    found = tuple(PartTest(part.name, _williams_of(a[part.rows], b[part.rows], part)) for part in parts)
+    warn_of_small_samples({part.name: len(part.rows) for part, one in zip(parts, found, strict=True) if one.test})
+    return found
 
 
 def _williams_of(a: np.ndarray, b: np.ndarray, part: Part) -> Test | None:
     ratings = part.sample.ratings
     try:
-        return williams(pearson(a, ratings), pearson(b, ratings), pearson(a, b), len(ratings))
+        return _williams(pearson(a, ratings), pearson(b, ratings), pearson(a, b), len(ratings))
     except InputError:
         return None
 
@@ -149,11 +165,15 @@ def permutation(
 
     Raises:
         SpecError: As for `agreement`, or no trial.
-        InputError: As for `agreement`.
+        InputError: As for `agreement`, or a single item to swap.
+
+    Warns:
+        TwmdWarning: Fewer than `twmd_registry.notices.RELIABLE_SAMPLE` items, or segments where the data do not name items.
     """
     wanted = statistic_named(statistic)
     if trials < 1:
         raise SpecError(f"expected one trial or more, not {trials}.")
+    check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
     both = np.stack([check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b))])  # (2, N)
     swaps = _swaps(rated, trials, np.random.default_rng(seed))
     observed: list[float] = []

@@ -128,14 +128,16 @@ class StudyResult:
         study: With the specifications as they were applied.
         measured: One per metric.
         dropped: Rows of the data that were left out.
+        overlaps: Which metrics were trained or tuned on the data, in a sentence each.
     """
 
     study: Study
     measured: tuple[Measured, ...]
     dropped: int
+    overlaps: tuple[str, ...] = ()
 
     def table(self, statistic: Statistic) -> Table:
-        """One row per metric: the average with its interval, every group's correlation, times 100 as papers print them."""
+        """One row per metric: the average with its interval, and every group's correlation, from -1 to 1 as in `as_dict`."""
         which = self.study.statistics.index(statistic)
         found = [one.agreements[which] for one in self.measured]
         groups = sorted({part.name for one in found for parts in (one.groups, one.undefined) for part in parts})
@@ -143,11 +145,11 @@ class StudyResult:
         header = ("metric", statistic.value, "95% interval", *(["p (better)"] if self.study.trials else []), *accuracy, *groups, "n")
         rows = []
         for measured, one in zip(self.measured, found, strict=True):
-            own = {group.name: f"{100 * group.value:.1f}" for group in one.groups}
-            interval = "-" if one.low is None or one.high is None else f"{100 * one.low:.1f} .. {100 * one.high:.1f}"
+            own = {group.name: f"{group.value:.3f}" for group in one.groups}
+            interval = "-" if one.low is None or one.high is None else f"{one.low:.3f} .. {one.high:.3f}"
             p = [f"{measured.tests[which].p:.4f}" if measured.tests else "-"] if self.study.trials else []
-            alike = [f"{100 * measured.accuracies[which].value:.1f}"] if accuracy else []
-            numbers = (f"{100 * one.value:.1f}", interval, *p, *alike, *(own.get(name, "undefined") for name in groups), str(one.n))
+            alike = [f"{measured.accuracies[which].value:.3f}"] if accuracy else []
+            numbers = (f"{one.value:.3f}", interval, *p, *alike, *(own.get(name, "undefined") for name in groups), str(one.n))
             rows.append((measured.label, *numbers))
         return Table(f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}, level {self.study.level}", header, rows)
 
@@ -168,7 +170,7 @@ class StudyResult:
         Args:
             form: One of the values of `twmd_registry.metaeval.table.FORMATS`: text, Markdown, LaTeX or TSV.
         """
-        lines = [self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured), *self._left_out()]
+        lines = [self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured), *self._left_out(), *self.overlaps]
         return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
 
     def _left_out(self) -> Iterator[str]:
@@ -189,6 +191,7 @@ class StudyResult:
         return {
             "study": self.study.name,
             "dropped": self.dropped,
+            "overlaps": list(self.overlaps),
             "metrics": [
                 {
                     "label": one.label,
@@ -219,15 +222,18 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
     Raises:
         InputError: Other data than the study's; a correlation that is undefined everywhere; a column that the averaging needs and the data lack.
         ModelError: As `Scorer.score`.
+
+    Warns:
+        TwmdWarning: A metric was trained or tuned on the data; a sample is too small for tests and intervals; a correlation is undefined.
     """
     if content_of(rated) != study.content:
         raise InputError(f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}.")
     for statistic in study.statistics:
         check_columns(rated, statistic, study)  # what cannot be fails before anything is encoded
-    applied, scored = score_side_by_side(study.metrics, rated, options, progress)
+    applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
     measure = _systems if study.level is Level.SYSTEM else _segments
     measured = [measure(study, rated, scored[0], one) for one in scored]
-    return StudyResult(replace(study, metrics=applied), tuple(measured), rated.dropped)
+    return StudyResult(replace(study, metrics=applied), tuple(measured), rated.dropped, overlaps)
 
 
 def check_columns(rated: Rated, statistic: Statistic, study: Study) -> None:

@@ -7,13 +7,15 @@ data sets' numbers are averaged weighted by their sizes; the setting with the hi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import SpecError, hold_warnings
 from twmd_registry.metaeval.sweeps import measure
 from twmd_registry.progress import Progress, expect
 from twmd_registry.rated.rows import Rated
@@ -23,7 +25,9 @@ from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, make_spec
-from twmd_registry.scoring import Scorer
+from twmd_registry.scoring import Scorer, score_all
+
+_Item = TypeVar("_Item")
 
 TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
 GRID: dict[str, tuple[Any, ...]] = {
@@ -33,6 +37,12 @@ GRID: dict[str, tuple[Any, ...]] = {
     "vectors": tuple(Vectors),
 }
 """What is tried for every key but the layer; a metric that does not use a key leaves it out."""
+MOST_SETTINGS = 200
+"""Settings that are tried where nobody says what to try."""
+ORDERED = ("temperature", "layer")
+"""Keys of which fewer values are tried first where there are too many settings: neighbouring values score alike."""
+SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8
+"""What the time is estimated on."""
 
 
 class Trial(NamedTuple):
@@ -65,7 +75,15 @@ def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
     return found
 
 
-def settings(metric: str, model: str, layers: Iterable[int], tried: Mapping[str, Sequence[Any]] | None = None) -> Iterator[MetricSpec]:
+def settings(
+    metric: str,
+    model: str,
+    layers: Iterable[int],
+    tried: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    most: int | None = None,
+    kept: Sequence[str] = (),
+) -> Iterator[MetricSpec]:
     """Every setting of the grid for one metric.
 
     Args:
@@ -73,6 +91,8 @@ def settings(metric: str, model: str, layers: Iterable[int], tried: Mapping[str,
         model: The encoder.
         layers: Hidden states to try.
         tried: By key, what is tried instead of, or beside, `GRID`; of a metric that does not use the key nothing.
+        most: How many settings at most: fewer values, evenly spread, are tried of the keys in `ORDERED`, then of others. None for all.
+        kept: Keys of which all values are tried whatever `most` says.
 
     Raises:
         SpecError: A metric without layers (it has nothing to tune here), or no combination that is possible.
@@ -83,14 +103,16 @@ def settings(metric: str, model: str, layers: Iterable[int], tried: Mapping[str,
     keys = entry(metric).keys
     if "layer" not in keys:
         raise SpecError(f"{metric} has no layer, temperature or centering to tune.")
-    grid = {name: values for name, values in {**GRID, **(tried or {})}.items() if name in keys}
+    grid: dict[str, tuple[Any, ...]] = {name: tuple(values) for name, values in {"layer": layers, **GRID, **(tried or {})}.items() if name in keys}
+    if metric != MetricName.BERTSCORE_CENTERED:
+        grid["special"] = tuple(value for value in grid["special"] if value != Special.PARTNERS)
+    if most is not None:
+        grid = _thinned(grid, most, kept)
     found = 0
-    for layer, *values in itertools.product(layers, *grid.values()):
+    for values in itertools.product(*grid.values()):
         given: dict[str, Any] = dict(zip(grid, values, strict=True))
-        if given["special"] is Special.PARTNERS and metric != MetricName.BERTSCORE_CENTERED:
-            continue
         try:
-            spec = make_spec(metric, model=model, layer=layer, **given)
+            spec = make_spec(metric, model=model, **given)
         except SpecError:  # values that exclude each other, as raw vectors and sentence centering; each is possible by itself
             continue
         found += 1
@@ -99,7 +121,33 @@ def settings(metric: str, model: str, layers: Iterable[int], tried: Mapping[str,
         raise SpecError(f"{metric}: no combination of what is to be tried is possible.")
 
 
-def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions, progress: Progress | None = None) -> list[Trial]:
+def _thinned(grid: Mapping[str, Sequence[Any]], most: int, kept: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Take values out of the longest axes of a grid until it has at most so many settings."""
+    sizes = {name: len(values) for name, values in grid.items()}
+    for names in (ORDERED, tuple(grid)):
+        free = [name for name in names if name in grid and name not in kept]
+        while math.prod(sizes.values()) > most and any(sizes[name] > 1 for name in free):
+            sizes[max(free, key=sizes.__getitem__)] -= 1
+    return {name: tuple(spread(values, sizes[name])) for name, values in grid.items()}
+
+
+def spread(values: Sequence[_Item], number: int) -> list[_Item]:
+    """Take so many values, evenly spread and away from the ends; all where there are no more.
+
+    >>> spread([1, 2, 3, 4, 5, 6], 3)
+    [2, 4, 6]
+    """
+    number = min(number, len(values))
+    return [values[(2 * i + 1) * len(values) // (2 * number)] for i in range(number)]
+
+
+def tune(
+    specs: Sequence[MetricSpec],
+    data: Sequence[Rated],
+    options: RunOptions,
+    progress: Progress | None = None,
+    announce: Callable[[float], None] | None = None,
+) -> list[Trial]:
     """Measure settings on rated data, best first; each text of a group is encoded once for all of them.
 
     Args:
@@ -107,16 +155,52 @@ def tune(specs: Sequence[MetricSpec], data: Sequence[Rated], options: RunOptions
         data: Rated data sets.
         options: Where and how fast.
         progress: Called with the number of segments scored.
+        announce: Called once at the start with the time that it will take, in seconds, as `estimate_seconds` measures it.
 
     Returns:
         The settings as they were applied, with the model as it was named.
     """
+    scorers = [Scorer(spec, options) for spec in specs]  # held together, or the model would be loaded again for each
+    if announce is not None:
+        announce(estimate_seconds(scorers, data))
     expect(progress, sum(len(rated.ratings) for rated in data))
     by_set = [[one.pearson for one in measure(specs, [rated], options, progress=progress)] for rated in data]
     weighted = np.average(by_set, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
-    scorers = [Scorer(spec, options) for spec in specs]  # held together, or the model would be loaded again for each
     applied = [one.spec.replace(model=spec.model, adapter=spec.adapter) for one, spec in zip(scorers, specs, strict=True)]
     return sorted(map(Trial, applied, weighted.tolist()), key=lambda trial: -trial.pearson)
+
+
+def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[Rated]) -> float:
+    """Estimate how long scoring takes, from a few settings and a few segments, both spread over all there are.
+
+    With t(k) the seconds that k settings take on n of N segments, S settings take ``(t(1) + (S - 1) (t(k) - t(1)) / (k - 1)) N / n``. Texts are
+    encoded once for all settings, up to the highest layer; t(1) is of the last setting, which reads it.
+
+    Args:
+        scorers: The settings, S of them.
+        data: Rated data sets, of N segments together.
+
+    Returns:
+        Seconds, without those that loading the model takes.
+
+    Raises:
+        TwmdError: As for `score_all`.
+    """
+    segments = [(text, own) for rated in data for text, own in zip(rated.predictions, rated.references, strict=True)]
+    predictions, references = zip(*spread(segments, SAMPLE_SEGMENTS), strict=True)
+    texts = predictions, [[own] if isinstance(own, str) else own for own in references]
+    few = [*spread(scorers[:-1], SAMPLE_SETTINGS - 1), scorers[-1]]
+    with hold_warnings():  # they come again
+        score_all(few, *texts)  # loads the model
+        one, several = (_seconds_of(own, *texts) for own in (few[-1:], few))
+    more = (len(scorers) - 1) * max(several - one, 0.0) / max(len(few) - 1, 1)
+    return (one + more) * len(segments) / len(predictions)
+
+
+def _seconds_of(scorers: Sequence[Scorer], predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    started = time.perf_counter()
+    score_all(scorers, predictions, references)
+    return time.perf_counter() - started
 
 
 def varied_keys(trials: Sequence[Trial]) -> list[str]:
@@ -131,7 +215,7 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
     Args:
         name: The preset's name.
         trials: Best first, of one model.
-        data: What was scored: name, content and size of every data set.
+        data: What was scored: name, content and size of every data set, as in the file of their hashes.
     """
     scored = ", ".join(data)
     own_presets = []
@@ -139,7 +223,7 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
         own = [trial for trial in trials if trial.spec.metric == metric]
         best, names = own[0], varied_keys(own)
         about = f"Appendix B procedure on {scored}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of {', '.join(names)}."
-        own_presets.append(Preset(name, metric, _placed(best.spec.values()), about, best.spec.fingerprint))
+        own_presets.append(Preset(name, metric, _placed(best.spec.values()), about, best.spec.fingerprint, tuned=tuple(names), tuned_on=tuple(data)))
     return write_presets(name, f"TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.", own_presets)
 
 

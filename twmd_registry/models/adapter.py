@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import MissingExtraError, ModelError
-from twmd_registry.models.files import HUB_ID, ModelFiles, from_hub
+from twmd_registry.models.files import HUB_ID, ModelFiles, from_hub, isolate
 from twmd_registry.registry.fingerprint import digest, sha256_of
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
@@ -34,6 +34,11 @@ class AdapterFiles(NamedTuple):
 def packaged_adapters() -> Path:
     """The folder of the adapters that come with this package."""
     return Path(str(resources.files("twmd_registry"))) / "data" / "adapters"
+
+
+def adapter_files(folder: Path) -> list[Path]:
+    """List the files of an adapter's folder that decide its output: the hash in its name is over these."""
+    return [path for name in (*_FILES, HEAD_FILE) if (path := folder / name).is_file()]
 
 
 def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
@@ -61,7 +66,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     for file in _FILES:
         if not (folder / file).is_file():
             raise ModelError(f"adapter {name!r} has no {file}: only PEFT adapters saved as safetensors are loaded.")
-    found = digest({file: sha256_of(folder / file) for file in (*_FILES, HEAD_FILE) if (folder / file).is_file()})
+    found = digest({path.name: sha256_of(path) for path in adapter_files(folder)})
     if wanted and wanted != found:
         raise ModelError(f"adapter {name!r} has the content {found}, not {wanted} as asked for.")
     public = f"./{folder.resolve().name}" if own and folder == own else name
@@ -106,7 +111,8 @@ def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
             warnings.simplefilter("ignore", FutureWarning)
             # An adapter for another kind of network would be left out in silence, and yet be in the signature.
             warnings.filterwarnings("error", message="Found missing adapter keys")
-            return PeftModel.from_pretrained(network, str(adapter.folder), local_files_only=True).merge_and_unload()
+            with isolate(adapter_files(adapter.folder)) as folder:
+                return PeftModel.from_pretrained(network, str(folder), local_files_only=True).merge_and_unload()
     except Exception as error:  # whatever peft stumbles over, the user gets one line
         lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.rstrip().endswith(":")] or [type(error).__name__]
         raise ModelError(f"adapter {adapter.name} does not fit this model: {textwrap.shorten(lines[0], 120)}") from error

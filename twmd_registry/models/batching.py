@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -87,17 +86,3 @@ def _free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-@contextlib.contextmanager
-def exact_arithmetic() -> Iterator[None]:
-    """Float32 means float32: no TF32 or bfloat16 shortcuts, no autocast and no other default of a surrounding training loop."""
-    precision, default = torch.get_float32_matmul_precision(), torch.get_default_dtype()
-    torch.set_float32_matmul_precision("highest")
-    torch.set_default_dtype(torch.float32)
-    try:
-        with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(precision)
-        torch.set_default_dtype(default)

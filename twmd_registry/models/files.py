@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,6 +91,29 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     folder = _transformer_inside(folder)
     _check_safe(folder, model)
     return ModelFiles(name, folder, fingerprint(folder), repr(model))
+
+
+@contextlib.contextmanager
+def isolate(paths: Iterable[Path]) -> Iterator[Path]:
+    """Give a temporary folder that holds some files and nothing else.
+
+    Libraries read whatever they know of in a model's folder: added tokens, special tokens, a PEFT adapter. What is not
+    in the fingerprint must not move a score, so models are loaded from a folder that holds the fingerprinted files only.
+
+    Args:
+        paths: Existing files with different names.
+
+    Yields:
+        The folder: links to the files, or copies where links are not allowed.
+    """
+    with tempfile.TemporaryDirectory(prefix="twmd-") as name:
+        folder = Path(name)
+        for path in paths:
+            try:
+                (folder / path.name).symlink_to(path.resolve())
+            except OSError:  # Windows without the right to make links
+                shutil.copy2(path, folder)
+        yield folder
 
 
 def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> Path:

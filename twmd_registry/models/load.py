@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twmd_registry.errors import ModelError, SpecError
-from twmd_registry.models.files import ModelFiles
-from twmd_registry.registry.fingerprint import tokenizer_files
+from twmd_registry.models.files import ModelFiles, isolate
+from twmd_registry.registry.fingerprint import model_files, tokenizer_files
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast
+
+    from twmd_registry.models.arithmetic import Borrowed
 
 NO_LIMIT = 1_000_000
 """Length limits at or above this are a library's way of saying "none" (transformers writes about 1e30)."""
@@ -42,19 +46,57 @@ def pick_device(device: str) -> torch.device:
 
 
 @contextlib.contextmanager
+def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
+    """Give a folder of the fingerprinted files to load from, and turn whatever the library raises into one line.
+
+    Raises:
+        ModelError: The library cannot load it; the message begins with `what`.
+    """
+    with isolate(model_files(files.folder)) as folder:
+        try:
+            with _quiet_library():
+                yield folder
+        except Exception as error:
+            reason = _reason(error).replace(str(folder), str(files.folder))
+            raise ModelError(f"{what} cannot be loaded: {reason}") from error
+
+
+@contextlib.contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Keep transformers' load reports and bars away from a user who asked for a score."""
+    """Keep transformers' load reports and progress bars away from a user who asked for a score."""
+    verbosity, bars = _library_settings()
+    with verbosity.at(logging.ERROR), bars.at(False):  # noqa: FBT003 (the setting's value)
+        yield
+
+
+@functools.cache
+def _library_settings() -> tuple[Borrowed[int], Borrowed[bool]]:
+    """Return transformers' verbosity and whether it shows progress bars."""
     from transformers.utils import logging as library
 
-    level, bars = library.get_verbosity(), library.is_progress_bar_enabled()
-    library.set_verbosity(logging.ERROR)
-    library.disable_progress_bar()
-    try:
-        yield
-    finally:
-        library.set_verbosity(level)
-        if bars:
-            library.enable_progress_bar()
+    from twmd_registry.models.arithmetic import Borrowed
+
+    def show_bars(shown: bool) -> None:
+        (library.enable_progress_bar if shown else library.disable_progress_bar)()
+
+    return Borrowed(library.get_verbosity, library.set_verbosity), Borrowed(library.is_progress_bar_enabled, show_bars)
+
+
+def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
+    """Return the argument of ``from_pretrained`` that says in which number format weights are loaded.
+
+    transformers sets torch's default dtype, which is the whole process's, to that format while it builds the network.
+    Weights are therefore loaded in the caller's default dtype where that holds them exactly, and converted afterwards.
+    Half precision is loaded as such, which halves the memory that large models need.
+    """
+    import torch
+    import transformers
+    from packaging.version import Version
+
+    default, wanted = torch.get_default_dtype(), getattr(torch, dtype)
+    keeps = wanted is torch.float32 and default in {torch.float32, torch.float64}
+    name = "dtype" if Version(transformers.__version__) >= Version("4.56") else "torch_dtype"
+    return {name: default if keeps else wanted}
 
 
 def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> Any:
@@ -74,13 +116,16 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
 
     from twmd_registry.models.linear import quicken
 
-    try:
-        with _quiet_library():
-            network, report = kind.from_pretrained(
-                files.folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **settings
-            )
-    except Exception as error:  # whatever the library stumbles over, the user gets one line
-        raise ModelError(f"model {files.label} cannot be loaded: {_reason(error)}") from error
+    with _opened(files, f"model {files.label}") as folder:
+        network, report = kind.from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **_loading_dtype(dtype),
+            **settings,
+        )
     _check_complete(network, set(report["missing_keys"]), files)
     quicken(network)
     return network.to(getattr(torch, dtype)).eval()
@@ -96,11 +141,8 @@ def load_encoder(files: ModelFiles, dtype: str) -> Any:
     """
     from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
 
-    try:
-        with _quiet_library():
-            config = AutoConfig.from_pretrained(files.folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # as in load_network
-        raise ModelError(f"model {files.label} cannot be loaded: {_reason(error)}") from error
+    with _opened(files, f"model {files.label}") as folder:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if not getattr(config, "is_encoder_decoder", False):
         network = load_network(AutoModel, files, dtype)
     elif type(config) in AutoModelForTextEncoding._model_mapping:  # noqa: SLF001 (T5's halves come apart, with a class of their own)
@@ -151,14 +193,30 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
         raise ModelError(
             f"model {files.label} has no tokenizer: expected tokenizer.json in its folder. Save it with the tokenizer's save_pretrained()."
         )
-    try:
-        with _quiet_library():
-            tokenizer = AutoTokenizer.from_pretrained(files.folder, local_files_only=True, use_fast=True, trust_remote_code=False)
-    except Exception as error:  # as above
-        raise ModelError(f"the tokenizer of {files.label} cannot be loaded: {_reason(error)}") from error
+    with _opened(files, f"the tokenizer of {files.label}") as folder:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, trust_remote_code=False)
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError(f"the tokenizer of {files.label} has no fast form: save it with a tokenizer.json.")
     return tokenizer
+
+
+def check_token_ids(highest: int, network: Any, label: str) -> None:
+    """Refuse a tokenizer whose vocabulary is larger than the network's: reading past the table kills a GPU's process.
+
+    Args:
+        highest: The highest token id that goes into the network.
+        network: The network.
+        label: The model's name, for messages.
+
+    Raises:
+        ModelError: There is no such row.
+    """
+    rows = network.get_input_embeddings().weight.shape[0]
+    if highest >= rows:
+        raise ModelError(
+            f"the tokenizer of {label} gives token id {highest}, but its network has ids 0 to {rows - 1}: "
+            "they do not belong together. Save the folder again with the model's own tokenizer."
+        )
 
 
 def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -26,12 +27,18 @@ class Handle:
         self._claim: weakref.finalize[[Hashable], Handle] | None = None
 
     def get(self) -> Any:
-        """The model, loaded now if nobody has it yet, whatever number formats a surrounding training loop has set: adapters are merged here."""
-        from twmd_registry.models.batching import exact_arithmetic
+        """Return the model, loaded now if it is not in memory yet.
+
+        Adapters are merged here, whatever number formats a surrounding training loop has set. Weights that are about to
+        be read from a file are drawn at random first: the caller's random numbers do not notice.
+        """
+        import torch
+
+        from twmd_registry.models.arithmetic import exact_arithmetic
 
         with _LOCK:
             if self._key not in _LOADED:
-                with exact_arithmetic():
+                with exact_arithmetic(), torch.random.fork_rng(devices=[]):
                     _LOADED[self._key] = self._load()
             if self._claim is None or not self._claim.alive:
                 _HOLDERS[self._key] = _HOLDERS.get(self._key, 0) + 1
@@ -49,8 +56,23 @@ def _give_back(key: Hashable) -> None:
     with _LOCK:
         _HOLDERS[key] -= 1
         if _HOLDERS[key] == 0:
-            del _LOADED[key], _HOLDERS[key]
+            del _HOLDERS[key]
+            _LOADED.pop(key, None)
             empty_device_cache()
+
+
+def _after_fork() -> None:
+    """Drop the locks of threads that do not exist in a forked process, and the models that they were using."""
+    global _LOCK  # noqa: PLW0603 (as said)
+    _LOCK = threading.RLock()
+    for key, model in list(_LOADED.items()):
+        if model.lock.acquire(blocking=False):
+            model.lock.release()
+        else:
+            del _LOADED[key]  # its owner, who may have been in the middle of a layer, loads it again
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def loaded() -> tuple[Hashable, ...]:

@@ -19,12 +19,14 @@ class Resident:
         device: Where it runs.
         lock: To be held while it is used.
         parked: Whether it waits in the CPU's memory.
+        static: Whether it is a table of word vectors; words without one are then left out.
     """
 
     network: Any
     device: torch.device
     lock: RLock
     parked = False
+    static = False
 
     def park(self) -> None:
         """Move the network to the CPU and free its device's memory; it comes back by itself at the next use."""

@@ -136,7 +136,7 @@ def _read_folder(folder: Path, label: str) -> tuple[Tokenizer, torch.Tensor]:
     rows = (tensors["embedding.weight"] if "embedding.weight" in tensors else tensors["embeddings"]).to(torch.float32)
     size = max(tokenizer.get_vocab().values()) + 1
     mapping = tensors.get("mapping", torch.arange(len(rows))).to(torch.int64)
-    weights = tensors.get("weights", torch.ones(len(mapping))).to(torch.float32)
+    weights = tensors.get("weights", torch.ones(len(mapping), dtype=torch.float32)).to(torch.float32)
     if rows.dim() != 2 or mapping.dim() != 1 or weights.shape != mapping.shape or len(mapping) < size:
         shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items())
         raise ModelError(f"model {label}: its tensors ({shapes}) do not fit a vocabulary of {size}.")

@@ -60,6 +60,14 @@ class Columns(NamedTuple):
         """Every column that may be looked at."""
         return (self.prediction, *(self.references or USUAL_REFERENCES))
 
+    def references_of(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Name the columns from which the references of a row are read; none where it has none of the usual ones.
+
+        Raises:
+            InputError: It has both of the usual ones; says nothing of the place.
+        """
+        return self.references or _usual_column(values)
+
 
 def take_references(values: Mapping[str, Any], columns: tuple[str, ...] = ()) -> Any:
     """Take what stands as the references of a row; that it is text is checked by the caller.

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.errors import FileError, SpecError, menu
-from twmd_registry.rated.fields import read_jsonl
 from twmd_registry.rated.generation import read_data_to_text, read_summeval
 from twmd_registry.rated.hub import HUB, read_hub
 from twmd_registry.rated.mt_metrics_eval import read_mt_metrics_eval
@@ -56,12 +55,12 @@ class Named(NamedTuple):
     """A name of rated data, taken apart.
 
     Attributes:
-        format: One of `FORMATS`; None for a path alone.
+        format: One of `FORMATS`.
         path: The file or folder.
         keys: What follows it.
     """
 
-    format: str | None
+    format: str
     path: Path
     keys: dict[str, str]
 
@@ -70,17 +69,16 @@ def read_rated(text: str) -> Rated:
     """Read rated data by name.
 
     Args:
-        text: A name of `HUB`; or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`; or a path alone, which is a table
-            (``.jsonl`` lines with lang and candidate, and no keys, are WMT's). A name of `HUB` goes before a path; ``./`` before it makes it one.
+        text: A name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`.
 
     Raises:
-        SpecError: No such format, key or name (with the menu), or a key that is given twice.
+        SpecError: No format, or no such format, key or name (with the menu), or a key that is given twice.
         FileError: What is named cannot be read.
     """
     if text in HUB:
         return read_hub(text)
     named = _take_apart(text)
-    chosen = FORMATS[named.format or _format_of(named)]
+    chosen = FORMATS[named.format]
     unknown = next((key for key in named.keys if key not in chosen.keys), None)
     if unknown is not None:
         hint = menu(unknown, chosen.keys) if chosen.keys else "this format takes none"
@@ -99,15 +97,19 @@ def check_named(text: str) -> None:
         return
     named = _take_apart(text)
     if not named.path.exists():
-        if named.format is None:
-            _format_of(named)
         raise FileError(f"{named.path}: {os.strerror(errno.ENOENT)}.")
 
 
 def _take_apart(text: str) -> Named:
-    head, colon, rest = text.partition(":")
-    form = head if colon and head in FORMATS else None
-    parts = (rest if form else text).split(",")
+    """Read the name of rated data that are here: ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...``.
+
+    Raises:
+        SpecError: It has another form, or no such format; says how it is written.
+    """
+    form, colon, rest = text.partition(":")
+    if not colon or form not in FORMATS:
+        raise SpecError(_no_format(text))
+    parts = rest.split(",")
     keys: dict[str, str] = {}
     while len(parts) > 1 and "=" in parts[-1]:  # from the end: a path may hold commas
         key, _, value = parts.pop().partition("=")
@@ -116,23 +118,22 @@ def _take_apart(text: str) -> Named:
         keys[key] = value
     path = ",".join(parts)
     if not path:
-        raise SpecError(f"{text or 'no data'}: expected a path, as in table:ratings.csv,rating=score.")
+        raise SpecError(f"{text}: expected a path, as in table:ratings.csv,rating=score.")
     return Named(form, Path(path).expanduser(), keys)
 
 
-def _format_of(named: Named) -> str:
-    """The format of a path alone."""
-    head, colon, _ = str(named.path).partition(":")
-    if colon and not named.path.exists():
-        raise SpecError(f"no format {head!r}; {menu(head, FORMATS)}.")
-    suffix = form_of(named.path.name)
-    if suffix not in FORMS:
-        forms = [f"{name}:PATH" for name in FORMATS]
-        if named.path.exists():
-            raise SpecError(f"{head}: expected its format before it, one of {', '.join(forms)}.")
-        raise SpecError(f"no file and no data set {head!r}; {menu(head, [*HUB, *forms])}.")
-    lines = suffix == ".jsonl" and not named.keys
-    return "wmt" if lines and all({"lang", "candidate"} <= set(line.values) for line in read_jsonl(named.path)) else "table"
+def _no_format(text: str) -> str:
+    """What to write instead of a name without a format."""
+    if not text:
+        return "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."
+    form, colon, _ = text.partition(":")
+    path = Path(text.partition(",")[0])
+    if colon and not path.exists():
+        return f"no format {form!r}; {menu(form, FORMATS)}."
+    if path.exists() or form_of(path.name) in FORMS:
+        example = text if form_of(path.name) in FORMS else "ratings.csv"
+        return f"{text}: expected FORMAT:PATH, as in table:{example}; the formats are {', '.join(FORMATS)}."
+    return f"{text!r} is neither FORMAT:PATH nor a data set on the Hub; {menu(text, [*HUB, *(f'{name}:PATH' for name in FORMATS)])}."
 
 
 def content_of(rated: Rated) -> str:

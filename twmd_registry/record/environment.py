@@ -12,7 +12,7 @@ from twmd_registry.version import __version__
 if TYPE_CHECKING:
     import torch
 
-PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft")
+PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft", "sacrebleu")
 
 
 def environment(device: str = "auto") -> dict[str, str]:

@@ -13,61 +13,83 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from twmd_registry.errors import FileError, not_utf8
-from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem
+from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, Resampling
 from twmd_registry.registry.home import write_whole
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
 """What a run of ``--engine ray`` writes."""
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE = (1, 2)
+"""Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
 LARGEST = 1 << 30
 """Bytes of the largest file that is read as a record: some twenty million scores."""
 
 
 def record_text(record: Record) -> str:
     """A record as JSON; numbers in their shortest exact form."""
-    content = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
+    content: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
     del content["edited"]
     content["inputs"] = [one._asdict() for one in record.inputs]
-    return json.dumps(content | {"sha256": _digest(content)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    for system in content["systems"]:
+        system["results"] = [{name: value for name, value in one.items() if value is not None} for one in system["results"]]
+    if record.resampling is None:
+        del content["resampling"]
+    return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _digest(content: dict[str, Any]) -> str:
-    """sha256 of everything but itself: names an edit by hand, which verifying may have no other way to notice."""
+def digest_of(content: dict[str, Any]) -> str:
+    """Return the sha256 of a record's content without its own: the only trace of some edits."""
     rest = {name: value for name, value in content.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def write_record(record: Record, path: Path) -> None:
+def write_record(record: Record, path: str | Path) -> None:
     """Write a record through a temporary file and a rename.
+
+    Args:
+        record: The record.
+        path: The file.
 
     Raises:
         FileError: The file cannot be written.
     """
     try:
-        write_whole(path, record_text(record).encode())
+        # A name that is not UTF-8 holds lone surrogates, which JSON writes as escapes.
+        write_whole(Path(path), record_text(record).encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
 
 
-def check_writable(path: Path, inputs: Sequence[Path] = ()) -> None:
-    """Find out before the work whether a file can be written after it, without leaving a trace.
+def check_target(path: Path, inputs: Sequence[Path] = ()) -> None:
+    """Refuse to write over what must stay.
 
     Args:
-        path: Where.
+        path: Where a file is to be written.
         inputs: Files that must not be overwritten.
 
     Raises:
-        FileError: It cannot, it is an input, or something else than a file.
+        FileError: It is an input, or something else than a file.
     """
     if path.exists() and not path.is_file():
         raise FileError(f"cannot write {path}: it is no regular file; name another.")
+    if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
+        raise FileError(f"cannot write {path}: it is one of the files to score.")
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether a file can be written, without leaving a trace.
+
+    Args:
+        path: Where.
+
+    Raises:
+        FileError: It cannot, or there is no such folder.
+    """
     if not path.parent.is_dir():
         here = next(one for one in path.absolute().parents if one.exists())
         why = f"there is no folder {path.parent}" if here.is_dir() else f"{here} is a file, not a folder"
         raise FileError(f"cannot write {path}: {why}.")
-    if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
-        raise FileError(f"cannot write {path}: it is one of the files to score.")
     try:
         with tempfile.TemporaryFile(dir=path.resolve().parent):
             pass
@@ -77,12 +99,19 @@ def check_writable(path: Path, inputs: Sequence[Path] = ()) -> None:
         raise FileError(f"cannot write {path}: Permission denied.")
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: str | Path) -> Record:
     """Read a record.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The record; `Record.edited` says whether it was changed after it had been written.
 
     Raises:
         FileError: It cannot be read, is too large, or is not a record; names the place in it.
     """
+    path = Path(path)
     try:
         size = path.stat().st_size
         content = path.read_bytes() if size <= LARGEST else b""
@@ -114,15 +143,17 @@ def parse_record(text: str) -> Record:
         raise FileError('it is of a run of --engine ray: score the same files into another folder, and compare "texts" and every "score".')
     if table.get("format") != FORMAT:
         raise FileError(f'expected "format": "{FORMAT}", not {_shown(table.get("format"))}.')
-    if table.get("format_version") != FORMAT_VERSION:
-        raise FileError(f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {FORMAT_VERSION}.")
+    if table.get("format_version") not in READABLE:
+        known = " and ".join(map(str, READABLE))
+        raise FileError(f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {known}.")
     return Record(
         created=_get(table, "created", str, "record"),
         inputs=tuple(_input(one, f"inputs[{i}]") for i, one in enumerate(_get(table, "inputs", list, "record"))),
         systems=tuple(_system(one, f"systems[{i}]") for i, one in enumerate(_some(table, "systems", "record"))),
         environment=_table(table, "environment", str, "record"),
         seconds=_get(table, "seconds", float, "record"),
-        edited=_get(table, "sha256", str, "record") != _digest(table),
+        resampling=_resampling(table["resampling"], "record.resampling") if "resampling" in table else None,
+        edited=_get(table, "sha256", str, "record") != digest_of(table),
     )
 
 
@@ -140,19 +171,34 @@ def _system(value: Any, where: str) -> RecordedSystem:
     )
 
 
+def _resampling(value: Any, where: str) -> Resampling:
+    _check(value, dict, where)
+    test = value.get("test")
+    if test not in (None, "bs", "ar"):
+        raise FileError(f"{where}.test must be bs, ar or null, not {_shown(test)}.")
+    numbers = [_get(value, name, int, where) for name in ("samples", "resamples", "seed")]
+    if min(numbers) < 0 or (test and not numbers[0]):
+        raise FileError(f"{where}: samples, resamples and seed must be whole numbers from 0, and a test has samples.")
+    return Resampling(test, *numbers)
+
+
 def _scores(value: Any, where: str) -> RecordedScores:
     _check(value, dict, where)
-    scores = _some(value, "scores", where)
+    scores = _get(value, "scores", list, where)
     for i, score in enumerate(scores):
         _check(score, float, f"{where}.scores[{i}]")
-    return RecordedScores(
+    found = RecordedScores(
         signature=_get(value, "signature", str, where),
         keys=_table(value, "keys", str, where),
         counts=_table(value, "counts", int, where),
         score=_get(value, "score", float, where),
         sides=_table(value, "sides", float, where),
         scores=tuple(map(float, scores)),
+        **{name: _get(value, name, float, where) for name in ("mean", "ci", "p_value") if name in value},
     )
+    if not found.scores and not found.is_lexical:
+        raise FileError(f"{where}.scores is empty.")
+    return found
 
 
 def _get(table: dict[str, Any], name: str, kind: type, where: str) -> Any:

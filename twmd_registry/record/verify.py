@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from twmd_registry.border import check_segments, digest_of_texts
+from twmd_registry.comparison import Cell, Column, Comparison
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, TwmdWarning
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, recorded, spec_keys
 from twmd_registry.record.environment import environment
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.history import since
-from twmd_registry.registry.names import Dtype
+from twmd_registry.registry.names import LEXICAL_NAMES, Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.parts import Parts, check_parts
 from twmd_registry.registry.signature import Signature, parse_signature
@@ -65,6 +68,7 @@ class Check(NamedTuple):
         off: Number of segments beyond the tolerance.
         worst: The worst of them.
         problems: Whatever contradicts the record, in words; empty when it holds.
+        resampled: What was recorded of tests and intervals, by name.
     """
 
     system: str
@@ -75,6 +79,7 @@ class Check(NamedTuple):
     off: int
     worst: tuple[Segment, ...]
     problems: tuple[str, ...]
+    resampled: Mapping[str, float] = MappingProxyType({})
 
     @property
     def agrees(self) -> bool:
@@ -101,26 +106,39 @@ class Verification(NamedTuple):
         return not self.edited and all(check.agrees for check in self.checks)
 
 
+Systems = Sequence[tuple[Sequence[str], Sequence[str] | Sequence[Sequence[str]]]]
+"""Predictions and references of every system, as `Scorer.score` takes them."""
+Compare = Callable[[Record, Sequence[Texts], Sequence[tuple[Scorer, tuple[ScoreSet, ...]] | str]], Comparison]
+"""Computes tests, intervals and SacreBLEU's metrics of a record.
+
+Takes the record, the texts, our scorers with the scores of every system, and the names of SacreBLEU's metrics.
+"""
+
+
 def verify_record(
     record: Record,
-    systems: Sequence[Texts],
+    systems: Systems,
     *,
     inputs: Sequence[InputFile] = (),
     options: RunOptions | None = None,
     parts: Parts | None = None,
     tolerance: float | None = None,
     progress: Progress | None = None,
+    compare: Compare | None = None,
 ) -> Verification:
-    """Score again what a record says was scored, and compare every segment.
+    """Score again what a record says was scored, and compare every segment, every test and every interval.
+
+    `twmd_registry.verify_record` is this with its `compare`.
 
     Args:
         record: The record.
-        systems: The texts of its systems, in its order.
+        systems: The texts of its systems, in its order: predictions and references of each.
         inputs: The files they came from, to tell which of them changed.
         options: Where and how fast.
         parts: Where model, adapter and mean vector are here, when not under the names in the signatures.
         tolerance: Largest difference of a score; None for `TOLERANCES`.
         progress: As for `score_all`, over all systems.
+        compare: Computes metrics of SacreBLEU, tests and intervals; without it, a record that has some does not hold.
 
     Returns:
         A check of every score set of every system, in the record's order, and what has changed since.
@@ -135,12 +153,13 @@ def verify_record(
         raise InputError(f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given.")
     options = options or RunOptions()
     check_parts(parts or Parts(), _readable(record))
+    texts = [Texts(*check_segments(*own)) for own in systems]
     with reread():
-        checks = [
-            check
-            for system, texts in zip(record.systems, systems, strict=True)
-            for check in _check_system(system, texts, options, parts or Parts(), tolerance, progress=progress)
-        ]
+        entries = [_score_system(*pair, options, parts or Parts(), progress) for pair in zip(record.systems, texts, strict=True)]
+    again = _compare_again(record, texts, entries, compare)
+    checks = [
+        check for i, system in enumerate(record.systems) for check in _check_system(i, system, texts[i], entries[i], again=again, tolerance=tolerance)
+    ]
     differences = (
         _version_differences(record)
         + _input_differences(record.inputs, inputs)
@@ -165,40 +184,156 @@ def _readable(record: Record) -> list[MetricSpec]:
 
 
 class _Entry(NamedTuple):
-    """An entry of a record whose signature could be read, its place among the system's, and a scorer whose model is here."""
+    """An entry of a record whose signature could be read, its scorer, and its scores now."""
 
-    place: int
     result: RecordedScores
     signature: Signature
     scorer: Scorer
+    scores: ScoreSet
 
 
-def _check_system(
-    system: RecordedSystem, texts: Texts, options: RunOptions, parts: Parts, tolerance: float | None, *, progress: Progress | None
-) -> list[Check]:
-    """Score one system by all metrics at once, and compare."""
-    ready: list[_Entry] = []
-    checks: dict[int, Check] = {}
+_Entries = dict[int, _Entry | str]
+"""Our metrics of one system, by place among its results: scored again, or why that is not possible."""
+
+
+class _Again(NamedTuple):
+    """Tests, intervals and SacreBLEU's metrics, computed again.
+
+    Attributes:
+        columns: By place among every system's results.
+        samples: Samples of the test.
+        trouble: Why they could not be computed.
+    """
+
+    columns: dict[int, Column]
+    samples: int = 0
+    trouble: str = "not all systems could be scored again by it"
+
+
+def _score_system(system: RecordedSystem, texts: Texts, options: RunOptions, parts: Parts, progress: Progress | None) -> _Entries:
+    """Score one system by all of our metrics at once.
+
+    Raises:
+        InputError: Another number of segments than in the record.
+    """
+    ready: dict[int, tuple[Signature, Scorer]] = {}
+    entries: _Entries = {}
     for place, result in enumerate(system.results):
+        recorded_segments, here = len(result.scores), len(texts.predictions)
+        if recorded_segments != here and not (result.is_lexical and recorded_segments == 0):
+            raise InputError(f"{system.name}: the record holds {recorded_segments} segments, but there are {here} to score.")
+        if result.is_lexical:
+            continue
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TwmdWarning)
                 signature = parse_signature(result.signature)
                 scorer = scorer_of(signature.spec, options, parts)
                 _ = scorer.spec  # finds the model and checks its content
-            ready.append(_Entry(place, result, signature, scorer))
+            ready[place] = (signature, scorer)
         except (SpecError, ModelError) as error:
             kind = "signature" if isinstance(error, SignatureError) else "model content"
-            checks[place] = Check(system.name, result.signature, tolerance or 0.0, result.score, None, 0, (), (f"{kind}: {error}",))
-    found = score_all([entry.scorer for entry in ready], *texts, progress=progress) if ready else []
+            entries[place] = f"{kind}: {error}"
+    found = score_all([scorer for _, scorer in ready.values()], *texts, progress=progress) if ready else []
+    for (place, known), scores in zip(ready.items(), found, strict=True):
+        entries[place] = _Entry(system.results[place], *known, scores)
+    return entries
+
+
+def _compare_again(record: Record, texts: Sequence[Texts], entries: Sequence[_Entries], compare: Compare | None) -> _Again:
+    """Compute tests, intervals and SacreBLEU's metrics again, where there are some.
+
+    For our metrics they are computed from the recorded scores of segments. Scores of another machine differ in their last
+    digits, and p-values would differ by some resamples.
+    """
+    first = record.systems[0].results
+    if not any(result.is_lexical or result.resampled for system in record.systems for result in system.results):
+        return _Again({})
+    if compare is None:
+        return _Again({}, trouble="twmd_registry.verify_record computes it again")
+    metrics = dict[int, tuple[Scorer, tuple[ScoreSet, ...]] | str]()
+    for place, result in enumerate(first):
+        own = [one for entry in entries if isinstance(one := entry.get(place), _Entry)]
+        if len(own) == len(entries):
+            metrics[place] = (own[0].scorer, tuple(replace(one.scores, scores=one.result.scores) for one in own))
+        elif all(result.head == other.head for system in record.systems for other in system.results[place : place + 1]):
+            metrics.update((place, name) for name, head in LEXICAL_NAMES.items() if head == result.head)
+    try:
+        again = compare(record, texts, list(metrics.values()))
+    except (InputError, SpecError) as error:
+        return _Again({}, trouble=str(error))
+    samples = record.resampling.samples if record.resampling else 0
+    return _Again(dict(zip(metrics, again.columns, strict=True)), samples)
+
+
+def _check_system(i: int, system: RecordedSystem, texts: Texts, entries: _Entries, *, again: _Again, tolerance: float | None) -> list[Check]:
+    """Compare what was recorded of a system with what was computed again."""
     same_texts = digest_of_texts(check_segments(*texts)) == system.texts
-    for entry, scores in zip(ready, found, strict=True):
-        limit = _tolerance(entry.signature) if tolerance is None else tolerance
+    checks = []
+    for place, result in enumerate(system.results):
+        entry, column = entries.get(place), again.columns.get(place)
+        cell = column.cells[i] if column else None
+        limit = TOLERANCES[Dtype.FLOAT32] if tolerance is None else tolerance
         problems = [] if same_texts else ["texts: they are not the ones that were scored"]
-        problems += _contradictions(entry.result, entry.signature, limit) + _score_problems(entry, scores, limit, same_texts=same_texts)
-        off, worst = _compare(system.name, entry.result, scores, texts.predictions, limit)
-        checks[entry.place] = Check(system.name, entry.result.signature, limit, entry.result.score, scores.score, off, worst, tuple(problems))
-    return [checks[place] for place in range(len(system.results))]
+        off, worst = 0, tuple[Segment, ...]()
+        if isinstance(entry, _Entry):
+            limit = _tolerance(entry.signature) if tolerance is None else tolerance
+            problems += _contradictions(result, entry.signature, limit) + _score_problems(entry, limit, same_texts=same_texts)
+            off, worst = _compare(result, entry.scores.scores, texts.predictions, limit)
+            found: float | None = entry.scores.score
+        elif cell is not None and result.is_lexical:
+            if abs(cell.score - result.score) > limit:
+                problems.append(f"scores: the corpus score is {cell.score:.6f}, recorded as {result.score:.6f}")
+            if result.scores:
+                off, worst = _compare(result, cell.segments, texts.predictions, limit)
+            found = cell.score
+        else:
+            problems, found = [entry] if isinstance(entry, str) else [], None
+        problems += _published_problems(result, column, cell, again, limit)
+        checks.append(Check(system.name, result.signature, limit, result.score, found, off, worst, tuple(problems), result.resampled))
+    return checks
+
+
+def _published_problems(result: RecordedScores, column: Column | None, cell: Cell | None, again: _Again, limit: float) -> list[str]:
+    """Name differences in tests and intervals, and in how they were signed."""
+    if column is None or cell is None:
+        return [f"{result.head}, its tests and intervals: {again.trouble}"] if result.is_lexical or result.resampled else []
+    problems = []
+    # A p-value counts resamples, and one of them may lie on the edge.
+    for name, margin in (("mean", limit), ("ci", limit), ("p_value", 1.5 / (again.samples + 1))):
+        before, now = getattr(result, name), getattr(cell, name)
+        if (before is None) != (now is None) or (before is not None and abs(before - now) > margin):
+            was, there = ("nothing" if value is None else f"{value:.6f}" for value in (before, now))
+            problems.append(f"{name}: the recorded scores, samples and seed give {there}, recorded as {was}")
+    signed, applied = (_published_fields(text, lexical=result.is_lexical) for text in (result.signature, column.signature))
+    if signed != applied:
+        problems.append(f"signature: signed as {signed or 'nothing'}, applied {applied or 'nothing'}")
+    return problems
+
+
+def _published_fields(signature: str, *, lexical: bool) -> str:
+    """Return what a signature says of resampling; of SacreBLEU's metrics, all but the version, which may change."""
+    fields = signature.split("|")[1:]
+    return "|".join(one for one in fields if (not one.startswith("version:") if lexical else one.startswith(("bs:", "ar:", "seed:"))))
+
+
+def contradictions(record: Record) -> list[str]:
+    """Name what a record says against itself, without scoring.
+
+    Args:
+        record: The record.
+
+    Returns:
+        An edit after it was written, scores that are not the mean of their segments' scores, and keys other than signed.
+        Signatures that cannot be read are skipped.
+    """
+    found = ["it was edited: its content does not have the sha256 that it was written with"] if record.edited else []
+    for result in (result for system in record.systems for result in system.results if not result.is_lexical):
+        with contextlib.suppress(SignatureError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", TwmdWarning)
+            signature = parse_signature(result.signature)
+            found += _contradictions(result, signature, _tolerance(signature))
+    return found
 
 
 def _contradictions(result: RecordedScores, signature: Signature, tolerance: float) -> list[str]:
@@ -217,9 +352,9 @@ def _contradictions(result: RecordedScores, signature: Signature, tolerance: flo
     return problems
 
 
-def _score_problems(entry: _Entry, found: ScoreSet, tolerance: float, *, same_texts: bool) -> list[str]:
+def _score_problems(entry: _Entry, tolerance: float, *, same_texts: bool) -> list[str]:
     """What differs beside the segments' scores."""
-    then, now, problems = entry.result, recorded(found), []
+    then, now, problems = entry.result, recorded(entry.scores), []
     for side, value in {"score": now.score, **now.sides}.items():
         before = {"score": then.score, **then.sides}.get(side)
         if before is None or abs(before - value) > tolerance:
@@ -231,14 +366,12 @@ def _score_problems(entry: _Entry, found: ScoreSet, tolerance: float, *, same_te
     return problems
 
 
-def _compare(system: str, result: RecordedScores, found: ScoreSet, predictions: Sequence[str], tolerance: float) -> tuple[int, tuple[Segment, ...]]:
+def _compare(result: RecordedScores, found: Sequence[float], predictions: Sequence[str], tolerance: float) -> tuple[int, tuple[Segment, ...]]:
     """How many segments are off, and the worst of them."""
-    if len(result.scores) != len(found.scores):
-        raise InputError(f"{system}: the record holds {len(result.scores)} segments, but there are {len(found.scores)} to score.")
-    distance = np.abs(np.array(result.scores) - np.array(found.scores))
+    distance = np.abs(np.array(result.scores) - np.array(found))
     off = int((distance > tolerance).sum())
     order = np.argsort(-distance, kind="stable")[: min(WORST, off)].tolist()
-    return off, tuple(Segment(i + 1, result.scores[i], found.scores[i], predictions[i]) for i in order)
+    return off, tuple(Segment(i + 1, result.scores[i], found[i], predictions[i]) for i in order)
 
 
 def _version_differences(record: Record) -> list[str]:

@@ -50,7 +50,7 @@ SBERT_CITATION = """\
   year      = {2019}
 }"""
 
-_TOKEN_KEYS = ("special", "subwords", "punctuation", "stopwords", "ngram", "idf")
+_TOKEN_KEYS = ("special", "unknown", "subwords", "punctuation", "stopwords", "ngram", "idf")
 _ENCODER_KEYS = ("model", "revision", "adapter", "layer", "aggregation", *_TOKEN_KEYS, "centering", "centering_size", "centering_side")
 _TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")
 _TEMPER_KEYS = ("temperature", "objective")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from twmd_registry.registry.history import changes_between
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.signature import Signature
+from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, member_specs
 
 
@@ -43,16 +43,23 @@ class Comparison(NamedTuple):
         return not any(difference.matters is Matter.UNKNOWN for difference in self.differences)
 
 
-def compare(one: Signature, other: Signature) -> Comparison:
+def compare(one: str | Signature, other: str | Signature) -> Comparison:
     """Compare two signatures, key by key (of ensembles: member by member).
 
     Args:
-        one: A signature.
+        one: A signature: the line, or one that is parsed already.
         other: Another, written by any version.
 
     Returns:
         What they do not share, and whether it matters; only that the metrics are others, where they are.
+
+    Raises:
+        SignatureError: As for `parse_signature`.
+
+    Warns:
+        TwmdWarning: As for `parse_signature`.
     """
+    one, other = parse_signature(one), parse_signature(other)
     a, b = one.spec, other.spec
     if a.metric is not b.metric:
         return Comparison((Difference(f"metric: {a.metric} and {b.metric} are different metrics", Matter.YES),))

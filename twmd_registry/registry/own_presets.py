@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu, not_utf8, warn
 from twmd_registry.registry.home import home, write_whole
-from twmd_registry.registry.presets import Preset, check_name, presets, read_presets, write_presets
+from twmd_registry.registry.presets import HASHES, Preset, check_name, presets, read_presets, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 
 PRESET_FILE = "preset.toml"
@@ -18,7 +18,7 @@ _LEARNED = ("metric", "layer", "aggregation", "special", "ngram", "vectors", "ce
 
 
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:
-    """Check a TOML file with one preset and keep a copy of it.
+    """Check a TOML file with one preset and keep a copy of it, and of the hashes of the data that it was chosen on, where they are beside it.
 
     Args:
         path: The file; its form is that of this package's own presets (see `twmd_registry.registry.presets`).
@@ -39,13 +39,15 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
         check_name(name, f"--name {name!r}")
         added = [dataclasses.replace(preset, name=name) for preset in added]
         content = write_presets(name, added[0].provenance, added).encode()
-    kept = _kept(added[0].name)
+    kept, hashes = _kept(added[0].name), added[0].training_data
     if (taken := added[0].name) in {one for _, one in presets()}:
         own = f", or take yours away by 'twmd preset remove {taken}'" if kept.exists() else ""
         raise SpecError(f"there is a preset {taken!r} already: add this one under another name by --name NAME{own}.")
     for preset in added:
         _check(preset, path)
     try:
+        if hashes.is_file():
+            write_whole(kept.with_suffix(HASHES), hashes.read_bytes())
         write_whole(kept, content)
     except OSError as error:
         raise FileError(f"cannot write {kept}: {error.strerror}.") from error
@@ -100,6 +102,7 @@ def remove_preset(name: str) -> None:
         raise SpecError(f"no preset {name!r} was added here; {menu(name, own) if own else 'nor was any other'}.")
     try:
         _kept(name).unlink()
+        _kept(name).with_suffix(HASHES).unlink(missing_ok=True)
     except OSError as error:
         raise FileError(f"cannot remove {_kept(name)}: {error.strerror}.") from error
     presets.cache_clear()

@@ -2,7 +2,8 @@
 
 They come with this package, from packages that name a TOML file in the entry-point group `GROUP`, and from
 files that a user has added (``twmd preset add``). All have one form: a table per preset, with ``provenance``, keys
-shared by its metrics, and a table per metric with keys of its own.
+shared by its metrics, and a table per metric with keys of its own. ``tuned`` names the keys whose values were chosen by measurement, ``tuned_on``
+the data; hashes of these data are in a safetensors file with the TOML file's name.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import SpecError, menu, warn
@@ -27,6 +29,11 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 GROUP = "twmd_registry.presets"
 """Entry-point group; an entry point's value is ``package`` or ``package:file.toml`` (``presets.toml`` if not said)."""
 PACKAGED = "twmd_registry"
+_OWN = "registry/presets.toml"
+HASHES = ".safetensors"
+"""The suffix of a file of hashes of training data."""
+_ABOUT = ("provenance", "fingerprint", "tuned", "tuned_on")
+"""What a table says beside keys of the specification."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class Preset:
         provenance: How the values were chosen: data, procedure, numbers.
         fingerprint: The model's content, None where it is not known in advance.
         source: Who brings it: this package, another one, or a user's file.
+        tuned: Keys whose values were chosen by measurement.
+        tuned_on: The data sets they were chosen on, as they are named in `training_data`.
     """
 
     name: str
@@ -48,6 +57,13 @@ class Preset:
     provenance: str
     fingerprint: str | None = None
     source: str = PACKAGED
+    tuned: tuple[str, ...] = ()
+    tuned_on: tuple[str, ...] = ()
+
+    @property
+    def training_data(self) -> Path:
+        """The file of hashes that tells `tuned_on` (`twmd_registry.metaeval.overlap`): beside the TOML file, with its name."""
+        return (Path(str(resources.files(PACKAGED))) / _OWN if self.source == PACKAGED else Path(self.source)).with_suffix(HASHES)
 
     @property
     def model(self) -> str | None:
@@ -90,6 +106,7 @@ def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
     for preset in presets:
         lines += ["", f"[{table}.metrics.{preset.metric}]", *(f"{key_name} = {_toml(value)}" for key_name, value in preset.keys.items())]
         lines += [f"fingerprint = {_quoted(preset.fingerprint)}"] if preset.fingerprint else []
+        lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name in ("tuned", "tuned_on") if (value := getattr(preset, name))]
         lines.append(f"provenance = {_quoted(preset.provenance)}")
     return "\n".join(lines) + "\n"
 
@@ -155,17 +172,26 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
         fingerprint = keys.pop("fingerprint", None)
         if fingerprint is not None and not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", str(fingerprint)):
             raise SpecError(f"{where}: fingerprint={fingerprint!r} is not {LENGTH} hexadecimal digits.")
+        tuned, tuned_on = (_names(keys.pop(name, []), f"{where}: {name}") for name in ("tuned", "tuned_on"))
         try:
             facts = entry(metric)
             for key_name in own:
-                if key_name not in {"provenance", "fingerprint"}:
+                if key_name not in _ABOUT:
                     key(key_name, facts.keys, metric)
+            for key_name in tuned:
+                key(key_name)
             used = {key_name: value for key_name, value in keys.items() if key_name in facts.keys}
             for key_name, value in keys.items():
                 key(key_name).parse(value)
         except SpecError as error:
             raise SpecError(f"{where}, metrics.{metric}: {error}") from error
-        yield Preset(name, MetricName(metric), used, provenance, fingerprint, source)
+        yield Preset(name, MetricName(metric), used, provenance, fingerprint, source, tuned, tuned_on)
+
+
+def _names(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise SpecError(f"{where}={value!r}: expected a list of names.")
+    return tuple(value)
 
 
 @functools.cache
@@ -175,7 +201,7 @@ def presets() -> dict[tuple[MetricName, str], Preset]:
     Warns:
         TwmdWarning: A preset of another package or of the user cannot be read, or has a name that is taken.
     """
-    packaged = read_presets(_text(PACKAGED, "registry/presets.toml"), PACKAGED)
+    packaged = read_presets(_text(PACKAGED, _OWN), PACKAGED)
     found = {(preset.metric, preset.name): preset for preset in packaged}
     taken = {preset.name for preset in packaged}
     for source, text in _more_presets():

@@ -43,6 +43,7 @@ class MetricSpec:
     layer: int | str | None = None
     aggregation: str | None = None
     special: str | None = None
+    unknown: str | None = None
     subwords: str | None = None
     punctuation: str | None = None
     stopwords: str | None = None

@@ -17,10 +17,11 @@ from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, said_of
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.linear import laid_out
-from twmd_registry.models.load import check_limit, length_limit, load_encoder, load_network, load_tokenizer
+from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_network, load_tokenizer
 from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static
-from twmd_registry.registry.fingerprint import weight_files
+from twmd_registry.pairs import UNKNOWN_SHARE, TextFlags
+from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
 from twmd_registry.regress.siamese import Siamese, load_line
 
 SHORTEST_LIMIT = 5
@@ -82,6 +83,7 @@ class Regressor(Resident):
         self.network = network.to(device).eval()
         self.files = files
         self.reads_apart = isinstance(network, Siamese)
+        self._encoder = encoder
         self.limit = length_limit(encoder, self.tokenizer)
         self.device = device
         self.dtype = dtype
@@ -95,16 +97,17 @@ class Regressor(Resident):
         """
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
-    def look_at(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Which texts have no token (blank, or every character dropped), and which unknown tokens only; each of shape (texts,)."""
-        empty, unknown = np.zeros(len(texts), dtype=bool), np.zeros(len(texts), dtype=bool)
+    def look_at(self, texts: Sequence[str]) -> TextFlags:
+        """Which texts have no token (blank, or every character dropped), and which have unknown ones."""
+        flags = TextFlags.none(len(texts))
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = list(texts[start : start + _TEXTS_AT_ONCE])
-            rows = self.tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
-            for i, ids in enumerate(rows, start):
-                empty[i] = not ids
-                unknown[i] = bool(ids) and set(ids) == {self.tokenizer.unk_token_id}
-        return empty, unknown
+            rows = self.tokenizer(part, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            for i, (text, ids, spans) in enumerate(zip(part, rows["input_ids"], rows["offset_mapping"], strict=True), start):
+                words = tuple(text[slice(*span)] for token, span in zip(ids, spans, strict=True) if token == self.tokenizer.unk_token_id)
+                flags.empty[i], flags.unknown[i] = not ids, len(words) > UNKNOWN_SHARE * len(ids)
+                flags.missing.update({i: words} if words else {})
+        return flags
 
     def predict(
         self,
@@ -125,7 +128,7 @@ class Regressor(Resident):
             progress: Called after every batch with the number of pairs in it.
 
         Raises:
-            ModelError: Out of memory with a single pair, or a prediction that is not finite.
+            ModelError: Out of memory with a single pair, a prediction that is not finite, or a tokenizer of another model.
         """
         self.wake()
         cut = self.check_limit(limit)
@@ -136,6 +139,7 @@ class Regressor(Resident):
             truncated[i] = [short.sequence_ids(0).count(text) < rows.sequence_ids(i).count(text) for text in (0, 1)]
             for name, row in short.items():
                 rows[name][i] = row
+        check_token_ids(max(max(row) for row in rows["input_ids"]), self._encoder, self.files.label)
         lengths = np.array([len(row) for row in rows["input_ids"]])
         values = np.zeros(len(lengths))
 
@@ -191,7 +195,7 @@ def _check_head(files: ModelFiles, network: Any) -> None:
     """
     inside = f"{network.base_model_prefix}."
     head = {name for name in network.state_dict() if not name.startswith(inside)}
-    stored = {name for path in weight_files(files.folder) for name in _tensor_names(path)}
+    stored = {name for path in weight_files(files.folder) if path.name != SHARD_INDEX for name in _tensor_names(path)}
     if not head <= stored:
         raise ModelError(f"model {files.label} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore needs a regression model.")
     outputs = network.config.num_labels

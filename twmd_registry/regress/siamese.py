@@ -67,7 +67,7 @@ class Siamese(torch.nn.Module):
         """Put both together; without a line, one from cosines to ratings up to 5."""
         super().__init__()
         self.encoder = encoder
-        self.line = line or torch.nn.Linear(1, 1)
+        self.line = line or torch.nn.Linear(1, 1, dtype=torch.float32)
         if line is None:
             torch.nn.init.constant_(self.line.weight, 5.0)
             torch.nn.init.zeros_(self.line.bias)
@@ -99,7 +99,7 @@ def load_line(path: Path, base: str) -> torch.nn.Linear:
     Raises:
         ModelError: The file is damaged, holds something else, or was trained on another base model.
     """
-    line = torch.nn.Linear(1, 1)
+    line = torch.nn.Linear(1, 1, dtype=torch.float32)
     try:
         with safe_open(path, framework="pt") as file:
             line.load_state_dict({name: file.get_tensor(name) for name in sorted(file.keys())})

@@ -16,11 +16,24 @@ SOFTWARE = f"""\
 }}"""
 
 
-def bibtex(metrics: Iterable[MetricName]) -> str:
+SACREBLEU = """\
+@inproceedings{post2018call,
+  title     = {A Call for Clarity in Reporting {BLEU} Scores},
+  author    = {Post, Matt},
+  booktitle = {Proceedings of the Third Conference on Machine Translation: Research Papers},
+  year      = {2018},
+  pages     = {186--191},
+  url       = {https://aclanthology.org/W18-6319}
+}"""
+
+
+def bibtex(metrics: Iterable[MetricName], *, sacrebleu: bool = False) -> str:
     """Write the BibTeX entries of some metrics' papers and of this software, each once, in the catalogue's order.
 
     Args:
         metrics: The metrics.
+        sacrebleu: Whether SacreBLEU's is among them.
     """
     used = set(metrics)
-    return "\n\n".join([*dict.fromkeys(CATALOGUE[metric].citation for metric in CATALOGUE if metric in used), SOFTWARE])
+    others = [SACREBLEU] if sacrebleu else []
+    return "\n\n".join([*dict.fromkeys(CATALOGUE[metric].citation for metric in CATALOGUE if metric in used), *others, SOFTWARE])

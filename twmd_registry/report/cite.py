@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 from twmd_registry.errors import FileError, SignatureError, visible
 from twmd_registry.record.content import Record, RecordedScores
-from twmd_registry.registry.catalogue import CATALOGUE, Entry
-from twmd_registry.registry.names import MetricName, Output
+from twmd_registry.record.verify import contradictions
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.report.bibtex import bibtex
+from twmd_registry.report.bibtex import SACREBLEU, bibtex
 from twmd_registry.version import __version__
 
 
@@ -39,31 +40,70 @@ def cite(record: Record, form: str, *, digits: int = 4, dataset: Dataset | None 
         dataset: For ``eval_results``.
 
     Raises:
-        FileError: A signature in the record is none.
+        FileError: The record was edited, contradicts itself, or holds a signature that is none.
     """
+    if found := contradictions(record):
+        raise FileError(f"the record cannot be published: {found[0]}.")
     return FORMS[form](record, digits, dataset or Dataset())
 
 
-def _each(record: Record) -> Iterator[tuple[str, RecordedScores, MetricName, Entry]]:
+class _Cited(NamedTuple):
+    """One system by one metric, as it is published.
+
+    Attributes:
+        system: The system's name.
+        result: Its scores, the signature as this version writes it.
+        metric: The metric's name, as metadata have it.
+        title: Its name as the field writes it.
+        side: Of a two-sided metric, which side is the score.
+        citation: BibTeX.
+        software: What computed it.
+        own: The metric, where it is of this package.
+    """
+
+    system: str
+    result: RecordedScores
+    metric: str
+    title: str
+    side: str
+    citation: str
+    software: str
+    own: MetricName | None
+
+    def score(self, digits: int) -> str:
+        """The score to so many digits; two fewer on SacreBLEU's scale to 100, where they mean the same."""
+        return f"{self.result.score:.{digits if self.own else max(digits - 2, 0)}f}"
+
+
+def _each(record: Record) -> Iterator[_Cited]:
     for system in record.systems:
         for result in system.results:
-            try:
-                signature = parse_signature(result.signature)
-            except SignatureError as error:
-                raise FileError(f"the record's signature cannot be published: {error}") from error
-            metric = signature.spec.metric
-            result = replace(result, signature=str(signature))  # noqa: PLW2901 (as we write it, whatever stood there)
-            yield system.name, result, metric, CATALOGUE[metric]
+            yield _lexical(system.name, result) if result.is_lexical else _own(system.name, result)
+
+
+def _lexical(system: str, result: RecordedScores) -> _Cited:
+    metric = next(name for name, head in LEXICAL_NAMES.items() if head == result.head)
+    return _Cited(system, result, metric, result.head, "", SACREBLEU, "SacreBLEU", None)
+
+
+def _own(system: str, result: RecordedScores) -> _Cited:
+    try:
+        signature = parse_signature(result.signature)
+    except SignatureError as error:
+        raise FileError(f"the record's signature cannot be published: {error}") from error
+    metric, output = signature.spec.metric, signature.spec.output
+    side = f", {'F1' if output is Output.F1 else output}" if output else ""
+    software = f"{metric} of twmd-registry {__version__}"
+    own = replace(result, signature=str(signature))
+    return _Cited(system, own, str(metric), CATALOGUE[metric].title, side, CATALOGUE[metric].citation, software, metric)
 
 
 def _sentences(record: Record, digits: int) -> Iterator[tuple[str, str]]:
     """Per system and metric a sentence, and the signature that belongs to it."""
-    for system, result, metric, facts in _each(record):
-        output = parse_signature(result.signature).spec.output
-        side = f", {'F1' if output is Output.F1 else output}" if output else ""
-        what = f"{result.score:.{digits}f} in {facts.title}{side}{_who(facts.citation)}"
-        where = f"over {len(result.scores)} segments ({metric} of twmd-registry {__version__})"
-        yield f"{visible(system)} scores {what} {where}", result.signature
+    for cited in _each(record):
+        what = f"{cited.score(digits)} in {cited.title}{cited.side}{_who(cited.citation)}"
+        where = f"over {cited.result.counts.get('segments', len(cited.result.scores))} segments ({cited.software})"
+        yield f"{visible(cited.system)} scores {what} {where}", cited.result.signature
 
 
 def _sentence(record: Record, digits: int, _dataset: Dataset) -> str:
@@ -95,7 +135,8 @@ def _escape_latex(text: str) -> str:
 
 
 def _bibtex(record: Record, _digits: int, _dataset: Dataset) -> str:
-    return bibtex(metric for _, _, metric, _ in _each(record))
+    metrics = [cited.own for cited in _each(record)]
+    return bibtex(filter(None, metrics), sacrebleu=None in metrics)
 
 
 def _paper(record: Record, digits: int, dataset: Dataset) -> str:
@@ -104,8 +145,8 @@ def _paper(record: Record, digits: int, dataset: Dataset) -> str:
 
 def _markdown(record: Record, digits: int, _dataset: Dataset) -> str:
     rows = [
-        f"| {_escape_markdown(system)} | {metric} | {result.score:.{digits}f} | `{result.signature.replace('|', chr(92) + '|')}` |"
-        for system, result, metric, _ in _each(record)
+        f"| {_escape_markdown(cited.system)} | {cited.metric} | {cited.score(digits)} | `{cited.result.signature.replace('|', chr(92) + '|')}` |"
+        for cited in _each(record)
     ]
     return "\n".join(["| system | metric | score | signature |", "| --- | --- | ---: | --- |", *rows])
 
@@ -116,10 +157,10 @@ def _escape_markdown(text: str) -> str:
 
 def _badge(record: Record, digits: int, _dataset: Dataset) -> str:
     lines = []
-    for system, result, metric, _ in _each(record):
-        label, value = (quote(text.replace("-", "--").replace("_", "__"), safe="") for text in (str(metric), f"{result.score:.{digits}f}"))
-        title = result.signature.replace('"', "%22")
-        lines.append(f'![{_escape_markdown(system)}: {metric}](https://img.shields.io/badge/{label}-{value}-blue "{title}")')
+    for cited in _each(record):
+        label, value = (quote(text.replace("-", "--").replace("_", "__"), safe="") for text in (cited.metric, cited.score(digits)))
+        title = cited.result.signature.replace('"', "%22")
+        lines.append(f'![{_escape_markdown(cited.system)}: {cited.metric}](https://img.shields.io/badge/{label}-{value}-blue "{title}")')
     return "\n".join(lines)
 
 
@@ -134,12 +175,12 @@ def _eval_results(record: Record, _digits: int, dataset: Dataset) -> str:
                 task_type=dataset.task,
                 dataset_type=dataset.id or reference,
                 dataset_name=dataset.id or reference,
-                metric_type=str(metric),
-                metric_name=facts.title,
-                metric_value=result.score,
-                metric_args={"signature": result.signature, "texts_sha256": system.texts},
+                metric_type=cited.metric,
+                metric_name=cited.title,
+                metric_value=cited.result.score,
+                metric_args={"signature": cited.result.signature, "texts_sha256": system.texts},
             )
-            for _, result, metric, facts in _each(Record(record.created, record.inputs, (system,), record.environment, record.seconds))
+            for cited in _each(replace(record, systems=(system,)))
         ]
         cards.append(ModelCardData(model_name=system.name, eval_results=results).to_yaml())
     return "\n---\n".join(cards)

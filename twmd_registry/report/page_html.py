@@ -60,7 +60,8 @@ class Report:
         references: Per segment its references.
         correlations: By the statistic's name, of every metric with every other; shape (metrics, metrics) each, NaN where undefined.
         remarks: Segments to look at, each with its pictures.
-        record: The scores of our own metrics, to be verified.
+        record: All of it, to be verified.
+        overlaps: Which metrics were trained or tuned on the references, in a sentence each.
     """
 
     comparison: Comparison
@@ -69,6 +70,7 @@ class Report:
     correlations: Mapping[str, np.ndarray]
     remarks: Sequence[tuple[Remark, Sequence[Picture]]]
     record: Record
+    overlaps: Sequence[str] = ()
 
 
 def report_page(report: Report) -> str:
@@ -95,7 +97,7 @@ def report_page(report: Report) -> str:
         style=STYLE + _file("page.css"),
         script=script,
         script_hash=f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
-        systems=systems_table(comparison),
+        systems=systems_table(comparison, report.overlaps),
         distributions=distributions(comparison),
         correlations=correlation_tables(report.correlations, comparison),
         remarkable=_remarkable(report, room),
@@ -188,7 +190,7 @@ def _record(report: Report) -> str:
             f'<pre id="signatures">{escape(signatures)}</pre>',
             _button("signatures", "Copy the signatures"),
             _button("record-text", "Copy the record (JSON)"),
-            '<p class="note">The record holds this package\'s metrics: save it as a file, and <code>twmd verify</code> computes them again.</p>',
+            '<p class="note">The record holds all scores, tests and intervals: save it, and <code>twmd verify</code> computes them again.</p>',
             html_table(["file", "role", "sha256"], [[visible(name), role, digest] for role, name, digest in record.inputs], "files"),
             html_table(["system", "metric", *Counts._fields], list(_counts(report.comparison)), "what is known of the texts"),
             html_table(["", "value"], list(_circumstances(record)), "date and environment"),

@@ -9,6 +9,7 @@ import numpy as np
 
 from twmd_registry.comparison import Cell, Column, Comparison
 from twmd_registry.errors import visible
+from twmd_registry.notices import about_small_samples
 from twmd_registry.report.histogram import histogram, line_style
 from twmd_registry.report.remarkable import segment_scores
 from twmd_registry.report.table import SIGNIFICANT, lines_of_test, number
@@ -36,21 +37,30 @@ def _boxed(inside: str, caption: str) -> str:
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table><caption>{label}</caption>{inside}</table></div>'
 
 
-def systems_table(comparison: Comparison) -> str:
+def systems_table(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
     """Corpus scores with their intervals, and what the test says.
 
     Args:
-        comparison: The scores, with bootstrap intervals.
+        comparison: The scores, with bootstrap intervals where there are several segments.
+        remarks: Sentences that a reader of the scores needs.
     """
     rows = [[visible(name), *(_corpus_score(column, column.cells[i]) for column in comparison.columns)] for i, name in enumerate(comparison.systems)]
     rows[0][0] += " (baseline)" if len(rows) > 1 else ""
-    table = html_table(["system", *(column.name for column in comparison.columns)], rows, "score, then mean ± half the width of the bootstrap's 95%")
-    return "\n".join([table, *(f'<p class="note">{escape(text)}</p>' for text in _notes(comparison))])
+    caption = "score, then mean ± half the width of the bootstrap's 95%" if _has_intervals(comparison) else "score"
+    table = html_table(["system", *(column.name for column in comparison.columns)], rows, caption)
+    return "\n".join([table, *(f'<p class="note">{escape(visible(text))}</p>' for text in (*_notes(comparison), *remarks))])
+
+
+def _has_intervals(comparison: Comparison) -> bool:
+    return comparison.columns[0].cells[0].ci is not None
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
     if comparison.test:
         yield " ".join(lines_of_test(comparison.test, comparison.systems[0]))
+    small = about_small_samples({"": len(comparison.columns[0].cells[0].segments)})
+    if small and _has_intervals(comparison):
+        yield small
     errors = [column.name for column in comparison.columns if column.errors]
     if errors:
         yield f"{', '.join(errors)} counts errors: less is better."

@@ -55,6 +55,7 @@ class Manner(NamedTuple):
         resume: Whether to go on with an output folder.
         strict: Whether a row that cannot be scored ends the run.
         progress: Called with the number of rows done.
+        scored: Called with the record before it is written, which may fail (a full disk).
     """
 
     columns: Columns = Columns()
@@ -62,6 +63,7 @@ class Manner(NamedTuple):
     resume: bool = False
     strict: bool = False
     progress: Progress | None = None
+    scored: Callable[[ScoredDataset], None] | None = None
 
 
 def score_files(
@@ -137,15 +139,20 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
     with folder.lock():
         plan = _begin(folder, asked, resume=manner.resume)
         if folder.has(RECORD):
-            return ScoredDataset.from_json(folder.read(RECORD))
+            record = ScoredDataset.from_json(folder.read(RECORD))
+            if manner.scored:
+                manner.scored(record)
+            return record
         with call() as crew:
             folder.write(PLAN, plan.to_json().encode())
             totals = _sum_up(plan, tuple(scorers), folder, manner, crew.each) if depend_on_corpus(specs) else None
             task = Task(Pass.SCORE, plan, tuple(scorers), folder.url, manner.strict, totals)
             summaries = _score(task, manner, crew.each)
-        _gather_rejects(folder, plan, summaries)
         record = make_record(plan, names_of(scorers), summaries, workers=crew.number, seconds=time.perf_counter() - started)
         _warn(record, specs)
+        if manner.scored:
+            manner.scored(record)
+        _gather_rejects(folder, plan, summaries)
         folder.write(RECORD, record.to_json().encode())
         _tidy(folder, {TOTALS, *(rejects_name(part) for part in plan.parts)})
         return record

@@ -21,7 +21,7 @@ from twmd_registry.routes import share_groups
 from twmd_registry.scale.forms import read_span
 from twmd_registry.scale.places import Folder
 from twmd_registry.scale.plan import Part, Plan, check_unchanged
-from twmd_registry.scale.rows import Checked, Place, check_rows
+from twmd_registry.scale.rows import ID, Checked, Place, check_rows, id_of
 from twmd_registry.scale.totals import Totals, collect, replay
 from twmd_registry.scores import ScoreSet
 from twmd_registry.scoring import Scorer, score_segments
@@ -56,6 +56,7 @@ class Summary:
         rows: Rows scored.
         rejected: Rows that could not be.
         texts: sha256 of its texts (`ScoreSet.texts`); empty where no row was scored.
+        references: The columns from which references were read.
         metrics: By every metric; empty where no row was scored.
         warnings: What there was to say.
         environment: The machine.
@@ -66,6 +67,7 @@ class Summary:
     rows: int
     rejected: int
     texts: str
+    references: tuple[str, ...]
     metrics: tuple[MetricSums, ...]
     warnings: tuple[str, ...]
     environment: dict[str, str]
@@ -79,7 +81,8 @@ class Summary:
         """Read it back."""
         content = json.loads(text)
         metrics = tuple(MetricSums(*one) for one in content.pop("metrics"))
-        return cls(**{**content, "metrics": metrics, "warnings": tuple(content["warnings"])})
+        lists = {name: tuple(content[name]) for name in ("references", "warnings")}
+        return cls(**{**content, **lists, "metrics": metrics})
 
 
 class PartScorer:
@@ -138,6 +141,7 @@ class PartScorer:
             rows=len(checked.places),
             rejected=len(checked.rejects),
             texts=found[0].texts if found else "",
+            references=checked.references,
             metrics=tuple(_sums(one) for one in found),
             warnings=tuple(held),
             environment=environment(self._scorers[0].options.device),
@@ -153,8 +157,8 @@ class PartScorer:
         for t, span in part.slices:
             table = self._plan.tables[t]
             check_unchanged(table)
-            raw = read_span(table.file.url, table.form, table.columns, span, self._plan.columns.wanted)
-            rows += [(Place(number + i, table.name, span.first + i), one) for i, one in enumerate(raw)]
+            raw = read_span(table.file.url, table.form, table.columns, span, (*self._plan.columns.wanted, ID))
+            rows += [(Place(number + i, table.name, span.first + i, id_of(one)), one) for i, one in enumerate(raw)]
             number += len(raw)
         checked = check_rows(rows, self._plan.columns)
         if self._strict and checked.rejects:
@@ -175,7 +179,7 @@ class PartScorer:
             total = replay(next(known)) if known is not None else alone
             return group[0].score_group(group, _numbered(pairs, checked.numbers - part.start), progress, total)
 
-        return score_segments(self._scorers, checked.segments, score_group=score_group)
+        return score_segments(self._scorers, checked.segments, score_group=score_group, rows=checked.numbers.tolist())
 
 
 def _numbered(pairs: Pairs, numbers: np.ndarray) -> Pairs:
@@ -223,11 +227,12 @@ def _parquet(places: Sequence[Place], scores: dict[str, list[float]], summary: S
     import pyarrow as pa
     import pyarrow.parquet
 
-    rows, files, rows_in_files = zip(*places, strict=True) if places else ((), (), ())
+    rows, files, rows_in_files, ids = zip(*places, strict=True) if places else ((), (), (), ())
     columns: dict[str, Any] = {
         "row": pa.array(rows, pa.int64()),
         "file": pa.array(files, pa.string()),
         "row_in_file": pa.array(rows_in_files, pa.int64()),
+        ID: pa.array(ids, pa.string()),
     }
     columns |= {name: pa.array(values, pa.float64()) for name, values in scores.items()}
     table = pa.table(columns).replace_schema_metadata({SUMMARY: summary.to_json().encode()})

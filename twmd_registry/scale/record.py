@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError
 from twmd_registry.record.content import spec_keys
-from twmd_registry.record.file import DATASET_FORMAT
+from twmd_registry.record.file import DATASET_FORMAT, digest_of
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.scale.parts import MetricSums, Summary
 from twmd_registry.scale.plan import Plan
@@ -51,7 +51,7 @@ class ScoredDataset:
     Attributes:
         created: When, in UTC, ISO 8601.
         inputs: The files: name without the folder that all have in common, bytes, rows.
-        columns: Where texts stood.
+        columns: Where texts stood: the column of the predictions, and those from which references were read.
         part_rows: Rows of a part.
         parts: How many parts there are.
         rows: Rows scored.
@@ -80,19 +80,22 @@ class ScoredDataset:
 
     def to_json(self) -> str:
         """The content of ``record.json``."""
-        content = {"format": DATASET_FORMAT, "format_version": _FORMAT_VERSION} | asdict(self)
+        content: dict[str, Any] = {"format": DATASET_FORMAT, "format_version": _FORMAT_VERSION} | asdict(self)
         content["metrics"] = [one._asdict() for one in self.metrics]
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ScoredDataset:
         """Read a record that this package wrote.
 
         Raises:
-            FileError: It is none.
+            FileError: It is none, or was edited.
         """
         try:
             content = json.loads(text)
+            if content["sha256"] != digest_of(content):
+                raise FileError(f"{RECORD} was edited after it had been written: remove it, and go on by --resume, which writes it again.")
+            del content["sha256"]
             if (content.pop("format"), content.pop("format_version")) != (DATASET_FORMAT, _FORMAT_VERSION):
                 raise FileError(f"{RECORD} is no record of a data set of this version of the package.")
             lists = {name: tuple(content[name]) for name in ("inputs", "environments")}
@@ -123,7 +126,7 @@ def make_record(plan: Plan, names: Sequence[str], summaries: Sequence[Summary], 
     return ScoredDataset(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple({"name": table.name, "bytes": table.file.size, "rows": table.rows} for table in plan.tables),
-        columns={"prediction": plan.columns.prediction, "references": list(plan.columns.references)},
+        columns={"prediction": plan.columns.prediction, "references": list(dict.fromkeys(name for one in summaries for name in one.references))},
         part_rows=plan.part_rows,
         parts=len(plan.parts),
         rows=rows,

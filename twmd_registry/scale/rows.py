@@ -13,13 +13,26 @@ from twmd_registry.errors import InputError, no_column
 from twmd_registry.rated.fields import Columns, take_references
 from twmd_registry.scale.forms import SHOWN, RawRow
 
+ID = "id"
+"""The column that names a row, where the input has one; it comes back beside the scores."""
+
 
 class Place(NamedTuple):
-    """Where a row stands: its number among all, its file, and its number there; numbers from 0."""
+    """Where a row stands: its number among all, its file, its number there (from 0), and its ``id`` if it has one."""
 
     row: int
     file: str
     row_in_file: int
+    id: str | None = None
+
+
+def id_of(raw: RawRow) -> str | None:
+    """Return the ``id`` of a row as text; other values than texts as JSON, for a column of Parquet has one type."""
+    value = (raw.values or {}).get(ID)
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate has no place in Parquet
 
 
 class Reject(NamedTuple):
@@ -31,7 +44,8 @@ class Reject(NamedTuple):
 
     def as_line(self) -> str:
         """One line of ``rejects.jsonl``."""
-        return json.dumps({**self.place._asdict(), "reason": self.reason, "raw": self.raw}) + "\n"
+        place = {name: value for name, value in self.place._asdict().items() if value is not None}
+        return json.dumps({**place, "reason": self.reason, "raw": self.raw}) + "\n"
 
     def __str__(self) -> str:
         """For a message, with numbers from 1."""
@@ -45,11 +59,13 @@ class Checked(NamedTuple):
         segments: The texts of those that can.
         places: Where they stand.
         rejects: The others.
+        references: The columns from which their references were read, in the order in which they came up.
     """
 
     segments: Segments
     places: list[Place]
     rejects: list[Reject]
+    references: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> np.ndarray:
@@ -60,6 +76,7 @@ class Checked(NamedTuple):
 def check_rows(rows: Sequence[tuple[Place, RawRow]], columns: Columns) -> Checked:
     """Sort rows into those that can be scored and those that cannot."""
     found = Checked(Segments([], []), [], [])
+    read: dict[str, None] = {}
     for place, raw in rows:
         try:
             prediction, references = _take(raw, columns)
@@ -70,7 +87,8 @@ def check_rows(rows: Sequence[tuple[Place, RawRow]], columns: Columns) -> Checke
             found.segments.predictions.append(prediction)
             found.segments.references.append(references)
             found.places.append(place)
-    return found
+            read |= dict.fromkeys(columns.references_of(raw.values or {}))
+    return found._replace(references=tuple(read))
 
 
 def _take(raw: RawRow, columns: Columns) -> tuple[str, list[str]]:

@@ -15,6 +15,7 @@ import torch
 
 from twmd_registry.encode.background import Background
 from twmd_registry.errors import FileError, SpecError
+from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.load import load_encoder
@@ -74,7 +75,7 @@ def average(
 
     Args:
         folders: What ``twmd finetune`` wrote, of one metric with the same settings, K of them.
-        output: Where it goes: the adapter, ``preset.toml``, ``README.md`` and ``signature.txt``.
+        output: Where it goes: the adapter, ``preset.toml``, ``README.md``, ``signature.txt`` and hashes of the training data.
         dtype: How its numbers are kept; float16 and bfloat16 halve the file, and the weights differ by that rounding.
         options: Where the signature is made.
         name: Of the preset.
@@ -104,6 +105,8 @@ def average(
     made = Scorer(with_means(first.spec.replace(adapter=str(output.resolve())), first.background, output), options)
     found = Averaged(made.signature, keys_to_set(made.requested), sum(ranks))
     _document(members, found, made, files, output, name=name)
+    hashes = [read_hashes(one.adapter.folder / TRAINING_DATA) for one in members]
+    write_hashes({name: own for one in hashes for name, own in one.items()}, output / TRAINING_DATA)
     return found
 
 

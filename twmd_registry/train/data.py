@@ -9,6 +9,7 @@ import numpy as np
 
 from twmd_registry.border import Segments, check_segments
 from twmd_registry.errors import InputError, warn
+from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
 from twmd_registry.rated.rows import Rated
 from twmd_registry.rated.sets import content_of
 from twmd_registry.train.recipe import LEAST_CORRELATED
@@ -146,13 +147,14 @@ def warn_of_overlap(train: Sequence[NamedData], dev: Sequence[NamedData]) -> Non
 
 
 def _count(data: NamedData, references: set[str]) -> int:
-    return sum(not references.isdisjoint(map(_plain, texts)) for texts in segments_of(data).references)
+    return sum(not references.isdisjoint(map(normalise, texts)) for texts in segments_of(data).references)
 
 
 def _references(data: NamedData) -> set[str]:
     texts: Iterable[list[str]] = segments_of(data).references
-    return {_plain(text) for own in texts for text in own}
+    return {normalise(text) for own in texts for text in own}
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+def hashes_of(data: Iterable[NamedData]) -> Hashes:
+    """Hash the references of data sets, so that a metric trained on them can say so."""
+    return {one.label: hash_references(one.rated.references) for one in data}

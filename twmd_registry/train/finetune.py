@@ -16,6 +16,7 @@ from twmd_registry.border import Segments
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.metaeval.overlap import TRAINING_DATA, Hashes, read_hashes, write_hashes
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import pick_device
 from twmd_registry.registry.home import write_whole
@@ -29,7 +30,7 @@ from twmd_registry.scoring import Scorer
 from twmd_registry.train.agreement import Agreement
 from twmd_registry.train.batches import Batches, batches_of
 from twmd_registry.train.card import MetricFacts, provenance, write_metric_card
-from twmd_registry.train.data import Example, NamedData, check_held_out, examples, scale_of, segments_of, warn_of_overlap
+from twmd_registry.train.data import Example, NamedData, check_held_out, examples, hashes_of, scale_of, segments_of, warn_of_overlap
 from twmd_registry.train.handed import with_means
 from twmd_registry.train.interrupted import check_folder, mark
 from twmd_registry.train.model import TrainedMetric
@@ -148,8 +149,8 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
 
     Args:
         plan: What is trained, on what, how.
-        output: Where it goes: the adapter (or the model), ``preset.toml``, ``README.md``, ``signature.txt``, ``log.jsonl``, and until it is
-            done ``checkpoints/``.
+        output: Where it goes: the adapter (or the model), ``preset.toml``, ``README.md``, ``signature.txt``, ``log.jsonl``, hashes of the
+            training data, and until it is done ``checkpoints/``.
         options: Where and how fast.
         name: Of the preset.
         resume: Go on from the last whole checkpoint of an interrupted run of the same plan.
@@ -181,6 +182,7 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
         warn(f"on dev the trained metric is no better than the untrained one: Pearson {result.best.pearson:.4f}, untrained {before.pearson:.4f}.")
     done = Finetuned(made.signature, keys_to_set(made.requested), before, result.best, result.loss, result.steps)
     _document(plan, done, made, run.route.files, output, name=name)
+    write_hashes(_start_hashes(run) | hashes_of([*plan.train, *plan.dev]), output / TRAINING_DATA)
     shutil.rmtree(folder)
     return done
 
@@ -290,6 +292,12 @@ def _settle(run: _Prepared, plan: Plan, output: Path, options: RunOptions) -> Sc
         spec = spec.replace(model=place, fingerprint=None, revision=None, adapter=None)
     spec = with_means(spec, run.route.background, output)
     return Scorer(spec, options)
+
+
+def _start_hashes(run: _Prepared) -> Hashes:
+    """What the weights that training began with were trained on."""
+    folders = [run.route.files.folder, *([run.route.adapter.folder] if run.route.adapter else [])]
+    return {name: own for folder in folders for name, own in read_hashes(folder / TRAINING_DATA).items()}
 
 
 def _document(plan: Plan, done: Finetuned, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:

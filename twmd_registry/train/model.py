@@ -23,7 +23,7 @@ from twmd_registry.border import Segments
 from twmd_registry.carriers import PRF
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import Reading
-from twmd_registry.models.batching import exact_arithmetic
+from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.pairs import make_pairs
 from twmd_registry.pipeline import Job, Run
 from twmd_registry.registry.names import Centering, Multiref
@@ -63,8 +63,8 @@ class TrainedMetric(nn.Module):
         self.network: nn.Module = encoder.network
         if recipe.bf16:
             self.network.forward = self._rounding(self.network.forward, encoder.device.type)
-        self.log_scale = nn.Parameter(torch.zeros((), device=encoder.device))
-        self.offset = nn.Parameter(torch.zeros((), device=encoder.device))
+        self.log_scale = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
+        self.offset = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
         self._encoder, self._job, self._reading, self._recipe, self._batch_tokens = encoder, job, reading, recipe, batch_tokens
 
     def _rounding(self, forward: Callable[..., Any], device: str) -> Callable[..., Any]:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from twmd_registry.errors import warn
+from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
 from twmd_registry.rated.rows import Rated
@@ -29,6 +30,7 @@ from twmd_registry.rated.stsb import HIGHEST, read_stsb
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.scoring import scorer
 from twmd_registry.train.card import Trained, write_card
+from twmd_registry.train.data import NamedData, hashes_of
 from twmd_registry.train.weights import add_lora, require_training, save_adapter
 
 RANK = 16
@@ -58,7 +60,8 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
 
     Args:
         data: Folder with ``train.csv`` and ``dev.csv``.
-        output: Where ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors``, ``README.md`` and ``signature.txt`` go.
+        output: Where ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors``, ``README.md``, ``signature.txt``
+            and hashes of the data go.
         epochs: Passes over the training set.
 
     Returns:
@@ -102,6 +105,7 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
     save_line(network.line, output, files.fingerprint)
     with scorer("stsscore", adapter=str(output), scale=HIGHEST) as made:
         trained = Trained(pearson, len(pairs["train"].ratings), len(pairs["dev"].ratings), made.signature)
+    write_hashes(hashes_of(NamedData(f"STS-B {name}", rated) for name, rated in pairs.items()), output / TRAINING_DATA)
     write_card(trained, SETTINGS | {"num_train_epochs": epochs, "rank": RANK}, output)
     return trained
 

@@ -15,7 +15,7 @@ import sacrebleu
 import twmd_registry
 from tests import tiny
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.plugins.transformers.panel import make_panel
+from twmd_registry.plugins.transformers.panel import BESIDE, make_panel
 
 PREDICTIONS = ["the cat sat on a mat", "we saw rain", "a dog"]
 REFERENCES = [["the cat sat on the mat"], ["we saw it rain", "it was rain"], ["the dog ran"]]
@@ -70,12 +70,13 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
     assert before == [3 + 4, 3, 3 + 4]
 
 
-def test_ours_are_the_scorers_scores_with_their_sides(folder: Path) -> None:
+def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -> None:
     scorers = {name: twmd_registry.scorer(name, model=str(folder), layer=2) for name in ("twmd", "moverscore")}
     scored = make_panel(scorers.values()).score(PREDICTIONS, REFERENCES)
     wanted = {name: one.score(PREDICTIONS, REFERENCES) for name, one in scorers.items()}
     sides = {f"twmd_{side}": wanted["twmd"].as_dict()[side] for side in ("precision", "recall", "f1")}
-    assert scored.values == pytest.approx({name: one.score for name, one in wanted.items()} | sides, abs=1e-6)
+    counts = {f"{name}_{key}": value for name, one in wanted.items() for key, value in one.counts._asdict().items()}
+    assert scored.values == pytest.approx({name: one.score for name, one in wanted.items()} | sides | counts, abs=1e-6)
     assert scored.signatures == {name: str(one.signature) for name, one in wanted.items()}
     assert scored.score_sets[0].texts == wanted["twmd"].texts
     assert all(type(value) is float for value in scored.values.values())
@@ -128,7 +129,7 @@ def test_a_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
 @pytest.mark.parametrize("predictions", [["", "", ""], ["  ", "", "."], PREDICTIONS])
 def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: list[str]) -> None:
     scored = make_panel([twmd_registry.scorer("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"]).score(predictions, REFERENCES)
-    assert set(scored.values) == {"twmd", "twmd_precision", "twmd_recall", "twmd_f1", "bleu", "chrf", "ter"}
+    assert set(scored.values) == {"twmd", *(f"twmd_{key}" for key in BESIDE), "bleu", "chrf", "ter"}
     assert all(map(math.isfinite, scored.values.values()))
 
 

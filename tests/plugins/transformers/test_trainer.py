@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
-import subprocess
-import sys
+import socket
+import warnings
 from pathlib import Path
 from typing import Any
 
 import datasets
 import numpy as np
 import pytest
+import torch
 from huggingface_hub import ModelCard
 from transformers import EvalPrediction, Seq2SeqTrainer
 
 import twmd_registry
 from tests import tiny
 from tests.plugins.transformers.training import SOURCES, TARGETS, Rows, trainer
+from tests.processes import run_beside
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
 from twmd_registry.plugins.transformers.callback import Offload
+from twmd_registry.plugins.transformers.panel import BESIDE
+from twmd_registry.registry import home
 
 ROOT = Path(__file__).resolve().parents[3]
 EVERY_STEP: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
@@ -75,7 +80,7 @@ class TestOneRun:
     def test_scores_are_finite_numbers_of_what_was_generated(self, run: Any) -> None:
         logged = self.logged(run)
         assert set(logged) == {1, 2, 3}
-        keys = {"eval_twmd", "eval_twmd_precision", "eval_twmd_recall", "eval_twmd_f1", "eval_bleu"}
+        keys = {"eval_twmd", *(f"eval_twmd_{key}" for key in BESIDE), "eval_bleu"}
         for found in logged.values():
             assert set(found) == keys
             assert all(type(value) is float and math.isfinite(value) for value in found.values())
@@ -91,11 +96,11 @@ class TestOneRun:
         for step, found in self.logged(run).items():
             folder = Path(run.args.output_dir) / f"checkpoint-{step}"
             record = twmd_registry.read_record(folder / "eval_record.json")
-            assert record.systems[0].results[0].score == found["eval_twmd"]
+            assert [one.score for one in record.systems[0].results] == [found["eval_twmd"], found["eval_bleu"]]
             texts = folder / "eval_texts.jsonl"
             arguments = ["verify", str(folder / "eval_record.json"), "-i", str(texts), "--model", str(encoder)]
             assert main(arguments) == 0
-            assert "1 of 1 results hold" in capsys.readouterr().out
+            assert "2 of 2 results hold" in capsys.readouterr().out
             assert [json.loads(line)["references"] for line in texts.read_text(encoding="utf-8").splitlines()] == [
                 [target, source] for target, source in zip(TARGETS, SOURCES, strict=True)
             ]
@@ -281,57 +286,75 @@ def test_a_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Pa
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "---\nfoo: [\n---\n"
 
 
-TWO = """
-import json
-import sys
-import warnings
-from pathlib import Path
+@pytest.mark.parametrize("full", ["eval_record.json", "eval_texts.jsonl", "metric_signatures.json", "README.md"])
+def test_a_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+    real, room = home.write_whole, list[bool]()
 
-import torch
+    def write_whole(path: Path, written: bytes) -> None:
+        if path.name == full and not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, written)
 
-warnings.simplefilter("ignore")
-from tests import tiny
-from tests.plugins.transformers.test_trainer import make, scores
-from tests.plugins.transformers.training import TARGETS, trainer
-from twmd_registry.errors import InputError
-from twmd_registry.plugins.transformers import make_compute_metrics
+    for module in ("twmd_registry.record.file", "twmd_registry.plugins.transformers.outputs"):
+        monkeypatch.setattr(f"{module}.write_whole", write_whole)
+    metrics = make(encoder)
+    running = trainer(tmp_path, metrics, **EVERY_STEP, max_steps=2)
+    with pytest.warns(TwmdWarning, match=f"cannot write .*{full}: No space left on device"):
+        running.train()
+    assert running.state.global_step == 2
+    assert {name for name in ("eval_record.json", "eval_texts.jsonl") if (tmp_path / "checkpoint-2" / name).exists()} == (
+        set() if full.startswith("eval_") else {"eval_record.json", "eval_texts.jsonl"}
+    )
+    room.append(True)
+    metrics.follow(running)
+    running.evaluate()
+    running.create_model_card()
+    assert json.loads((tmp_path / "metric_signatures.json").read_text(encoding="utf-8"))["eval"]["twmd"].startswith("twmd|")
+    assert len([entry for entry in running.state.log_history if "metric_signatures" in entry]) == 1
 
-encoder, out = Path(sys.argv[1]), Path(sys.argv[2])
+
+def test_a_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = make(encoder)
+    running = trainer(tmp_path, metrics)
+    metrics.follow(running)
+    running.evaluate()
+
+    def write_whole(path: Path, written: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("twmd_registry.plugins.transformers.outputs.write_whole", write_whole)
+    with pytest.warns(TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space left on device"):
+        running.create_model_card()
 
 
 class Broken:
     name = "broken"
 
-    def compute(self, predictions, references):
+    def compute(self, predictions: list[str], references: list[str]) -> dict[str, float]:
         raise ValueError("no cats")
 
 
-labels = trainer(out / "labels", make(encoder), ddp_backend="gloo")
-found = {"labels": scores(labels.evaluate())}
-found["listed"] = scores(trainer(out / "listed", make(encoder, TARGETS), ddp_backend="gloo", batch_eval_metrics=True).evaluate())
-try:
-    trainer(out / "broken", make_compute_metrics(tiny.tokenizer(), [Broken()]), ddp_backend="gloo").evaluate()
-except InputError as error:
-    found["error"] = str(error)
-try:
-    trainer(out / "alone", make(encoder), ddp_backend="gloo", callback=False).evaluate()
-except ValueError as error:
-    found["alone"] = str(error)
-(out / f"{torch.distributed.get_rank()}.json").write_text(json.dumps(found))
-torch.distributed.destroy_process_group()
-"""
+def evaluate_in_pieces(rank: int, port: int, encoder: Path, out: Path) -> dict[str, Any]:
+    """What one of two processes does."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    warnings.simplefilter("ignore")
+    found: dict[str, Any] = {"labels": scores(trainer(out / "labels", make(encoder), ddp_backend="gloo").evaluate())}
+    found["listed"] = scores(trainer(out / "listed", make(encoder, TARGETS), ddp_backend="gloo", batch_eval_metrics=True).evaluate())
+    with pytest.raises(InputError) as error:
+        trainer(out / "broken", make_compute_metrics(tiny.tokenizer(), [Broken()]), ddp_backend="gloo").evaluate()
+    found["error"] = str(error.value)
+    with pytest.raises(ValueError, match="give the same object in callbacks"):
+        trainer(out / "alone", make(encoder), ddp_backend="gloo", callback=False).evaluate()
+    assert torch.distributed.get_rank() == rank
+    torch.distributed.destroy_process_group()
+    return found
 
 
 def test_two_processes_give_the_scores_of_one(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
-    script = tmp_path / "two.py"
-    script.write_text(TWO, encoding="utf-8")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", str(script), str(encoder), str(tmp_path)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    first, second = run_beside(evaluate_in_pieces, *((rank, port, encoder, tmp_path) for rank in range(2)))
     for found in (first, second):
         assert found["labels"] == found["listed"] == wanted
-        assert "give the same object in callbacks" in found["alone"]
     assert first["error"] == "broken cannot score these texts: no cats"
     assert second["error"] == "the first process could not score: broken cannot score these texts: no cats"

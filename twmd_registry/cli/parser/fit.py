@@ -90,9 +90,11 @@ def add_tune(commands: Commands) -> None:
         action="extend",
         default=[],
         metavar="KEY=VALUE,..",
-        help="what is tried of a key (temperature=0.1,0.2 ngram=1,2)",
+        help="what is tried of a key (temperature=0.1,0.2 ngram=1,2; default: at most 200 settings)",
     )
-    sub.add_argument("-o", "--output", type=Path, metavar="DIR", help="write every trial (TSV), the surfaces (PNG, SVG) and preset.toml")
+    sub.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="write every trial (TSV), the surfaces (PNG, SVG), and preset.toml with hashes of the data"
+    )
     sub.add_argument("--name", help="of the preset (default: MODEL-tuned, with a number where that is taken)")
     where(sub)
 
@@ -104,11 +106,11 @@ def add_train(commands: Commands) -> None:
         "train",
         later("fit", "run_train"),
         "Train the adapter of STSScore on the STS benchmark.",
-        "twmd train stsb --data stsb/ -o adapter/",
-        files=("data",),
+        "twmd train stsb --data stsb:stsb/ -o adapter/",
+        data=("data",),
     )
     sub.add_argument("task", choices=("stsb",))
-    sub.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.csv and dev.csv")
+    sub.add_argument("--data", required=True, metavar="stsb:DIR", help="a folder with train.csv and dev.csv")
     sub.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
 
 

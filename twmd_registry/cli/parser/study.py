@@ -10,7 +10,7 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, SEGMENT_LEXICAL
 
 MEASURES = {
     "stsscore": "stsscore",
-    "bertscore": "bertscore_centered;centering=none;baseline=b52f4f73e689",
+    "bertscore": "bertscore_centered;centering=none;baseline=d6bd8bc4d4c0",
     "sbert": "sbert;layer=6;special=all;centering=none",
 }
 """What the STSScore paper measures beside BLEU, on the embedded model."""
@@ -73,7 +73,9 @@ def add_correlate(commands: Commands) -> None:
         data=("data",),
         metrics=SEGMENT_LEXICAL,
     )
-    sub.add_argument("data", metavar="DATA", help=DATA)
+    data = sub.add_mutually_exclusive_group(required=True)
+    data.add_argument("data", nargs="?", default=argparse.SUPPRESS, metavar="DATA", help=DATA)
+    data.add_argument("--data", metavar="DATA", help="the same, as other commands have it")
     _compared(sub, "; others are tested against the first")
     sub.add_argument("--correlation", nargs="+", default=["pearson"], metavar="NAME", help="pearson (the default), spearman, kendall, darr, acc_eq")
     sub.add_argument("--by", choices=("none", "group", "item", "system"), default="group", help="what is averaged over (default: group)")
@@ -92,7 +94,7 @@ def add_robustness(commands: Commands) -> None:
         "robustness",
         later("robustness", "run_robustness_command"),
         "Measure whether metrics prefer good translations to the same texts after small edits that change the meaning (English).",
-        "twmd robustness --data wmt:wmt15.jsonl wmt:wmt16.jsonl -m twmd 'twmd;adapter=tuned/' bleu",
+        "twmd robustness --data wmt:wmt17.jsonl -m twmd 'twmd;adapter=tuned/' bleu",
         data=("data",),
         metrics=SEGMENT_LEXICAL,
     )

@@ -1,8 +1,9 @@
 """What the MoverScore paper's names of rows mean here.
 
 Its x is the system's text (Figure 1), and its precision averages over x: HMD-PREC is our precision, HMD-RECALL our recall.
-Word and sentence movers are the authors' first release (preset ``moverscore-v1``): squared Euclidean distance, idf of the very texts,
-without continuing pieces and punctuation.
+Word movers are the authors' first release (preset ``moverscore-v1``): squared Euclidean distance, idf of the very texts, without
+continuing pieces and ASCII's punctuation. Sentence movers are read as in the authors' web service (preset ``moverscore-smd``): the
+distance itself, no idf, all tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.published import NO_MODEL
 from twmd_registry.registry.keys import layers_text
-from twmd_registry.registry.names import SENTENCE, Aggregation, Centering, Idf, MetricName, Output, Part, Special
+from twmd_registry.registry.names import SENTENCE, Aggregation, Centering, Idf, MetricName, Output, Part, Punctuation, Special
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
 MOST_LAYERS = 5
@@ -66,7 +67,8 @@ def mover(encoder: Encoder, layers: list[int], aggregation: str = Aggregation.PM
         ngram: Tokens that are moved together.
     """
     several = aggregation if len(layers) > 1 else Aggregation.SINGLE
-    return make_spec(MetricName.MOVERSCORE, "moverscore-v1", model=encoder.model, layer=layers_text(layers), aggregation=several, ngram=ngram)
+    preset = "moverscore-smd" if ngram == SENTENCE else "moverscore-v1"
+    return make_spec(MetricName.MOVERSCORE, preset, model=encoder.model, layer=layers_text(layers), aggregation=several, ngram=ngram)
 
 
 def versions(encoder: Encoder) -> dict[str, MetricSpec]:
@@ -83,7 +85,7 @@ def versions(encoder: Encoder) -> dict[str, MetricSpec]:
 def alignments(encoder: Encoder) -> dict[str, MetricSpec]:
     """Table 5: hard and soft alignments of the same tokens with the same weights, read at one layer: BERT's 9th of 12, or as deep in others."""
     layer = round(encoder.depth * 9 / 12) if encoder.layer is None else encoder.layer
-    tokens = {"special": Special.ALL, "subwords": Part.DROP, "punctuation": Part.DROP, "idf": Idf.CORPUS, "centering": Centering.NONE}
+    tokens = {"special": Special.ALL, "subwords": Part.DROP, "punctuation": Punctuation.DROP_ASCII, "idf": Idf.CORPUS, "centering": Centering.NONE}
     sides = {"HMD-F1": Output.F1, "HMD-RECALL": Output.RECALL, "HMD-PREC": Output.PRECISION}
     hard = {
         name: make_spec(MetricName.BERTSCORE_CENTERED, "paper", model=encoder.model, layer=layer, output=side, **tokens)

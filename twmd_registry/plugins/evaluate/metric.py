@@ -104,12 +104,16 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         """Score everything that was added, or the texts given here.
 
         Returns:
-            The corpus score under the metric's name; corpus precision, recall and f1 for two-sided metrics;
-            scores per segment; the signature. None on every process but the first.
+            The corpus score under the metric's name; corpus precision, recall and f1 for two-sided metrics; numbers of
+            segments and of truncated, empty, unknown and repeated texts (`Counts`); scores per segment; the signature.
+            None on every process but the first.
 
         Raises:
             InputError: The texts cannot be scored, or there are none.
             SpecError: An unknown key or a value that is not possible.
+
+        Warns:
+            TwmdWarning: As for `Scorer.score`.
         """
         self._make_scorer(self._settings | keys)
         if predictions is None and references is None and self.writer is None:

@@ -13,8 +13,10 @@ from sacrebleu.significance import PairedTest
 
 from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.notices import check_sample
 from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
 from twmd_registry.progress import Progress, expect
+from twmd_registry.registry.labels import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.scores import ScoreSet
 
@@ -87,10 +89,13 @@ def compare_systems(
 
     Raises:
         SpecError: A test of a single system.
-        InputError: SacreBLEU cannot score the texts.
+        InputError: SacreBLEU cannot score the texts, or a test or interval of a single segment.
+
+    Warns:
+        TwmdWarning: A test or interval of fewer segments than `twmd_registry.notices.RELIABLE_SAMPLE`.
     """
     request = request or Request()
-    check_request(request, len(systems))
+    check_request(request, len(systems), len(references))
     names, predictions = zip(*systems, strict=True)
     streams = _streams(references)
     contest = _Contest(names, predictions, [], [])
@@ -101,16 +106,35 @@ def compare_systems(
         report(1)
     columns = []
     with _seeded(request.seed):
-        for k, name in enumerate(_names(contest.metrics)):
+        for k, name in enumerate(_labels(metrics)):
             columns.append(_column(contest, k, name, request))
             report(1)
-    return Comparison(names, tuple(columns), request.test)
+    resamples = 0 if request.test and request.test.kind == "bs" else request.resamples
+    return Comparison(names, tuple(columns), request.test, resamples, request.seed)
 
 
-def check_request(request: Request, systems: int) -> None:
-    """Refuse a test of a single system; raises `SpecError`."""
+def check_request(request: Request, systems: int, segments: int) -> None:
+    """Refuse a test of a single system, and a test or interval of a single segment; warn where there are few.
+
+    Args:
+        request: Tests and intervals.
+        systems: How many systems there are.
+        segments: How many segments each of them has.
+
+    Raises:
+        SpecError: As said, of systems.
+        InputError: As said, of segments.
+    """
     if request.test and systems < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")
+    if request.test or request.resamples:
+        check_sample(segments)
+
+
+def _labels(metrics: Sequence[Scored | str]) -> list[str]:
+    """Names of the columns, no two alike."""
+    own = iter(labels_of([one.scorer.spec for one in metrics if not isinstance(one, str)]))
+    return [LEXICAL_NAMES[one] if isinstance(one, str) else next(own) for one in metrics]
 
 
 def _enter(contest: _Contest, one: Scored | str, streams: Streams, references: Sequence[Sequence[str]] | None) -> None:
@@ -120,6 +144,7 @@ def _enter(contest: _Contest, one: Scored | str, streams: Streams, references: S
         contest.cells.append(tuple(_lexical_cell(one, streams, system, references) for system in contest.predictions))
         return
     own = METRICS[one.scorer.requested.metric](references=streams, scorer_used=one.scorer)
+    own.checked_sample = len(streams[0])
     for found in one.scores:
         own.remember(found)
     contest.metrics.append(own)
@@ -150,15 +175,6 @@ def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references
     return cell._replace(segments=tuple(float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True)))
 
 
-def _names(metrics: Sequence[Metric]) -> list[str]:
-    """Names that differ; a metric that comes twice under one name is numbered."""
-    found: list[str] = []
-    for metric in metrics:
-        name = metric.name if isinstance(metric, EmbeddingMetric) else LEXICAL_NAMES[type(metric).__name__.lower()]
-        found.append(name if name not in found else f"{name}#{sum(one.split('#')[0] == name for one in found) + 1}")
-    return found
-
-
 def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:
     """One metric with what tests and resampling say."""
     metric = contest.metrics[k]
@@ -170,8 +186,10 @@ def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:
     else:
         signature, cells = metric.get_signature(), contest.cells[k]
     if isinstance(signature, EmbeddingSignature):
-        return Column(name, signature.whole(short=request.short), hundred=False, cells=cells)
-    return Column(name, f"{name}|{signature.format(short=request.short)}", hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]))
+        shown, long = (signature.whole(short=short) for short in (request.short, False))
+        return Column(name, shown, hundred=False, cells=cells, long_signature=long)
+    shown, long = (f"{name}|{signature.format(short=short)}" for short in (request.short, False))
+    return Column(name, shown, hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]), long_signature=long)
 
 
 def _scale(metric: Metric) -> float:
@@ -180,7 +198,8 @@ def _scale(metric: Metric) -> float:
 
 def _with_interval(metric: Metric, system: Sequence[str], cell: Cell, resamples: int) -> Cell:
     score = metric.corpus_score(system, None, n_bootstrap=resamples)
-    return cell._replace(mean=score._mean / _scale(metric), ci=score._ci / _scale(metric))  # noqa: SLF001 (SacreBLEU has no other way)
+    mean, ci = (float(value) / _scale(metric) for value in (score._mean, score._ci))  # noqa: SLF001 (SacreBLEU has no other way)
+    return cell._replace(mean=mean, ci=ci)
 
 
 def _tested(contest: _Contest, k: int, test: SignificanceTest, request: Request) -> tuple[Any, tuple[Cell, ...]]:

@@ -12,6 +12,7 @@ from sacrebleu.metrics.base import Signature as BaseSignature
 
 from twmd_registry.border import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.notices import check_sample
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
@@ -23,6 +24,11 @@ if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same tab
     from twmd_registry.scoring import Scorer
 
 SCALE = 100.0
+STREAMS = (
+    "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...] "
+    "(None where there is none), and not one list per hypothesis."
+)
+"""What an error says about the orientation of references."""
 
 
 class EmbeddingScore(Score):
@@ -86,6 +92,10 @@ class EmbeddingMetric(Metric):
     again) are remembered. SacreBLEU's own `PairedTest` runs on it; two of its habits are settled only in `compare_systems`
     (and so on the command line): it gives a system against itself the smallest p of all, and takes seed 0 for none.
 
+    Attributes:
+        scorer: Computes the scores.
+        checked_sample: The number of segments for which tests and intervals are known not to need a (second) warning.
+
     >>> TWMD().corpus_score(["it rains", "a cat"], [["it is raining", "a cat"]]).name
     'twmd'
     """
@@ -119,6 +129,7 @@ class EmbeddingMetric(Metric):
         self.scorer = scorer_used or _scorer(self.METRIC, preset, keys)
         self._name = name
         self._known: dict[str, ScoreSet] = {}
+        self.checked_sample: int | None = None
         if references is not None:
             self._ref_cache = self._cache_references(references)
 
@@ -136,7 +147,7 @@ class EmbeddingMetric(Metric):
             n_bootstrap: Resamples of a confidence interval; 1 for none.
 
         Raises:
-            InputError: As for `Scorer.score`, or streams of different length.
+            InputError: As for `Scorer.score`, streams of different length, or an interval of a single segment.
             SpecError: No references.
         """
         self.n_bootstrap = self.seed = None  # or an earlier interval's would be signed
@@ -165,11 +176,11 @@ class EmbeddingMetric(Metric):
         self._known[scores.texts] = scores
 
     def _cache_references(self, references: Sequence[Sequence[str | None]]) -> list[Any]:
+        if any(isinstance(stream, str) for stream in references):
+            raise InputError(f"references are texts, where a list of streams belongs. {STREAMS}")
         lengths = [len(stream) for stream in references]
         if len(set(lengths)) > 1:
-            raise InputError(
-                f"reference streams of different length ({', '.join(map(str, lengths))}): SacreBLEU wants [[ref1 of all], [ref2 of all]]."
-            )
+            raise InputError(f"reference streams of different length ({', '.join(map(str, lengths))}). {STREAMS}")
         found: list[Any] = super()._cache_references(references)  # type: ignore[arg-type]
         return found
 
@@ -177,6 +188,8 @@ class EmbeddingMetric(Metric):
         cache = self._cache_references(references) if references is not None else self._ref_cache
         if cache is None:
             raise SpecError("no references: give them here, or to the metric when it is made.")
+        if len(cache) != len(hypotheses):
+            raise InputError(f"there are {len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream. {STREAMS}")
         segments = check_segments(hypotheses, [entry["refs"] for entry in cache])
         digest = digest_of_texts(segments)
         if digest not in self._known:
@@ -184,10 +197,20 @@ class EmbeddingMetric(Metric):
         return [[SCALE * score, 1.0] for score in self._known[digest].scores]
 
     def _aggregate_and_compute(self, stats: Any) -> EmbeddingScore:
-        return self._compute_score_from_stats(np.asarray(stats, dtype=np.float64).sum(axis=0))
+        total = np.asarray(stats, dtype=np.float64).sum(axis=0)
+        # The statistics of a corpus are a list. An array is a trial of SacreBLEU's randomisation test.
+        return self._compute_score_from_stats(total) if isinstance(stats, np.ndarray) else self._score_of(total)
 
     def _compute_score_from_stats(self, stats: Any) -> EmbeddingScore:
-        return EmbeddingScore(self.name, float(stats[0]) / float(stats[1]))
+        """Score a resample: all of SacreBLEU's tests and intervals call this, and scoring a corpus does not."""
+        segments = int(stats[1])
+        if segments != self.checked_sample:
+            check_sample(segments)
+            self.checked_sample = segments
+        return self._score_of(stats)
+
+    def _score_of(self, total: Any) -> EmbeddingScore:
+        return EmbeddingScore(self.name, float(total[0]) / float(total[1]))
 
     def _preprocess_segment(self, sent: str) -> str:
         return sent

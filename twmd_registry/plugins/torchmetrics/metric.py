@@ -10,8 +10,8 @@ import torch
 from twmd_registry.errors import MissingExtraError
 from twmd_registry.plugins.torchmetrics.rows import in_order, make_rows, read_rows, write_rows
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import MetricName, Output
-from twmd_registry.scores import ScoreSet
+from twmd_registry.registry.names import MetricName
+from twmd_registry.scores import Counts, ScoreSet
 from twmd_registry.scoring import Scorer, scorer
 
 try:
@@ -46,6 +46,9 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
     In a `torchmetrics.MetricCollection` the texts are kept once for all of these metrics; every metric encodes them by itself.
     The encoder is no submodule: ``.to(device)`` moves the texts, and the encoder runs where the run option ``device`` says.
 
+    ``counts`` holds the truncated, empty, unknown and repeated texts of the latest ``compute`` (`Counts`); None before
+    the first ``compute`` and after ``reset``.
+
     >>> twmd = TWMD(layer=6)
     >>> twmd.update(["it rains", "a cat"], [["it rains"], ["a cat", "the cat"]])
     >>> round(twmd.compute().item(), 4)
@@ -74,6 +77,7 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
         super().__init__(**{name: value for name, value in settings.items() if name in TORCHMETRICS_SETTINGS})
         self.scorer: Scorer = made
         self.as_dict = as_dict
+        self.counts: Counts | None = None
         self.add_state("texts", default=[], dist_reduce_fx="cat")
 
     @property
@@ -117,8 +121,8 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
 
         Returns:
             The corpus score, a scalar tensor. With ``as_dict`` a dict of tensors: the corpus score under the metric's name, corpus
-            ``precision``, ``recall`` and ``f1`` of a two-sided metric, and ``scores``, shape (segments,); torchmetrics makes a scalar of
-            ``scores`` for a single segment.
+            ``precision``, ``recall`` and ``f1`` of a two-sided metric, the counts of `Counts`, and ``scores``, shape
+            (segments,); torchmetrics makes a scalar of ``scores`` for a single segment.
 
         Raises:
             InputError: There is nothing to score, or positions that do not fit.
@@ -127,10 +131,16 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
         """
         gathered = [self.texts] if isinstance(self.texts, torch.Tensor) else self.texts  # one tensor after processes were gathered
         found = self.scorer.score(*in_order([row for content in gathered for row in read_rows(content)]))
+        self.counts = found.counts
         return self._all_of(found) if self.as_dict else self._tensor(found.score)
 
+    def reset(self) -> None:
+        """Forget the texts and their counts."""
+        super().reset()
+        self.counts = None
+
     def _all_of(self, found: ScoreSet) -> dict[str, torch.Tensor]:
-        return {name: self._tensor(value) for name, value in found.as_dict().items() if name in {found.metric, *Output, "scores"}}
+        return {name: self._tensor(value) for name, value in found.as_dict().items() if name != "signature"}
 
     def _tensor(self, value: float | list[float]) -> torch.Tensor:
         return torch.tensor(value, dtype=self.dtype, device=self.device)
@@ -145,7 +155,7 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
         super().sync(*args, **settings)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value, or several as a line, without the scores of segments.
+        """Plot one value, or several as a line, without the scores of segments and the counts of texts.
 
         Args:
             val: What ``forward`` or ``compute`` gave, or a list of such values; what ``compute`` gives now if not given.
@@ -167,7 +177,7 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
 def _corpus_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_corpus_values(one) for one in value]
-    return {name: one for name, one in value.items() if name != "scores"} if isinstance(value, dict) else value
+    return {name: one for name, one in value.items() if name not in {"scores", *Counts._fields}} if isinstance(value, dict) else value
 
 
 class TWMD(EmbeddingMetric):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,19 @@ def make_compute_metrics(
     return RegistryCallback(tokenizer, make_panel(metrics, keep_references), references, prefix=prefix, offload=offload)
 
 
+@contextlib.contextmanager
+def _training_goes_on(lost: str) -> Iterator[None]:
+    """Turn the error of a file that cannot be written or read into a warning: a full disk does not end hours of training.
+
+    Args:
+        lost: What is lost, for the warning.
+    """
+    try:
+        yield
+    except FileError as error:
+        warn(f"{lost}: {error}")
+
+
 class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     """Scores every evaluation of a `Trainer`, and leaves behind what it takes to trust the scores.
 
@@ -100,6 +114,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._current: dict[str, Evaluation] = {}
         self._restored: int | None = None  # the step of the best checkpoint, once training has ended with it
         self._signatures: dict[str, dict[str, str]] = {}
+        self._unwritten = False  # whether signatures are newer than their file
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:  # noqa: FBT002 (Trainer's)
         """Score an evaluation, or with ``batch_eval_metrics`` remember a batch of it.
@@ -162,8 +177,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **_: Any) -> None:
         """Keep the evaluation, and write its signatures.
 
-        Raises:
-            FileError: A file cannot be written.
+        Warns:
+            TwmdWarning: The file of signatures cannot be written.
         """
         del control
         if self._latest is None or not state.is_world_process_zero:
@@ -182,32 +197,36 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     def on_predict(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **others: Any) -> None:
         """Keep what `Trainer.predict` scored, as after an evaluation.
 
-        Raises:
-            FileError: As for `on_evaluate`.
+        Warns:
+            TwmdWarning: As for `on_evaluate`.
         """
         self.on_evaluate(args, state, control, metrics, **others)
 
     def _sign(self, folder: Path, state: Any, found: Evaluation) -> None:
         """Write the signatures where they are new: into a file, and once into Trainer's log, which checkpoints hold."""
         own = {f"{self.prefix}{metric}": signature for metric, signature in found.scored.signatures.items()}
-        if self._signatures.get(found.name) == own:
-            return
-        self._signatures[found.name] = own
-        write_signatures(folder, self._signatures)
-        state.log_history.append({"metric_signatures": {found.name: own}, "step": state.global_step, "epoch": state.epoch})
+        if self._signatures.get(found.name) != own:
+            self._signatures[found.name] = own
+            self._unwritten = True
+            state.log_history.append({"metric_signatures": {found.name: own}, "step": state.global_step, "epoch": state.epoch})
+        if self._unwritten:
+            with _training_goes_on("metric signatures are not written"):
+                write_signatures(folder, self._signatures)
+                self._unwritten = False
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the records of the evaluations of these weights beside the checkpoint.
 
-        Raises:
-            FileError: A file cannot be written.
+        Warns:
+            TwmdWarning: A record cannot be written.
         """
         del control
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if not state.is_world_process_zero or not folder.is_dir():
             return
         for found in self._evaluations.get(state.global_step, {}).values():
-            write_evidence(folder, found, next((one.options.device for one in self.panel.ours.values()), "auto"))
+            with _training_goes_on(f"the record of {found.name} is not written"):
+                write_evidence(folder, found, next((one.options.device for one in self.panel.ours.values()), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the results of the final weights into the model card.
@@ -224,10 +243,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             if not self._current:
                 way = f"call trainer.evaluate() and write_card({args.output_dir!r})"
                 warn(f"the best checkpoint ({self._restored}) was not evaluated in this run, so the card lacks its results: {way}.")
-        try:
+        with _training_goes_on("the model card is left as it is"):
             self.write_card(args.output_dir)
-        except FileError as error:  # hours of training do not end in an error for a card
-            warn(f"the model card is left as it is: {error}")
 
     def write_card(self, folder: Path | str) -> None:
         """Put the results of the weights that were evaluated last into the metadata of a folder's model card.
@@ -258,6 +275,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         def create_with_results(*args: Any, **kwargs: Any) -> None:
             create(*args, **kwargs)
             if trainer.is_world_process_zero():
-                self.write_card(trainer.args.output_dir)
+                with _training_goes_on("the model card is left as it is"):
+                    self.write_card(trainer.args.output_dir)
 
         trainer.create_model_card = create_with_results

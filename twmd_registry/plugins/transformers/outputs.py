@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from twmd_registry.border import Segments
+from twmd_registry.comparison import Comparison, column_of
 from twmd_registry.errors import FileError
-from twmd_registry.plugins.transformers.panel import Scored
+from twmd_registry.plugins.transformers.panel import BESIDE, Scored
 from twmd_registry.record.content import InputFile, make_record
 from twmd_registry.record.file import write_record
 from twmd_registry.registry.home import write_whole
-from twmd_registry.registry.names import Output
 
 SIGNATURES = "metric_signatures.json"
 """The file beside the checkpoints that says how every score was computed."""
@@ -60,7 +60,9 @@ def write_signatures(folder: Path, signatures: Mapping[str, Mapping[str, str]]) 
 
 
 def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
-    """Write the record of our metrics' scores, and the texts that ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores again.
+    """Write the record of our metrics' and SacreBLEU's scores, and their texts.
+
+    ``twmd verify NAME_record.json -i NAME_texts.jsonl`` scores them again.
 
     Args:
         folder: The checkpoint's.
@@ -68,16 +70,21 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
         device: The scorers', as in `RunOptions`.
 
     Raises:
-        FileError: A file cannot be written.
+        FileError: A file cannot be written; then neither is there.
     """
     scored, name = evaluation.scored, quote(evaluation.name, safe="")
     if scored.segments is None or not scored.score_sets:
         return
     texts = _json_lines(scored.segments)
     source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts.encode()).hexdigest())
-    _write(folder / source.name, texts)
-    record = make_record([(source.name, scored.score_sets)], inputs=[source], seconds=scored.seconds, device=device)
+    comparison = Comparison((source.name,), (*map(column_of, scored.score_sets), *scored.lexical))
+    record = make_record([(source.name, scored.score_sets)], inputs=[source], seconds=scored.seconds, device=device, comparison=comparison)
     write_record(record, folder / f"{name}_record.json")
+    try:
+        _write(folder / source.name, texts)
+    except FileError:
+        (folder / f"{name}_record.json").unlink()
+        raise
 
 
 def _json_lines(segments: Segments) -> str:
@@ -110,12 +117,12 @@ def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
 
 
 def _results(evaluation: Evaluation) -> list[Any]:
-    """One `EvalResult` per score; precision, recall and F1 stay in the log, for the signature is that of the score."""
+    """One `EvalResult` per score; precision, recall, F1 and counts stay in the log, for the signature is that of the score."""
     from huggingface_hub import EvalResult
 
     scored = evaluation.scored
     dataset = evaluation.dataset or evaluation.name
-    sides = {f"{metric}_{output}" for metric in scored.signatures for output in Output}
+    beside = {f"{metric}_{key}" for metric in scored.signatures for key in BESIDE}
     return [
         EvalResult(
             task_type="text2text-generation",
@@ -128,7 +135,7 @@ def _results(evaluation: Evaluation) -> list[Any]:
             metric_args={"signature": scored.signatures[key]} if key in scored.signatures else None,
         )
         for key, value in scored.values.items()
-        if key not in sides
+        if key not in beside
     ]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from datasets import Value
 
 from twmd_registry.border import Segments, check_segments
+from twmd_registry.comparison import Column
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.transformers.ranks import on_first_process
@@ -19,19 +20,24 @@ from twmd_registry.ranks import score_over_ranks
 from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
 from twmd_registry.registry.signature import Signature
-from twmd_registry.scores import ScoreSet
+from twmd_registry.scores import Counts, ScoreSet
 from twmd_registry.scoring import Scorer, scorer
+
+BESIDE = (*Output, *Counts._fields)
+"""What our metrics give beside their score."""
 
 
 class Scored(NamedTuple):
     """What the metrics say of one evaluation.
 
     Attributes:
-        values: Finite numbers by key: a metric's name for its score, ``NAME_precision`` and the like for what else it gives.
+        values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and the like
+            for what else it gives.
         signatures: By metric, of those that have one.
         score_sets: Of our metrics.
         segments: What was scored; None where it was not kept.
         seconds: Wall time.
+        lexical: SacreBLEU's metrics, as a record takes them.
     """
 
     values: dict[str, float]
@@ -39,6 +45,7 @@ class Scored(NamedTuple):
     score_sets: tuple[ScoreSet, ...]
     segments: Segments | None
     seconds: float
+    lexical: tuple[Column, ...]
 
 
 class Panel(NamedTuple):
@@ -81,25 +88,26 @@ class Panel(NamedTuple):
         theirs = on_first_process(lambda: self._theirs(segments))
         found = [*_ours(dict(zip(self.ours, sets, strict=True))), *theirs.values]
         signatures = {name: str(one.signature) for name, one in zip(self.ours, sets, strict=True)} | theirs.signatures
-        return Scored(_finite(found), signatures, sets, segments, time.perf_counter() - started)
+        return Scored(_finite(found), signatures, sets, segments, time.perf_counter() - started, theirs.lexical)
 
     def _theirs(self, segments: Segments) -> _Theirs:
         """What SacreBLEU's metrics and `evaluate` modules give."""
-        found, signatures = list[tuple[str, float]](), dict[str, str]()
+        found, signatures, columns = list[tuple[str, float]](), dict[str, str](), tuple[Column, ...]()
         if self.lexical:
-            table = compare_systems([("", segments.predictions)], segments.references, list(self.lexical.values()))
-            found += [(name, column.cells[0].score) for name, column in zip(self.lexical, table.columns, strict=True)]
-            signatures |= {name: column.signature for name, column in zip(self.lexical, table.columns, strict=True)}
+            columns = compare_systems([("", segments.predictions)], segments.references, list(self.lexical.values())).columns
+            found += [(name, column.cells[0].score) for name, column in zip(self.lexical, columns, strict=True)]
+            signatures |= {name: column.signature for name, column in zip(self.lexical, columns, strict=True)}
         for name, module in self.modules.items():
             found += _of_module(name, module, segments)
-        return _Theirs(found, signatures)
+        return _Theirs(found, signatures, columns)
 
 
 class _Theirs(NamedTuple):
-    """Scores by key and signatures by metric, of what is not ours."""
+    """Scores by key and signatures by metric, of what is not ours; SacreBLEU's as columns, too."""
 
     values: list[tuple[str, float]]
     signatures: dict[str, str]
+    lexical: tuple[Column, ...]
 
 
 def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> Panel:
@@ -158,11 +166,11 @@ def _load(name: str) -> Any:
 
 
 def _ours(sets: Mapping[str, ScoreSet]) -> Iterable[tuple[str, float]]:
-    """The score of every metric, and its sides."""
+    """The score of every metric, its sides, and the counts of its texts."""
     for name, scores in sets.items():
         yield name, scores.score
         whole = scores.as_dict()
-        yield from ((f"{name}_{output}", whole[output]) for output in Output if output in whole)
+        yield from ((f"{name}_{key}", float(whole[key])) for key in BESIDE if key in whole)
 
 
 def _of_module(name: str, module: Any, segments: Segments) -> Iterable[tuple[str, float]]:

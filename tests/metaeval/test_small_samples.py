@@ -1,0 +1,159 @@
+"""Tests and intervals of few segments are warned of, and those of one are refused, wherever there are any."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sacrebleu.significance import PairedTest
+
+import twmd_registry
+from twmd_registry.cli import main
+from twmd_registry.comparison import SignificanceTest
+from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.metaeval.agreement import agreement
+from twmd_registry.metaeval.diagnose import diagnose
+from twmd_registry.metaeval.edits import Edit
+from twmd_registry.metaeval.robustness import prefer
+from twmd_registry.metaeval.significance import permutation, williams
+from twmd_registry.notices import RELIABLE_SAMPLE, about_small_samples
+from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
+from twmd_registry.plugins.sacrebleu.metric import SBERT
+from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.names import EMBEDDED_MODEL
+from twmd_registry.registry.options import RunOptions
+
+NOUNS, VERBS = ("heron", "tram", "baker", "dog", "train", "sister"), ("waited", "sang", "left", "ran", "stood", "slept")
+TEXTS = [f"The {noun} {verb}." for noun in NOUNS for verb in VERBS]
+OTHERS = [f"A {noun} {verb} again." for noun in NOUNS for verb in reversed(VERBS)]
+WARNING = "tests, intervals and standard errors of fewer than 30 segments are not reliable"
+REFUSAL = "a significance test or an interval needs 2 segments or more, got 1"
+
+
+def rated(n: int, **changes: object) -> Rated:
+    made = Rated(["x"] * n, OTHERS[:n], TEXTS[:n], np.random.default_rng(4).normal(size=n), 0)
+    return made._replace(**changes)  # type: ignore[arg-type]
+
+
+def paired(kind: str, n: int) -> None:
+    PairedTest([("a", TEXTS[:n]), ("b", OTHERS[:n])], {"sbert": SBERT()}, [TEXTS[:n]], test_type=kind, n_samples=20)()
+
+
+def compared(n: int, request: Request) -> None:
+    scorer = twmd_registry.scorer("sbert")
+    sets = tuple(scorer.score(own[:n], TEXTS[:n]) for own in (TEXTS, OTHERS))
+    systems = [("a", TEXTS[:n]), ("b", OTHERS[:n])]
+    compare_systems(systems, [[text] for text in TEXTS[:n]], [Scored(scorer, sets), "bleu"], request=request)
+
+
+FACES: dict[str, Callable[[int], object]] = {
+    "SacreBLEU's paired bootstrap": lambda n: paired("bs", n),
+    "SacreBLEU's randomisation": lambda n: paired("ar", n),
+    "SacreBLEU's interval": lambda n: SBERT().corpus_score(OTHERS[:n], [TEXTS[:n]], n_bootstrap=20),
+    "a comparison with a test": lambda n: compared(n, Request(SignificanceTest("bs", 20, 1))),
+    "a comparison with intervals": lambda n: compared(n, Request(resamples=20)),
+    "a permutation": lambda n: (
+        permutation(np.arange(n), rated(n).ratings, rated(n), "pearson", trials=5) if n > 2 else permutation([1], [2], rated(1), "pearson")
+    ),
+    "a diagnosis": lambda n: diagnose(EMBEDDED_MODEL, TEXTS[:n], RunOptions(), pairs=20),
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_few_segments_are_warned_of_and_one_is_refused(face: str, recwarn: pytest.WarningsRecorder) -> None:
+    FACES[face](RELIABLE_SAMPLE)
+    assert not [one for one in recwarn if WARNING in str(one.message)]
+    with pytest.warns(TwmdWarning, match=f"^{WARNING}: n = 29.$"):
+        FACES[face](RELIABLE_SAMPLE - 1)
+    with pytest.raises(InputError, match=f"{REFUSAL}|one text alone has a word"):
+        FACES[face](1)
+
+
+def test_scores_without_a_test_are_given_for_any_number(recwarn: pytest.WarningsRecorder) -> None:
+    assert SBERT().corpus_score(OTHERS[:1], [TEXTS[:1]]).score > 0
+    compared(1, Request())
+    assert agreement("pearson", np.arange(5), rated(5), resamples=0).low is None
+    assert not recwarn.list
+
+
+def test_williams_test_of_few_segments_is_warned_of() -> None:
+    with pytest.warns(TwmdWarning, match=f"{WARNING}: n = 29"):
+        williams(0.6, 0.5, 0.8, 29)
+
+
+@pytest.mark.parametrize(
+    ("averaging", "statistic", "named"),
+    [("group", "pearson", "b n = 6"), ("none", "pearson", "all n = 20"), ("item", "pearson", "items n = 4"), ("group", "darr", "a n = 2, b n = 2")],
+)
+def test_every_interval_of_agreement_names_its_sample(averaging: str, statistic: str, named: str) -> None:
+    groups = ["a"] * 14 + ["b"] * 6
+    items = [*("11111112222222"), *("333444")]
+    data = rated(20, group=groups, item=items, ratings=np.arange(20.0))
+    with pytest.warns(TwmdWarning) as caught:
+        agreement(statistic, np.random.default_rng(1).normal(size=20), data, averaging=averaging, resamples=20, threshold=1)
+    assert any(str(one.message).startswith(WARNING) and named in str(one.message) for one in caught)
+
+
+def test_one_edited_text_has_a_difference_and_no_interval() -> None:
+    found = prefer(Edit.NAME, np.array([0.5]), np.array([0.25]), resamples=20, seed=0)
+    assert (found.difference, found.difference_interval, found.preferred_interval) == (0.25, (None, None), (None, None))
+
+
+def test_a_warning_names_ten_samples_and_counts_the_others() -> None:
+    text = about_small_samples({f"g{k}": k for k in range(35)})
+    assert text == f"{WARNING}: {', '.join(f'g{k} n = {k}' for k in range(10))} and 20 more."
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for n in (1, 29):
+        for name, texts in (("ref", TEXTS), ("a", OTHERS), ("b", OTHERS[::-1])):
+            (tmp_path / f"{name}{n}.txt").write_text("".join(f"{text}\n" for text in texts[:n]), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("option", ["--paired-bs", "--paired-ar", "--confidence"])
+@pytest.mark.parametrize("metric", ["sbert", "chrf"])
+def test_score_warns_of_few_segments_once_and_refuses_one(option: str, metric: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = [] if option == "--confidence" else [f"{option}-n", "20"]
+    assert main(["score", "ref29.txt", "-i", "a29.txt", "b29.txt", "-m", metric, option, *few]) == 0
+    assert capsys.readouterr().err == f"twmd: warning: {WARNING}: n = 29.\n"
+    assert main(["score", "ref1.txt", "-i", "a1.txt", "b1.txt", "-m", metric, option, *few]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"twmd: {REFUSAL}")
+
+
+@pytest.mark.parametrize("systems", [["a29.txt"], ["a29.txt", "b29.txt"]])
+def test_a_report_of_few_segments_says_so_on_its_page(systems: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "ref29.txt", "-i", *systems, "-m", "sbert", "-o", "page.html"]) == 0
+    assert f"{WARNING}: n = 29." in capsys.readouterr().err
+    assert f'<p class="note">{WARNING}: n = 29.</p>' in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_a_report_of_one_segment_has_no_test_and_no_interval(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "ref1.txt", "-i", "a1.txt", "b1.txt", "-m", "sbert", "-o", "page.html"]) == 0
+    assert "there is one segment: the report has no intervals and no tests." in capsys.readouterr().err
+    page = Path("page.html").read_text(encoding="utf-8")
+    table = page[page.index("<table><caption>score<") : page.index("</table>")]
+    assert table.count("<td>") == 2
+    assert not {"p = ", "±"} & set(re.findall("p = |±", table))
+    assert WARNING not in page
+
+
+def test_correlate_and_robustness_warn_of_few_segments(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"prediction": f"{own} It did not rain.", "reference": text, "rating": 1.0 + k % 3 / 9}
+        for k, (own, text) in enumerate(zip(OTHERS[:29], TEXTS, strict=False))
+    ]
+    Path("rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for command, named in (("correlate", "rated n = 29"), ("robustness", "negation n = ")):
+        assert main([command, "--data", "table:rated.jsonl", "-m", "chrf", "--resamples", "20"]) == 0
+        assert re.search(f"{WARNING}: .*{named}", capsys.readouterr().err)
+        assert main([command, "--data", "table:rated.jsonl", "-m", "chrf", "--resamples", "0"]) == 0
+        assert capsys.readouterr().err == ""

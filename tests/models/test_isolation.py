@@ -1,0 +1,166 @@
+"""A model's fingerprint covers every file that can move a score: any other file beside it is not read."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import peft
+import pytest
+import torch
+import transformers
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModel, BertTokenizerFast
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.models.files import embedded_folder, find_model
+from twmd_registry.registry.fingerprint import fingerprint
+
+PREDICTIONS = ["the cat sat on the mat", "it ran in rain"]
+REFERENCES = ["a cat sat over a mat", "the dog ran today"]
+
+
+def score(folder: Path, **keys: str) -> tuple[float, ...]:
+    with twmd_registry.scorer("twmd", model=str(folder), layer=tiny.DEPTH, centering="none", **keys) as twmd:
+        return twmd.score(PREDICTIONS, REFERENCES).scores
+
+
+def library_file_names() -> list[str]:
+    """Every file name that transformers, tokenizers and peft define or list as a vocabulary."""
+    names = set[str]()
+    for package in (transformers, peft):
+        root = Path(str(package.__file__)).parent
+        for path in [*root.glob("*.py"), *root.glob("utils/*.py"), *root.glob("models/*/tokenization_*.py"), *root.glob("tuners/*/*.py")]:
+            names |= set(re.findall(r'"([\w.-]+\.(?:json|jinja|txt|model|bin|safetensors|codes|spm|pt))"', path.read_text("utf-8")))
+    return sorted(names)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_encoder("bert", tmp_path_factory.mktemp("models") / "model")
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Contents that move the score wherever a library reads them, by the kind of file they are written for."""
+    folder = tiny.save_encoder("bert", tmp_path_factory.mktemp("models") / "other", seed=7)
+    torch.manual_seed(3)
+    network = get_peft_model(AutoModel.from_pretrained(folder), LoraConfig(target_modules=["query", "value"], init_lora_weights=False))
+    network.save_pretrained(str(folder / "adapter"))
+    words = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", *reversed(tiny.WORDS)]
+    return {
+        "adapter_config.json": (folder / "adapter" / "adapter_config.json").read_bytes(),
+        "adapter_model.safetensors": (folder / "adapter" / "adapter_model.safetensors").read_bytes(),
+        "added_tokens.json": json.dumps({"cat": 20}).encode(),
+        "special_tokens_map.json": json.dumps({"additional_special_tokens": ["cat"], "unk_token": "cat"}).encode(),
+        "model.safetensors.index.json": json.dumps(
+            {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": "other.safetensors"}}
+        ).encode(),
+        ".safetensors": (folder / "model.safetensors").read_bytes(),
+        ".json": json.dumps({word: i for i, word in enumerate(words)}).encode(),
+        "": "\n".join(words).encode(),
+    }
+
+
+def contents(strangers: dict[str, bytes], name: str) -> bytes:
+    return strangers.get(name) or strangers.get(Path(name).suffix) or strangers[""]
+
+
+def copies(model: Path, tmp_path: Path, names: list[str]) -> Iterator[tuple[str, Path]]:
+    for number, name in enumerate(names):
+        folder = tmp_path / f"model-{number}"
+        shutil.copytree(model, folder)
+        yield name, folder
+
+
+def test_library_file_names_include_the_known_ones() -> None:
+    known = {"config.json", "added_tokens.json", "special_tokens_map.json", "adapter_config.json", "vocab.txt", "merges.txt", "adapter_model.bin"}
+    assert known <= set(library_file_names())
+
+
+def test_fingerprint_covers_every_file_that_moves_a_score(model: Path, strangers: dict[str, bytes], tmp_path: Path) -> None:
+    """Each file name by itself, added or replaced."""
+    before = fingerprint(model)
+    covered, ignored = set[str](), set[str]()
+    for name, folder in copies(model, tmp_path, library_file_names()):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).write_bytes(contents(strangers, name))
+        (ignored if fingerprint(folder) == before else covered).add(name)
+    assert {"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"} == covered
+    folder = tmp_path / "all"
+    shutil.copytree(model, folder)
+    for name in ignored | {"other.safetensors"}:
+        (folder / name).write_bytes(contents(strangers, name))
+    assert fingerprint(folder) == before
+    assert score(folder) == score(model)
+
+
+@pytest.mark.parametrize("names", [["added_tokens.json"], ["special_tokens_map.json"], ["adapter_config.json", "adapter_model.safetensors"]])
+def test_file_outside_the_fingerprint_changes_no_score(model: Path, strangers: dict[str, bytes], tmp_path: Path, names: list[str]) -> None:
+    folder = shutil.copytree(model, tmp_path / "model")
+    for name in names:
+        (folder / name).write_bytes(strangers[name])
+    assert find_model(str(folder)).fingerprint == fingerprint(model)
+    assert score(folder) == score(model)
+
+
+def test_library_reads_those_files_where_they_are_not_kept_away(model: Path, strangers: dict[str, bytes], tmp_path: Path) -> None:
+    """Without this the test before it could not fail."""
+    folder = shutil.copytree(model, tmp_path / "model")
+    for name in ("added_tokens.json", "adapter_config.json", "adapter_model.safetensors"):
+        (folder / name).write_bytes(strangers[name])
+    inputs = {"input_ids": torch.tensor([[0, 6, 8, 2]])}
+    assert not torch.equal(AutoModel.from_pretrained(folder)(**inputs)[0], AutoModel.from_pretrained(model)(**inputs)[0])
+
+
+def test_added_tokens_of_an_old_vocabulary_are_in_its_fingerprint(tmp_path: Path) -> None:
+    """Without a tokenizer.json these files are part of the tokenizer."""
+    folder = tiny.save_encoder("bert", tmp_path / "model")
+    (folder / "tokenizer.json").unlink()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *tiny.WORDS[:-1]]  # leaves a row of the network for an added token
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": BertTokenizerFast.__name__}), encoding="utf-8")
+    before, scores = fingerprint(folder), score(folder)
+    (folder / "added_tokens.json").write_text(json.dumps({"sat on": 9}), encoding="utf-8")
+    assert fingerprint(folder) != before
+    assert score(folder) != scores
+
+
+def test_index_of_shards_is_in_the_fingerprint(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "model")
+    network = AutoModel.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    network.save_pretrained(folder, max_shard_size="8KB")
+    index = folder / "model.safetensors.index.json"
+    before = fingerprint(folder)
+    assert score(folder)
+    index.write_text(index.read_text("utf-8") + "\n", encoding="utf-8")
+    assert fingerprint(folder) != before
+
+
+def test_adapter_is_loaded_from_its_hashed_files_only(model: Path, strangers: dict[str, bytes], tmp_path: Path) -> None:
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (adapter / name).write_bytes(strangers[name])
+    before = score(model, adapter=str(adapter))
+    for name in set(library_file_names()) - {"adapter_config.json", "adapter_model.safetensors"}:
+        (adapter / name).write_bytes(contents(strangers, name))
+    assert before == score(model, adapter=str(adapter)) != score(model)
+
+
+def test_embedded_models_own_extra_files_are_not_read(tmp_path: Path) -> None:
+    folder = embedded_folder()
+    assert folder is not None
+    before = fingerprint(folder)
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (copy / "added_tokens.json").write_text(json.dumps({"en": 4372}), encoding="utf-8")
+    assert fingerprint(copy) == before
+    texts = ["he has taken his time then"], ["then his time was taken"]
+    with twmd_registry.scorer("twmd") as packaged, twmd_registry.scorer("twmd", model=str(copy)) as copied:
+        assert packaged.score(*texts).scores == copied.score(*texts).scores

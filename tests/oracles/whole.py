@@ -1,0 +1,453 @@
+"""A whole score in plain numpy, float64, one pair at a time: from a model's hidden states of single texts to precision, recall and F1.
+
+Written from the papers and from the documentation of the keys. A setting is a plain dict of keys and values as in a signature; a key that
+is left out does nothing. Only the model comes from outside: its tokens of a text, and its hidden states of a sequence of tokens.
+
+Where the papers say nothing, this is the rule: an empty text adds no token to a mean, and is a document of its special tokens for idf;
+means do not weigh tokens by idf; windows all have the same size, so the last one begins where that makes it end with the text; an n-gram
+weighs what its tokens weigh, and 1 where tokens have no idf or all have the idf 0; where nothing is left of a text, or its C(X, X) is not
+positive, it scores 1 against the same text and 0 against any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import string
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from tests.oracles import family, movers
+
+SELF_NORMALISED = {"twmd", "trwmd", "wordset_cka", "sbert"}
+"""Metrics that Eq. 1 divides; the others are 1 for a text and itself without it."""
+NOTHING = 1e-6
+"""A difference or mean of vectors that is so much shorter than they are is rounding; so is a C(X, X) so much smaller than any S."""
+
+
+class Tokens(NamedTuple):
+    """A text as a WordPiece tokenizer reads it; `special` marks the tokens that it adds, `written` is the text of each, normalised."""
+
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    special: tuple[bool, ...]
+    written: tuple[str, ...]
+
+    def take(self, places: Sequence[int]) -> Tokens:
+        return Tokens(*(tuple(column[t] for t in places) for column in self))  # type: ignore[arg-type] (columns of different types)
+
+
+@dataclass(frozen=True)
+class Model:
+    """An encoder: `hidden` gives the hidden states of one sequence of token ids, shape (layers + 1, tokens, dimensions).
+
+    `limit` is the most tokens that it reads, `unknown` the piece that stands for what its vocabulary lacks. `products` are the inner
+    products of two sets of vectors.
+    """
+
+    tokenize: Callable[[str], Tokens]
+    hidden: Callable[[tuple[int, ...]], np.ndarray]
+    limit: int
+    unknown: str
+    products: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda x, y: x @ y.T
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What was prepared from other texts.
+
+    Attributes:
+        stopwords: Words, each as the tokenizer's pieces of it.
+        background: Texts whose mean is subtracted.
+        documents: Texts over which ``idf=background`` counts.
+        baseline: Precision, recall and F1 of unrelated texts; a one-sided metric has the first only.
+    """
+
+    stopwords: Sequence[tuple[str, ...]] = ()
+    background: Sequence[str] = ()
+    documents: Sequence[str] = ()
+    baseline: tuple[float, ...] | None = None
+
+
+class Units(NamedTuple):
+    """What is compared of a text: vectors (n, d), weights (n,), and which of them count in averages (the others are partners only)."""
+
+    vectors: np.ndarray
+    weights: np.ndarray
+    counted: np.ndarray
+
+
+class Score(NamedTuple):
+    """One number per segment; a one-sided metric's score stands in all three."""
+
+    precision: np.ndarray
+    recall: np.ndarray
+    f1: np.ndarray
+
+
+def score(predictions: Sequence[str], references: Sequence[Sequence[str]], keys: dict[str, object], model: Model, fitted: Fitted) -> Score:
+    """Score every segment."""
+    return _Recomputation(predictions, references, keys, model, fitted).score()
+
+
+@dataclass
+class _Recomputation:
+    predictions: Sequence[str]
+    references: Sequence[Sequence[str]]
+    keys: dict[str, object]
+    model: Model
+    fitted: Fitted
+
+    def __post_init__(self) -> None:
+        self.read = cache(lambda text: self._read(text, self.key("truncation", "cut")))
+        self.selected = cache(self._selected)
+        self.mean = cache(self._mean)
+        self.document_frequency = cache(self._document_frequency)
+        self.units = cache(self._units)
+        self.own = cache(self._own)
+
+    def key(self, name: str, otherwise: object = None) -> str:
+        return str(self.keys.get(name, otherwise))
+
+    def score(self) -> Score:
+        rows = []
+        for segment, (prediction, references) in enumerate(zip(self.predictions, self.references, strict=True)):
+            batch = segment // int(self.key("centering_size")) if self.key("centering") == "batch" else 0
+            each = np.array([self.pair(prediction, reference, batch) for reference in references])
+            rows.append(each.max(axis=0) if self.key("multiref", "max") == "max" else each.mean(axis=0))
+        found = np.array(rows)
+        if self.fitted.baseline is not None:
+            b = np.array(self.fitted.baseline)
+            found = (found - b) / (1 - b)
+        return Score(found[:, 0], found[:, 1], found[:, 2])
+
+    # Texts to vectors
+
+    def _read(self, text: str, truncation: str) -> tuple[Tokens, np.ndarray]:
+        """A text's tokens as far as they are read, and their hidden states."""
+        tokens = self.model.tokenize(text)
+        kind, _, sizes = truncation.partition(":")
+        size = int(sizes.partition("/")[0] or self.model.limit)
+        own = [t for t, special in enumerate(tokens.special) if not special]
+        room = size - (len(tokens.ids) - len(own))
+        if kind == "cut" or len(own) <= room:
+            gone = set(own[room:])
+            kept = [t for t in range(len(tokens.ids)) if t not in gone]
+            tokens = tokens.take(kept)
+            return tokens, self.model.hidden(tokens.ids)
+        stride = int(sizes.partition("/")[2])
+        before, after = list(range(own[0])), list(range(own[-1] + 1, len(tokens.ids)))
+        windows = [before + own[start : start + room] + after for start in [*range(0, len(own) - room, stride), len(own) - room]]
+        states = [self.model.hidden(tuple(tokens.ids[t] for t in window)) for window in windows]
+        means = [
+            np.mean([state[:, window.index(t)] for window, state in zip(windows, states, strict=True) if t in window], axis=0)
+            for t in range(len(tokens.ids))
+        ]
+        return tokens, np.stack(means, axis=1)
+
+    def empty(self, text: str) -> bool:
+        return all(self.model.tokenize(text).special)
+
+    def _selected(self, text: str) -> tuple[list[int], list[bool]]:
+        """The places of the tokens that take part, and which of them count."""
+        tokens, _ = self.read(text)
+        special = self.key("special", "none")
+        out = self.left_out(tokens)
+        places, counted = [], []
+        for t, is_special in enumerate(tokens.special):
+            if is_special and not (special in {"all", "partners"} or (special == "cls" and t == 0)):
+                continue
+            if t not in out:
+                places.append(t)
+                counted.append(not (is_special and special == "partners"))
+        return places, counted
+
+    def left_out(self, tokens: Tokens) -> set[int]:
+        words: list[list[int]] = []
+        for t, piece in enumerate(tokens.pieces):
+            if tokens.special[t]:
+                continue
+            if piece.startswith("##") and words:
+                words[-1].append(t)
+            else:
+                words.append([t])
+        out = set[int]()
+        if self.key("subwords") == "drop":
+            out |= {t for word in words for t in word[1:]}
+        if self.key("punctuation") == "drop":
+            out |= {t for word in words for t in word if all(map(is_punctuation, bare(tokens.pieces[t])))}
+        if self.key("punctuation") == "drop-ascii":
+            out |= {t for word in words for t in word if bare(tokens.pieces[t]) in set(string.punctuation)}
+        written = ["".join(bare(tokens.pieces[t]) for t in word).lower() for word in words]
+        for phrase in self.fitted.stopwords if self.key("stopwords", "none") != "none" else ():
+            wanted = [] if self.model.unknown in phrase else _words(phrase)
+            for start in range(len(words) - len(wanted) + 1 if wanted else 0):
+                if written[start : start + len(wanted)] == wanted:
+                    out |= {t for word in words[start : start + len(wanted)] for t in word}
+        return out
+
+    def layers(self) -> list[int]:
+        text = self.key("layer")
+        depth = len(self.read(self.predictions[0])[1]) - 1
+        if text.startswith("last:"):
+            return list(range(depth - int(text[5:]) + 1, depth + 1))
+        found = list[int]()
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            found += range(int(first), int(last or first) + 1)
+        return found
+
+    def population(self, side: str, batch: int) -> list[str]:
+        """The texts whose mean is subtracted, as often as they occur."""
+        size = int(self.key("centering_size")) if self.key("centering") == "batch" else len(self.predictions)
+        segments = slice(batch * size, (batch + 1) * size)
+        hypotheses = list(self.predictions[segments])
+        references = [text for texts in self.references[segments] for text in texts]
+        if self.key("centering_side", "joint") == "joint":
+            return hypotheses + references
+        return hypotheses if side == "hypothesis" else references
+
+    def _mean(self, layer: int, side: str, batch: int) -> np.ndarray:
+        """The mean token vector of a centering group."""
+        if self.key("centering") == "background":
+            return self.background_mean(layer)
+        rows = list[np.ndarray]()
+        for text in self.population(side, batch):
+            _, states = self.read(text)
+            places, counted = self.selected(text)
+            rows += [states[layer, t] for t, counts in zip(places, counted, strict=True) if counts and not self.empty(text)]
+        return np.mean(rows, axis=0) if rows else np.zeros(self.read(self.predictions[0])[1].shape[2])
+
+    def background_mean(self, layer: int) -> np.ndarray:
+        """The mean over whole texts: only which special tokens take part is the setting's."""
+        rows = list[np.ndarray]()
+        for text in self.fitted.background:
+            tokens, states = self._read(text, "cut")
+            special = self.key("special", "none")
+            rows += [
+                states[layer, t] for t, is_special in enumerate(tokens.special) if not is_special or special == "all" or (special == "cls" and t == 0)
+            ]
+        return np.asarray(np.mean(rows, axis=0))
+
+    def centered(self, text: str, layer: int, side: str, batch: int) -> tuple[np.ndarray, np.ndarray]:
+        """A text's vectors in one layer, and which of them have a direction."""
+        vectors = self.read(text)[1][layer]
+        places, counted = self.selected(text)
+        vectors = vectors[places]
+        kind = self.key("centering", "none").partition(":")[0]
+        if kind == "none" or not len(vectors):
+            mean = np.zeros_like(vectors)
+        elif kind == "dimension":
+            mean = np.repeat(vectors.mean(axis=1, keepdims=True), vectors.shape[1], axis=1)
+        elif kind == "sentence":
+            mean = np.repeat(vectors[counted].mean(axis=0, keepdims=True), len(vectors), axis=0)
+        else:
+            mean = np.repeat(self.mean(layer, side, batch)[None], len(vectors), axis=0)
+        centered = vectors - mean
+        return centered, _norms(centered) > NOTHING * _norms(mean)
+
+    def _document_frequency(self, documents: str) -> list[set[int]]:
+        texts = {
+            "hypotheses": self.predictions,
+            "references": [text for texts in self.references for text in texts],
+            "background": self.fitted.documents,
+        }[documents]
+        held = [(self._read(text, "cut") if documents == "background" else self.read(text))[0] for text in texts]
+        return [{t for t, piece in zip(tokens.ids, tokens.pieces, strict=True) if not self.apart(piece)} for tokens in held]
+
+    def apart(self, piece: str) -> bool:
+        """Whether a token stands for text that the vocabulary lacks, and is compared by what is written there."""
+        return piece == self.model.unknown and self.key("unknown", "keep") == "apart"
+
+    def weights(self, text: str, side: str) -> list[float] | None:
+        """The idf of the tokens that take part; none where all count the same."""
+        kind = self.key("idf", "none").partition(":")[0]
+        if kind == "none":
+            return None
+        documents = {"references": "references", "background": "background", "corpus": "hypotheses" if side == "hypothesis" else "references"}[kind]
+        held = self.document_frequency(documents)
+        ids = self.read(text)[0].ids
+        places, counted = self.selected(text)
+        found = [movers.idf(held, ids[t]) for t in places]
+        return found if any(w > 0 for w, counts in zip(found, counted, strict=True) if counts) else None
+
+    def _units(self, text: str, side: str, batch: int) -> Units:
+        counted = np.array(self.selected(text)[1], dtype=bool)
+        raw = self.key("vectors", "unit") == "raw"
+        found = [self.centered(text, layer, side, batch) for layer in self.layers()]
+        keep = np.all([directed for _, directed in found], axis=0)
+        if self.empty(text) or not keep.any():
+            return Units(np.zeros((0, 1)), np.zeros(0), np.zeros(0, dtype=bool))
+        stacked = np.stack([vectors[keep] if raw else _unit(vectors[keep]) for vectors, _ in found], axis=1)  # (tokens, layers, dimensions)
+        vectors = np.array([aggregate(token, self.key("aggregation", "single")) for token in stacked]).reshape(len(stacked), -1)
+        tokens = self.read(text)[0].take([t for t, kept in zip(self.selected(text)[0], keep, strict=True) if kept])
+        for t, (piece, is_special, written) in enumerate(zip(tokens.pieces, tokens.special, tokens.written, strict=True)):
+            if self.apart(piece) and not is_special:
+                vectors[t] = np.linalg.norm(vectors[t]) * direction(written, vectors.shape[1])
+        idf = self.weights(text, side)
+        weights = None if idf is None else [w for w, kept in zip(idf, keep, strict=True) if kept]
+        counted = counted[keep]
+        n = self.key("ngram", 1)
+        if n != "1":
+            longest = _norms(vectors).max()
+            vectors, totals = movers.ngrams(vectors, weights, len(vectors) if n == "sentence" else int(n))
+            weights = None if weights is None else totals
+            counted = np.ones(len(vectors), dtype=bool)
+            directed = _norms(vectors) > NOTHING * longest
+            vectors, counted = vectors[directed], counted[directed]
+            weights = None if weights is None else list(np.array(weights)[directed])
+        return Units(vectors if raw else _unit(vectors), np.ones(len(vectors)) if weights is None else np.array(weights), counted)
+
+    # Vectors to scores
+
+    def pair(self, prediction: str, reference: str, batch: int) -> tuple[float, float, float]:
+        """Precision, recall and F1."""
+        x, y = self.units(prediction, "hypothesis", batch), self.units(reference, "reference", batch)
+        metric = self.key("metric")
+        empty = self.empty(prediction), self.empty(reference)
+        if not x.counted.any() or not y.counted.any():
+            same = all(empty) or (not any(empty) and prediction == reference)
+            return (1.0, 1.0, 1.0) if same else (0.0, 0.0, 0.0)
+        p, r = self.c(x, y), self.c(y, x)
+        found = (p, r, family.f1(p, r))
+        if metric not in SELF_NORMALISED or self.key("normalize", "yes") == "no":
+            return found
+        selves = [self.own(text, side, batch) for text, side in ((prediction, "hypothesis"), (reference, "reference"))]
+        if min(selves) > 0:
+            p, r, f = (family.normalised(c, selves[0], selves[1]) for c in found)
+            return p, r, f
+        return (1.0, 1.0, 1.0) if prediction == reference else (0.0, 0.0, 0.0)
+
+    def _own(self, text: str, side: str, batch: int) -> float:
+        """C(X, X); 0 where it is negative (entropic objectives with small weights) or rounding."""
+        x = self.units(text, side, batch)
+        found = self.c(x, x)
+        return found if found > NOTHING * (x.vectors**2).sum(axis=1).max() else 0.0
+
+    def c(self, x: Units, y: Units) -> float:
+        """C(X, Y), hypothesis side."""
+        metric = self.key("metric")
+        s = self.model.products(x.vectors, y.vectors)
+        a, b = x.weights * x.counted, y.weights
+        if metric == "moverscore":
+            distance = movers.emd(movers.costs(x.vectors, y.vectors, self.key("distance", "similarity")), a, b)
+            return movers.score(distance, self.key("transform", "linear"))
+        if metric == "bertscore_centered":
+            return float(a @ s.max(axis=1) / a.sum())
+        if metric == "wordset_cka":
+            return float(a @ s**2 @ b)
+        if metric == "sbert":
+            return float(a @ s @ b / a.sum() / b.sum())
+        temperature, entropic = float(self.key("temperature")), self.key("objective", "expected") == "entropic"
+        s, a, b = s[a > 0][:, b > 0], a[a > 0], b[b > 0]
+        if metric == "trwmd":
+            return relaxed(s, a, b, temperature, entropic=entropic)
+        return sinkhorn(s, a, b, temperature, self.key("iterations", 1), entropic=entropic)
+
+
+def bare(piece: str) -> str:
+    return piece.removeprefix("##")
+
+
+def is_punctuation(character: str) -> bool:
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
+
+
+def direction(written: str, width: int) -> np.ndarray:
+    """The vector of signs that stands for a string: the bits of SHAKE-256 of its BLAKE2b hash."""
+    code = bytearray(hashlib.blake2b(written.strip().encode(), digest_size=8).digest())
+    code[-1] |= 1  # no string has the number 0
+    digest = hashlib.shake_256(bytes(code)).digest((width + 7) // 8)
+    signs = [1.0 if digest[i // 8] >> (7 - i % 8) & 1 else -1.0 for i in range(width)]
+    return np.array(signs) / math.sqrt(width)
+
+
+def aggregate(layers: np.ndarray, how: str) -> np.ndarray:
+    """One token's vectors (L, D) as one."""
+    kind, _, rest = how.partition(":")
+    if kind == "pmeans":
+        return np.concatenate([movers.power_mean(layers, power) for power in rest.split(",")])
+    if kind == "routing":
+        return movers.routing(layers, rest)
+    return layers.mean(axis=0) if kind == "mean" else layers.ravel()
+
+
+def relaxed(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, *, entropic: bool) -> float:
+    """A token of weight b is chosen as b tokens of weight one are."""
+    logits = s / temperature + np.log(b)
+    total = _logsumexp(logits, axis=1)
+    each = temperature * total[:, 0] if entropic else (np.exp(logits - total) * s).sum(axis=1)
+    return float(a @ each / a.sum())
+
+
+def sinkhorn(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, iterations: str, *, entropic: bool) -> float:
+    """Rows of exp(plan) are what one copy of a hypothesis token chooses; one copy of a reference token is chosen once in a sweep."""
+    plan = s / temperature + np.log(b)
+    if iterations == "converged":
+        plan += balancing(s, a / a.sum(), b / b.sum(), temperature) / temperature
+        plan -= _logsumexp(plan, axis=1)
+    for _ in range(0 if iterations == "converged" else int(iterations)):
+        plan -= _logsumexp(plan + np.log(a)[:, None], axis=0) - np.log(b)
+        plan -= _logsumexp(plan, axis=1)
+    choices = np.exp(plan)
+    each = (choices * s).sum(axis=1)
+    if entropic:
+        each -= temperature * (choices * (plan - np.log(b))).sum(axis=1)
+    return float(a @ each / a.sum())
+
+
+def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -> np.ndarray:
+    """What has to be added to the columns of S, so that choosing rows sum up to b over all of a.
+
+    It is the minimum of the convex ``T sum_i a_i log sum_j b_j exp((S_ij + v_j) / T) - b v``, which Newton's method finds: from a
+    high temperature down, since the minimum at one is a good start at the next.
+    """
+    v = np.zeros_like(b)
+
+    def look(v: np.ndarray, t: float) -> tuple[float, np.ndarray]:
+        logits = (s + v) / t + np.log(b)
+        total = _logsumexp(logits, axis=1)
+        return float(t * (a @ total[:, 0]) - b @ v), np.exp(logits - total)
+
+    for t in [temperature * 2.0**k for k in range(max(0, math.ceil(-math.log2(temperature))), -1, -1)]:
+        for _ in range(100):
+            value, choices = look(v, t)
+            sums = a @ choices
+            slope = sums - b
+            if np.abs(slope).max() < 1e-11:
+                break
+            curvature = (np.diag(sums) - choices.T @ (a[:, None] * choices)) / t
+            step = -np.linalg.lstsq(curvature, slope)[0]
+            length = 1.0
+            while look(v + length * step, t)[0] > value + 1e-4 * length * (slope @ step) + 1e-15:
+                length /= 2
+            v = v + length * step
+    return v
+
+
+def _logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
+    largest = x.max(axis=axis, keepdims=True)
+    return np.asarray(largest + np.log(np.exp(x - largest).sum(axis=axis, keepdims=True)))
+
+
+def _words(pieces: Sequence[str]) -> list[str]:
+    words = list[str]()
+    for piece in pieces:
+        if piece.startswith("##") and words:
+            words[-1] += bare(piece)
+        else:
+            words.append(bare(piece))
+    return [word.lower() for word in words]
+
+
+def _norms(vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.norm(vectors, axis=1))
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(vectors / _norms(vectors)[:, None])

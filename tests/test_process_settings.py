@@ -1,0 +1,352 @@
+"""Scoring leaves the caller's process as it was, and the caller's settings move no score."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers.utils import logging as transformers_logging
+from transformers.utils.import_utils import enable_tf32
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.models.arithmetic import exact_arithmetic
+
+PREDICTIONS = ["the cat sat on the mat and ran over the hill in rain .", "a dog", "we saw it again today", "the the the"]
+REFERENCES = ["a cat sat over a mat", "the dog ran today", "it rain", "a dog ran"]
+TINY: dict[str, Any] = {"layer": tiny.DEPTH, "centering": "none"}
+BACKENDS: Any = torch.backends
+NEW_INTERFACE = hasattr(BACKENDS, "fp32_precision")
+
+
+def precisions() -> tuple[object, ...]:
+    """All of torch's settings for float32 products, through both interfaces."""
+    state: list[object] = []
+    for read in (torch.get_float32_matmul_precision, lambda: BACKENDS.cuda.matmul.allow_tf32, lambda: BACKENDS.cudnn.allow_tf32):
+        try:
+            state.append(read())
+        except RuntimeError:
+            state.append("mixed")
+    if NEW_INTERFACE:
+        places: list[Any] = [BACKENDS, BACKENDS.cudnn, BACKENDS.cudnn.conv, BACKENDS.cudnn.rnn, BACKENDS.cuda.matmul]
+        places += [BACKENDS.mkldnn, BACKENDS.mkldnn.matmul, BACKENDS.mkldnn.conv, BACKENDS.mkldnn.rnn]
+        state += [place.fp32_precision for place in places]
+    return tuple(state)
+
+
+def settings() -> dict[str, object]:
+    """Everything process-wide or of this thread that scoring might change."""
+    return {
+        "precisions": precisions(),
+        "default dtype": torch.get_default_dtype(),
+        "deterministic": (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(),
+        "autocast": [(torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")],
+        "threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
+        "verbosity": transformers_logging.get_verbosity(),
+        "bars": transformers_logging.is_progress_bar_enabled(),
+        "random": (torch.random.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()),  # noqa: NPY002 (the state that users seed)
+    }
+
+
+def reset() -> None:
+    torch.set_default_dtype(torch.float32)
+    if NEW_INTERFACE:
+        for place in (BACKENDS, BACKENDS.mkldnn.matmul, BACKENDS.cuda.matmul):
+            place.fp32_precision = "none"
+    torch.set_float32_matmul_precision("highest")
+    if NEW_INTERFACE:
+        BACKENDS.mkldnn.matmul.fp32_precision = BACKENDS.cuda.matmul.fp32_precision = "none"
+
+
+@pytest.fixture(autouse=True)
+def _defaults() -> Iterator[None]:
+    reset()
+    yield
+    reset()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.save_encoder("bert", tmp_path_factory.mktemp("models") / "model")
+
+
+def score(metric: str = "twmd", **keys: Any) -> tuple[float, ...]:
+    with twmd_registry.scorer(metric, **keys) as scorer:
+        return scorer.score(PREDICTIONS, REFERENCES).scores
+
+
+@contextlib.contextmanager
+def unchanged() -> Iterator[None]:
+    before = settings()
+    yield
+    assert settings() == before
+
+
+LEGACY: dict[str, Callable[[], object]] = {
+    "untouched": lambda: None,
+    "medium": lambda: torch.set_float32_matmul_precision("medium"),
+    "high": lambda: torch.set_float32_matmul_precision("high"),
+    "allow_tf32": lambda: setattr(BACKENDS.cuda.matmul, "allow_tf32", True),
+}
+NEW: dict[str, Callable[[], object]] = {
+    "untouched": lambda: None,
+    "all tf32": lambda: setattr(BACKENDS, "fp32_precision", "tf32"),
+    "all ieee": lambda: setattr(BACKENDS, "fp32_precision", "ieee"),
+    "mkldnn bf16": lambda: setattr(BACKENDS.mkldnn.matmul, "fp32_precision", "bf16"),
+    "cuda tf32": lambda: setattr(BACKENDS.cuda.matmul, "fp32_precision", "tf32"),
+    "none": lambda: setattr(BACKENDS.mkldnn.matmul, "fp32_precision", "none"),
+}
+
+
+@pytest.mark.parametrize("new", NEW if NEW_INTERFACE else ["untouched"])
+@pytest.mark.parametrize("legacy", LEGACY)
+def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_score(legacy: str, new: str, folder: Path) -> None:
+    wanted = score(model=str(folder), **TINY)
+    for before_first_score, order in itertools.product([True, False], itertools.permutations([LEGACY[legacy], NEW[new]])):
+        reset()
+        with twmd_registry.scorer("twmd", model=str(folder), **TINY) as scorer:
+            if not before_first_score:
+                scorer.score(PREDICTIONS, REFERENCES)
+            for setting in order:
+                setting()
+            with unchanged():
+                assert scorer.score(PREDICTIONS, REFERENCES).scores == pytest.approx(wanted, abs=1e-5)
+
+
+def test_trainer_with_tf32_can_evaluate(folder: Path) -> None:
+    """``TrainingArguments(tf32=True)`` calls `enable_tf32`."""
+    enable_tf32.cache_clear()
+    enable_tf32(enable=True)
+    with unchanged():
+        score(model=str(folder), **TINY)
+
+
+@pytest.mark.skipif(not NEW_INTERFACE, reason="this torch has the old interface only")
+@pytest.mark.parametrize("own", [True, False])
+def test_operator_that_follows_its_parent_still_does_afterwards(own: bool) -> None:
+    BACKENDS.fp32_precision = "tf32"
+    if own:
+        BACKENDS.mkldnn.matmul.fp32_precision = "tf32"
+    with exact_arithmetic():
+        assert BACKENDS.mkldnn.matmul.fp32_precision == "ieee"
+    BACKENDS.fp32_precision = "bf16"
+    assert BACKENDS.mkldnn.matmul.fp32_precision == ("tf32" if own else "bf16")
+
+
+DTYPES = [torch.float64, torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("metric", "keys"),
+    [
+        ("twmd", TINY | {"centering": "batch"}),
+        ("twmd", TINY | {"iterations": "converged", "multiref": "mean"}),
+        ("trwmd", TINY | {"centering": "corpus", "idf": "corpus"}),
+        ("moverscore", TINY | {"centering": "sentence", "ngram": 2, "transform": "inverse"}),
+        ("bertscore_centered", TINY | {"special": "partners"}),
+        ("wordset_cka", {"centering": "dimension", "layer": "1-3", "aggregation": "pmeans:1,inf"}),
+        ("sbert", TINY | {"vectors": "raw"}),
+        ("twmd", {"preset": "embedded-tuned"}),
+        ("stsscore", {}),
+    ],
+)
+def test_default_dtype_of_the_caller_is_kept_and_moves_no_score(metric: str, keys: dict[str, Any], dtype: torch.dtype, folder: Path) -> None:
+    if "layer" in keys:
+        keys = keys | {"model": str(folder)}
+    wanted = score(metric, **keys)
+    torch.set_default_dtype(dtype)
+    with unchanged():
+        assert score(metric, **keys) == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize("family", [*tiny.FAMILIES, *tiny.OTHERS])
+def test_default_dtype_of_the_caller_moves_no_score_of_any_family(family: str, tmp_path: Path) -> None:
+    tiny.save_encoder(family, tmp_path / "model")
+    wanted = score(model=str(tmp_path / "model"), **TINY)
+    for dtype in DTYPES:
+        torch.set_default_dtype(dtype)
+        with unchanged():
+            assert score(model=str(tmp_path / "model"), **TINY) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_explanation_leaves_the_process_as_it_was() -> None:
+    torch.set_default_dtype(torch.float64)
+    torch.set_float32_matmul_precision("medium")
+    with twmd_registry.scorer("twmd") as scorer, unchanged():
+        assert scorer.score(PREDICTIONS, REFERENCES).explain(0).similarities.dtype == "float32"
+
+
+MODES: dict[str, Callable[[], Any]] = {
+    "no_grad": torch.no_grad,
+    "enable_grad": torch.enable_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast bfloat16": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "autocast float16": lambda: torch.autocast("cpu", dtype=torch.float16),
+}
+
+
+@pytest.mark.parametrize("metric", ["twmd", "moverscore", "stsscore"])
+def test_mode_of_the_calling_thread_is_kept_and_moves_no_score(metric: str) -> None:
+    wanted = score(metric)
+    for mode in MODES.values():
+        with mode(), unchanged():
+            assert score(metric) == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize("metric", ["twmd", "moverscore", "stsscore"])
+def test_deterministic_algorithms_and_thread_counts_are_kept(metric: str) -> None:
+    wanted = score(metric)
+    threads = torch.get_num_threads()
+    torch.use_deterministic_algorithms(mode=True)
+    torch.set_num_threads(threads + 1)
+    try:
+        with unchanged():
+            assert score(metric) == pytest.approx(wanted, abs=1e-5)
+    finally:
+        torch.use_deterministic_algorithms(mode=False)
+        torch.set_num_threads(threads)
+
+
+def test_threads_of_different_models_leave_the_process_as_it_was() -> None:
+    """The settings are one for all threads: each used to put back what another had set."""
+    asked: list[tuple[str, dict[str, Any]]] = [("twmd", {}), ("twmd", {"preset": "embedded-tuned"}), ("stsscore", {})]
+    wanted = [score(metric, **keys) for metric, keys in asked]
+    torch.set_default_dtype(torch.float64)
+    torch.set_float32_matmul_precision("medium")
+    start = threading.Barrier(len(asked))
+
+    def work(metric: str, keys: dict[str, Any]) -> list[tuple[float, ...]]:
+        start.wait()
+        return [score(metric, **keys) for _ in range(3)]
+
+    with unchanged(), ThreadPoolExecutor(len(asked)) as pool:
+        found = list(pool.map(lambda setting: work(*setting), asked))
+    for scores, expected in zip(found, wanted, strict=True):
+        for one in scores:
+            assert one == pytest.approx(expected, abs=1e-5)
+
+
+def during(action: Callable[[int], None]) -> tuple[float, ...]:
+    """Score, calling `action` in the middle of it."""
+    with twmd_registry.scorer("twmd") as scorer:
+        (scores,) = twmd_registry.score_all([scorer], PREDICTIONS, REFERENCES, progress=action)
+        return scores.scores
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_exception_in_the_middle_leaves_the_process_as_it_was(error: type[BaseException]) -> None:
+    torch.set_default_dtype(torch.float64)
+    torch.set_float32_matmul_precision("medium")
+
+    def fail(_texts: int) -> None:
+        assert torch.get_float32_matmul_precision() == "highest"
+        raise error
+
+    with unchanged(), pytest.raises(error):
+        during(fail)
+
+
+def test_interrupt_at_any_moment_leaves_the_process_as_it_was() -> None:
+    torch.set_float32_matmul_precision("medium")
+    wanted = score()
+    with twmd_registry.scorer("twmd") as scorer:
+        scorer.score(PREDICTIONS, REFERENCES)
+        for delay in range(25):
+            timer = threading.Timer(delay / 1000, lambda: os.kill(os.getpid(), signal.SIGINT))
+            with unchanged(), contextlib.suppress(KeyboardInterrupt):
+                timer.start()
+                try:
+                    for _ in range(20):
+                        scorer.score(PREDICTIONS, REFERENCES)
+                finally:
+                    timer.join()
+        assert scorer.score(PREDICTIONS, REFERENCES).scores == pytest.approx(wanted, abs=1e-5)
+
+
+def test_precision_that_the_caller_sets_meanwhile_is_kept() -> None:
+    torch.set_float32_matmul_precision("medium")
+    during(lambda _: torch.set_float32_matmul_precision("high"))
+    assert torch.get_float32_matmul_precision() == "high"
+    with unchanged():
+        score()
+
+
+def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_next_score() -> None:
+    seen = []
+
+    def look(_texts: int) -> None:
+        torch.set_float32_matmul_precision("medium")
+        with exact_arithmetic():
+            seen.append(torch.get_float32_matmul_precision())
+
+    during(look)
+    assert set(seen) == {"highest"}
+    assert torch.get_float32_matmul_precision() == "medium"
+
+
+def in_a_fork(work: Callable[[], bool]) -> bool:
+    """Whether `work` returns true in a forked process, within a minute."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        code = 1
+        with contextlib.suppress(BaseException):
+            code = 0 if work() else 1
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_in_the_middle_of_another_threads_score_starts_as_the_caller_is() -> None:
+    torch.set_float32_matmul_precision("medium")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # OpenMP's own threads do not live in a fork
+    wanted, before, state = score(), settings(), random.getstate()
+    scoring, forked = threading.Event(), threading.Event()
+
+    def wait(_texts: int) -> None:
+        scoring.set()
+        forked.wait(60)
+
+    def work() -> bool:
+        random.setstate(state)  # Python gives every fork random numbers of its own
+        return settings() == before and score() == pytest.approx(wanted, abs=1e-5) and settings() == before
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(during, wait)
+        assert scoring.wait(60)
+        try:
+            assert torch.get_float32_matmul_precision() == "highest"
+            assert in_a_fork(work)
+        finally:
+            forked.set()
+        assert other.result() == pytest.approx(wanted, abs=1e-5)
+    assert settings() == before
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_positions_of_deberta_fall_into_the_same_buckets_under_any_default_dtype(dtype: torch.dtype) -> None:
+    """They are found by dividing integers, which bfloat16 rounds to other integers."""
+    from transformers.models.deberta_v2.modeling_deberta_v2 import build_relative_position
+
+    queries = torch.zeros(1, 300, 8)
+    wanted = build_relative_position(queries, queries, bucket_size=64, max_position=512)
+    torch.set_default_dtype(dtype)
+    with exact_arithmetic():
+        assert torch.equal(build_relative_position(queries, queries, bucket_size=64, max_position=512), wanted)
