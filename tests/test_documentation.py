@@ -80,7 +80,8 @@ def test_the_make_targets_exist() -> None:
 
 def test_every_block_is_of_a_language_that_a_test_reads() -> None:
     read = {"README.md": {"bash", "python"}, "CONTRIBUTING.md": {"bash"}, "twmd_registry/scale/README.md": {"bash", "python", "yaml"}}
-    for path in [*ROOT.glob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
+    read["docs/coming-from.md"] = {"bash", "python"}  # tests/test_coming_from.py
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
         name = path.relative_to(ROOT).as_posix()
         fences = re.findall(r"^ *```(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         assert set(fences[::2]) == read.get(name, set()), name

@@ -39,7 +39,7 @@ class Tokens(NamedTuple):
     written: tuple[str, ...]
 
     def take(self, places: Sequence[int]) -> Tokens:
-        return Tokens(*(tuple(column[t] for t in places) for column in self))  # type: ignore[arg-type] (columns of different types)
+        return Tokens._make(tuple(column[t] for t in places) for column in self)
 
 
 @dataclass(frozen=True)

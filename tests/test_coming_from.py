@@ -1,0 +1,117 @@
+"""The page for users of other programs: its examples, its numbers, and that no option of these programs is missing."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twmd_registry
+from tests.conftest import Texts
+from twmd_registry.baseline import BASELINE
+from twmd_registry.cli import main
+from twmd_registry.models.files import embedded_folder
+from twmd_registry.models.fitted import save
+
+peer = pytest.importorskip("bert_score")
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "coming-from.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^(twmd .*)$", PAGE, flags=re.MULTILINE)
+KEYS: dict[str, Any] = {"special": "partners", "centering": "none", "unknown": "keep"}
+TOLERANCE = 1e-6
+SIDES = ("precision", "recall", "scores")
+
+
+def part(name: str) -> str:
+    """The section of the page under a heading."""
+    return PAGE.split(f"\n## {name}\n")[1].split("\n## ")[0]
+
+
+def named_options(name: str) -> set[str]:
+    """The code spans in the left column of a section's tables."""
+    cells = [line.split("|")[1] for line in part(name).splitlines() if line.startswith("| `")]
+    return {word for cell in cells for span in re.findall(r"`([^`]+)`", cell) for word in re.split(r"[ ,()=]+", span)}
+
+
+def both(predictions: list[str], references: Any, *, layer: int, keys: dict[str, Any], **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Precision, recall and F1 of every segment by bert_score and by us; shape (3, segments) each."""
+    theirs = peer.score(predictions, references, model_type=str(embedded_folder()), num_layers=layer, device="cpu", **options)
+    ours = twmd_registry.score(predictions, references, "bertscore_centered", model="embedded", layer=layer, **KEYS, **keys)
+    return np.stack([side.numpy() for side in theirs]), np.array([getattr(ours, side) for side in SIDES])
+
+
+def test_every_example_gives_what_it_shows() -> None:
+    found = doctest.DocTestParser().get_doctest(PAGE, {}, "coming-from", "coming-from.md", 0)
+    assert len(found.examples) >= 5
+    results = doctest.DocTestRunner(verbose=False).run(found)
+    assert (results.failed, results.attempted) == (0, len(found.examples))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_runs(command: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("ref", texts.references), ("system_a", texts.predictions), ("system_b", texts.references[::-1])):
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+def test_no_option_of_bert_score_is_missing() -> None:
+    functions = (peer.score, peer.BERTScorer.__init__, peer.BERTScorer.score)
+    arguments = {name for function in functions for name in inspect.signature(function).parameters} - {"self"}
+    command = subprocess.run([sys.executable, "-m", "bert_score_cli.score", "-h"], capture_output=True, text=True, check=True).stdout
+    options = set(re.findall(r"(?<![\w-])(--?[a-z]\w*)", command)) - {"-h", "--help", "--num_layers", "--batch_size", "--verbose"}
+    assert {"--lang", "-r", "--use_fast_tokenizer"} <= options
+    assert (arguments | options) - named_options("bert_score") == set()
+
+
+def test_no_option_of_sacrebleu_is_missing() -> None:
+    command = subprocess.run([sys.executable, "-m", "sacrebleu", "-h"], capture_output=True, text=True, check=True).stdout
+    options = set(re.findall(r"^ +(?:(--[a-z-]+)|(-[a-z]+)\b)", command, flags=re.MULTILINE))
+    long = {name for name, _ in options if name}
+    assert {"--metrics", "--paired-bs", "--width"} <= long
+    assert long - named_options("SacreBLEU") == set()
+
+
+@pytest.mark.parametrize("layer", [1, 4])
+@pytest.mark.parametrize("idf", [False, True])
+def test_the_number_is_bert_scores(layer: int, *, idf: bool, texts: Texts) -> None:
+    predictions = [*texts.predictions, "I love it \U0001f60d", "well , this is spaced   out "]
+    references = [*texts.references, "I love it \U0001f621", "Well, this is not."]
+    theirs, ours = both(predictions, references, layer=layer, keys={"idf": "references" if idf else "none"}, idf=idf, nthreads=0)
+    np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
+    assert np.ptp(theirs[2]) > 0.1
+
+
+def test_the_number_is_bert_scores_with_several_references(texts: Texts) -> None:
+    references = [list(pair) for pair in zip(texts.references, texts.references[::-1], strict=True)]
+    theirs, ours = both(texts.predictions, references, layer=4, keys={})
+    np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
+
+
+def test_the_number_is_bert_scores_with_a_baseline(texts: Texts, tmp_path: Path) -> None:
+    path = save(BASELINE, twmd_registry.scorer("bertscore_centered", layer=4, **KEYS).fit_baseline(texts.references, pairs=20), tmp_path)
+    baseline = json.loads(path.read_text(encoding="utf-8"))["values"]
+    row = ",".join(repr(baseline[side]) for side in ("precision", "recall", "f1"))
+    table = tmp_path / "table.tsv"
+    table.write_text("LAYER,P,R,F\n" + "".join(f"{k},{row}\n" for k in range(7)), encoding="utf-8")
+    rescaled = {"rescale_with_baseline": True, "baseline_path": str(table), "lang": "en"}
+    theirs, ours = both(texts.predictions, texts.references, layer=4, keys={"baseline": path}, **rescaled)
+    np.testing.assert_allclose(ours, theirs, atol=TOLERANCE / (1 - max(baseline.values())), rtol=0)
+
+
+def test_where_bert_score_depends_on_padding_its_batches_of_one_give_our_number(texts: Texts) -> None:
+    unrelated = texts.references[1:] + texts.references[:1]
+    theirs, ours = both(texts.predictions, unrelated, layer=6, keys={})
+    assert np.abs(theirs - ours).max() > 1e-3
+    theirs, ours = both(texts.predictions, unrelated, layer=6, keys={}, batch_size=1)
+    np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
