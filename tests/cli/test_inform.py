@@ -164,9 +164,9 @@ WATCHED = {
     "fit-idf few.txt -o idf": "40/40 texts",
     "fit-baseline sbert few.txt --pairs 30 -o baselines": "30/30 pairs",
     "diagnose embedded --data few.txt": "40/40 texts",
-    "correlate rated.jsonl -m twmd bleu --resamples 0": "12/12 segments",
-    "tune sbert --data rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
-    "robustness --data rated.jsonl -m sbert --resamples 0": "/",
+    "correlate table:rated.jsonl -m twmd bleu --resamples 0": "12/12 segments",
+    "tune sbert --data table:rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
+    "robustness --data table:rated.jsonl -m sbert --resamples 0": "/",
     "selfcheck": "8/8 metrics",
     "selfcheck --quiet": None,
 }
@@ -187,7 +187,8 @@ def test_a_bar_with_total_rate_and_time_left_shows_on_a_terminal_when_work_is_lo
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.extend(read_terminal(outer)))
     reader.start()
-    done = subprocess.run([sys.executable, "-c", code, *WATCHED], stdout=subprocess.PIPE, stderr=inner, cwd=tmp_path, check=False)
+    drawn_at_once = os.environ | {"TQDM_MININTERVAL": "0"}
+    done = subprocess.run([sys.executable, "-c", code, *WATCHED], stdout=subprocess.PIPE, stderr=inner, cwd=tmp_path, env=drawn_at_once, check=False)
     os.close(inner)
     reader.join()
     os.close(outer)

@@ -67,7 +67,7 @@ class TestOrder:
         assert header == [f"good.txt:{name}" for name in NAMES]
 
     def test_a_paired_test_and_a_report_keep_it(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        out = scored(capsys, "--paired-bs", "--paired-bs-n", "20", systems=("good.txt", "poor.txt"))
+        out = scored(capsys, "-q", "--paired-bs", "--paired-bs-n", "20", systems=("good.txt", "poor.txt"))
         assert [word for word in out.splitlines()[0].split() if word in NAMES] == NAMES
         assert run(capsys, "report", "ref.txt", "-i", "good.txt", "poor.txt", "-m", *ORDER, "-o", "report.html")[0] == 0
         page = (files / "report.html").read_text(encoding="utf-8")
@@ -78,11 +78,12 @@ class TestOrder:
         order = ["sbert", "bleu", "twmd"]
         assert run(capsys, "score", "ref.txt", "-i", "good.txt", "-m", *order, "--record", "rec.json")[0] == 0
         results = twmd_registry.read_record(files / "rec.json").systems[0].results
-        assert [one.signature.partition("|")[0] for one in results] == ["sbert", "twmd"]
+        assert [one.signature.partition("|")[0] for one in results] == ["sbert", "BLEU", "twmd"]
+        assert run(capsys, "verify", "rec.json")[0] == 0
 
     def test_correlate_keeps_it(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         order = ["chrf", "sbert", "bleu"]
-        out = run(capsys, "correlate", "rated.jsonl", "-m", *order, "--resamples", "0", "--format", "tsv")[1]
+        out = run(capsys, "correlate", "table:rated.jsonl", "-m", *order, "--resamples", "0", "--format", "tsv")[1]
         assert [line.split("\t")[0] for line in out.splitlines() if line.split("\t")[0] in order] == order
 
 
@@ -103,8 +104,8 @@ class TestTwins:
         before, after = {
             "score": (["ref.txt", "-i", "good.txt"], []),
             "report": (["ref.txt", "-i", "good.txt"], ["-o", "report.html"]),
-            "correlate": (["rated.jsonl"], []),
-            "robustness": (["--data", "rated.jsonl"], []),
+            "correlate": (["table:rated.jsonl"], []),
+            "robustness": (["--data", "table:rated.jsonl"], []),
         }[command]
         status, out, err = run(capsys, command, *before, "-m", *metrics, *after)
         assert (status, out) == (2, "")
@@ -118,7 +119,7 @@ class TestTwins:
 
     def test_other_settings_are_another_metric(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = run(capsys, "score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "twmd;model=embedded;layer=2", "--set", "layer=3")[1]
-        assert len(out.splitlines()[0].split()) == 3
+        assert out.splitlines()[0].split() == ["system", "twmd", "layer=3", "twmd", "layer=2"]
 
 
 class TestWidth:
@@ -141,8 +142,8 @@ class TestHints:
             ("score ref.txt -i good.txt --model X", "--model says where the model of a signature is, and no signature is given: use --set model=X."),
             ("report ref.txt -i good.txt -o r.html --adapter X", "no signature is given: use --set adapter=X."),
             ("align twmd a b --model X", "no signature is given: use --set model=X."),
-            ("correlate rated.jsonl -m twmd --model X", "unrecognized arguments: --model X; model is a key: use --set model=VALUE"),
-            ("robustness --data rated.jsonl -m twmd --layer=3", "unrecognized arguments: --layer=3; layer is a key: use --set layer=VALUE"),
+            ("correlate table:rated.jsonl -m twmd --model X", "unrecognized arguments: --model X; model is a key: use --set model=VALUE"),
+            ("robustness --data table:rated.jsonl -m twmd --layer=3", "unrecognized arguments: --layer=3; layer is a key: use --set layer=VALUE"),
             ("fit-baseline twmd ref.txt --centering-size 3", "; centering_size is a key: use --set centering_size=VALUE"),
             ("cite rec.json --model X", "unrecognized arguments: --model X\n"),
             (
@@ -157,7 +158,10 @@ class TestHints:
                 "--set 'ref.txt': expected KEY=VALUE. --set takes every word after it, so name files before it.",
             ),
             ("score -i good.txt ref.txt", "no references for good.txt: name a reference file before -i, or give a table"),
-            ("correlate -m twmd rated.jsonl", "required: DATA; --metrics, --set, --correlation take every word after them: give it before them"),
+            (
+                "correlate -m twmd table:rated.jsonl",
+                "DATA --data is required; --metrics, --set, --correlation take every word after them: give it before them",
+            ),
             (f"score ref.txt -i good.txt -m {'x' * 5000}", f"there is no metric '{'x' * 5000}'; Choices: twmd, "),
             ("align ref.txt a b", "there is no metric 'ref.txt'; Choices: twmd, "),
         ],
@@ -173,7 +177,7 @@ class TestHints:
 def test_one_word_names_a_form_in_every_command(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     heads = {"text": "metric  ", "markdown": "|", "latex": "%", "tsv": "metric\t", "json": "{"}
     for form, head in heads.items():
-        out = run(capsys, "correlate", "rated.jsonl", "-m", "sbert", "--resamples", "0", "--format", form)[1]
+        out = run(capsys, "correlate", "table:rated.jsonl", "-m", "sbert", "--resamples", "0", "--format", form)[1]
         assert any(line.startswith(head) for line in out.splitlines()), out
     assert run(capsys, "score", "ref.txt", "-i", "good.txt", "-m", "sbert", "--record", "rec.json")[0] == 0
     assert run(capsys, "cite", "rec.json", "--format", "markdown")[1].startswith("|")

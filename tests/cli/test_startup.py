@@ -55,7 +55,7 @@ def started(folder: Path, line: str) -> tuple[int, list[str]]:
         "score ref.txt -i hyp.txt --preset none",
         "score ref.txt -i hyp.txt --model X",
         "score ref.txt -i hyp.txt -m twmd twmd",
-        "score ref.txt -i hyp.txt --record no/folder/rec.json",
+        "score ref.txt -i hyp.txt --record ref.txt",
         "report nosuch.txt -i hyp.txt -o r.html",
         "report ref.txt -i hyp.txt -m twdm -o r.html",
         "align twdm a b",
@@ -68,7 +68,6 @@ def started(folder: Path, line: str) -> tuple[int, list[str]]:
         "diagnose embedded --data nosuch.txt",
         "reproduce twmd-table2 --data-dir nosuch",
         "average nosuch -o out",
-        "train stsb --data nosuch -o out",
     ],
 )
 def test_what_is_refused_is_refused_before_numpy_and_torch(line: str, folder: Path) -> None:
@@ -82,9 +81,10 @@ def test_what_is_refused_is_refused_before_numpy_and_torch(line: str, folder: Pa
     [
         "correlate wmt:nosuch.jsonl -m twmd",
         "correlate nosuch -m twmd",
-        "correlate rated.jsonl -m twdm",
+        "correlate table:rated.jsonl -m twdm",
         "robustness --data wmt:nosuch.jsonl -m twmd",
         "tune twmd --data wmt:nosuch.jsonl",
+        "train stsb --data stsb:nosuch -o out",
         "finetune twmd --train wmt:nosuch.jsonl -o out",
         "score ref.txt -i hyp.txt --paired-bs",
     ],
@@ -101,6 +101,6 @@ def test_sacrebleus_metrics_alone_start_no_torch(line: str, folder: Path) -> Non
 
 
 def test_sacrebleus_metrics_alone_are_correlated_without_torch(folder: Path) -> None:
-    status, modules = started(folder, "correlate rated.jsonl -m bleu chrf --resamples 0")
+    status, modules = started(folder, "correlate table:rated.jsonl -m bleu chrf --resamples 0")
     assert status == 0
     assert "torch" not in modules

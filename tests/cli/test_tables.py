@@ -132,9 +132,9 @@ class TestForms:
     def test_rated_data_are_unpacked_too(self, folder: Path) -> None:
         rows = [row | {"rating": i} for i, row in enumerate(rows_of())]
         assert read_rated(f"table:{stored(folder, 'rated.csv.xz', rows)}").predictions == PREDICTIONS
-        assert read_rated(str(stored(folder, "rated.tsv.gz", rows))).ratings.tolist() == [0, 1, 2]
+        assert read_rated(f"table:{stored(folder, 'rated.tsv.gz', rows)}").ratings.tolist() == [0, 1, 2]
         wmt = [{"lang": "de-en", "candidate": text, "reference": text, "score": 0} for text in PREDICTIONS[:2]]
-        assert read_rated(str(stored(folder, "wmt.jsonl.gz", wmt))).group == ["de-en", "de-en"]
+        assert read_rated(f"wmt:{stored(folder, 'wmt.jsonl.gz', wmt)}").group == ["de-en", "de-en"]
 
 
 class TestBadTables:

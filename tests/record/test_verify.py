@@ -484,7 +484,7 @@ class TestCommand:
             record = str(files.record.rename(files.folder / "sub" / "out.json"))
         capsys.readouterr()
         assert main(["verify", record]) == 0
-        assert capsys.readouterr().out.endswith("4 of 4 results hold.\n")
+        assert capsys.readouterr().out.endswith("6 of 6 results hold.\n")
 
     def test_systems_of_one_name_are_taken_from_their_folders(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
         for name in ("a", "b"):

@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line, and end with status 2."""
-        if message.startswith("the following arguments are required") and (greedy := self._greedy_options()):
+        if message.startswith(("the following arguments are required", "one of the arguments")) and (greedy := self._greedy_options()):
             message += f"; {', '.join(greedy)} take every word after them: give it before them"
         complain(f"{self.prog}: error (see {self.prog} --help):", Style.BAD, message)
         self.exit(BAD_USAGE)
