@@ -158,7 +158,7 @@ WATCHED = {
     "score few.txt -i few.txt few.txt -m twmd": "80/80 segments",
     "score few.txt -i few.txt -m stsscore bleu --record rec.json": "40/40 segments",
     "score few.txt -i few.txt few.txt -m bleu ter --paired-bs": "4/4 steps",
-    "report few.txt -i few.txt -m sbert bleu -o report.html": "alignments",
+    "report few.txt -i few.txt other.txt -m sbert bleu -o report.html": "alignments",
     "verify rec.json": "40/40 segments",
     "fit-mean few.txt -o means": "40/40 texts",
     "fit-idf few.txt -o idf": "40/40 texts",
@@ -175,6 +175,7 @@ WATCHED = {
 
 def test_a_bar_with_total_rate_and_time_left_shows_on_a_terminal_when_work_is_long(tmp_path: Path) -> None:
     (tmp_path / "few.txt").write_text("".join(f"Line {i} of a text is not long.\n" for i in range(40)), encoding="utf-8")
+    (tmp_path / "other.txt").write_text("".join(f"Row {i} of it.\n" for i in range(40)), encoding="utf-8")
     rows = [{"prediction": f"Line {i} is not {i}.", "reference": f"Line {i} was not long.", "rating": i % 5} for i in range(12)]
     (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     code = (

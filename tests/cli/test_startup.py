@@ -84,6 +84,8 @@ def test_what_is_refused_is_refused_before_numpy_and_torch(line: str, folder: Pa
         "correlate table:rated.jsonl -m twdm",
         "robustness --data wmt:nosuch.jsonl -m twmd",
         "tune twmd --data wmt:nosuch.jsonl",
+        "tune twdm --data table:rated.jsonl",
+        "finetune twdm --train table:rated.jsonl -o out",
         "train stsb --data stsb:nosuch -o out",
         "finetune twmd --train wmt:nosuch.jsonl -o out",
         "score ref.txt -i hyp.txt --paired-bs",

@@ -61,6 +61,8 @@ def prepare(arguments: argparse.Namespace) -> None:
 
         for text in named:
             check_named(text)
+    for name in _values(arguments, arguments.metric_names):
+        entry(name)
     if arguments.lexical is not None:
         arguments.asked = ask_metrics(_values(arguments, ["metrics" if "metrics" in arguments else "metric"]), arguments, arguments.lexical)
 

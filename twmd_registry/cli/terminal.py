@@ -162,5 +162,6 @@ def progress_bar(unit: str = "segments", total: int | None = None) -> Iterator[P
         return
     from tqdm import tqdm
 
-    with tqdm(unit=f" {unit}", total=total, delay=PATIENCE_S, leave=False, dynamic_ncols=True) as bar:
+    # miniters: the steps of the work differ in size, and after a large one tqdm would wait for another such step.
+    with tqdm(unit=f" {unit}", total=total, delay=PATIENCE_S, miniters=1, leave=False, dynamic_ncols=True) as bar:
         yield ProgressBar(bar)

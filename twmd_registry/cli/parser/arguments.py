@@ -89,10 +89,11 @@ def command(
     files: Sequence[str] = (),
     data: Sequence[str] = (),
     metrics: Sequence[str] | None = None,
+    names: Sequence[str] = (),
 ) -> Parser:
     """Add a command with its help and an example.
 
-    What `files`, `data` and `metrics` name is checked before the command's code, and with it torch, is imported.
+    What `files`, `data`, `metrics` and `names` name is checked before the command's code, and with it torch, is imported.
 
     Args:
         commands: Where.
@@ -103,9 +104,10 @@ def command(
         files: Arguments that are files or folders which must be there.
         data: Arguments that name rated data which must be there.
         metrics: For a command with an argument ``metrics`` or ``metric``, and those of `settings`, SacreBLEU's metrics that may stand there.
+        names: Arguments that are bare names of metrics.
     """
     sub = commands.add_parser(name, help=about, description=about, **example_of(example))
-    sub.set_defaults(run=run, files_to_read=files, data_to_read=data, lexical=metrics, takes_parts=False)
+    sub.set_defaults(run=run, files_to_read=files, data_to_read=data, lexical=metrics, metric_names=names, takes_parts=False)
     quiet(sub, default=argparse.SUPPRESS)  # or it would take back what was said before the command
     return sub
 

@@ -78,6 +78,7 @@ def add_tune(commands: Commands) -> None:
         "Choose layer, temperature, centering and special tokens on rated data (TWMD paper, Appendix B).",
         "twmd tune twmd --data wmt:wmt15.jsonl wmt:wmt16.jsonl",
         data=("data",),
+        names=("metrics",),
     )
     sub.add_argument("metrics", nargs="+", metavar="METRIC", help="metrics to tune")
     sub.add_argument("--data", nargs="+", required=True, metavar="DATA", help=DATA)
@@ -123,6 +124,7 @@ def add_finetune(commands: Commands) -> None:
         "Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2); writes an adapter, a preset and a card.",
         "twmd finetune twmd --train wmt:wmt15.jsonl --dev wmt:wmt16.jsonl --holdout wmt:wmt17.jsonl -o adapter/",
         data=("train", "dev", "holdout"),
+        names=("metric",),
     )
     sub.add_argument("metric", metavar="METRIC", help=", ".join(TRAINABLE))
     sub.add_argument("--model", help="default: that of --preset, else the embedded one")
