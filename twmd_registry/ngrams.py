@@ -26,8 +26,8 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
     carried = tokens.carried
     weigh = torch.ones_like(tokens.vectors[:, 0]) if carried is None else carried
     weighted, plain = (tokens.vectors.new_zeros(len(first), tokens.vectors.shape[1]) for _ in range(2))
-    weights, errors = weigh.new_zeros(len(first)), weigh.new_zeros(len(first))
     rounding = tokens.rounding_errors
+    weights, errors = weigh.new_zeros(len(first)), rounding.new_zeros(len(first))
     for k in range(int(widths.max()) if len(widths) else 0):
         wide = torch.nonzero(widths > k).squeeze(1)
         token = first[wide] + k
