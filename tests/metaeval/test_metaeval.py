@@ -148,7 +148,7 @@ def test_tuning_reports_every_segment_once_and_announces_once(tmp_path: Path) ->
     done: list[int] = []
     announced: list[float] = []
     tune(specs, data, RunOptions(), done.append, announced.append)
-    assert sum(done) == len(ROWS) * 2 + 3
+    assert sum(done) == sum(len(rated.ratings) for rated in data) == 6 * 2 + 3
     assert len(announced) == 1
     assert announced[0] > 0
 

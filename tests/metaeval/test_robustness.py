@@ -229,7 +229,7 @@ def test_the_command_prints_and_writes(wmt: Path, tmp_path: Path, capsys: pytest
         own = [float(row["sbert layer=4"]) - float(row["sbert layer=4 edited"]) for row in rows if row["edit"] == edit["edit"]]
         assert len(own) == edit["n"]
         assert sum(own) / len(own) == pytest.approx(edit["difference"])
-    for form in ("md", "tsv", "tex", "json"):
+    for form in ("markdown", "tsv", "latex", "json"):
         assert main([*command[:5], "--resamples", "0", "--format", form]) == 0
         assert "contraction" in capsys.readouterr().out
 

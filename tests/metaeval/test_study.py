@@ -113,7 +113,7 @@ def test_systems_are_ranked_by_their_means() -> None:
     "changes", [{"statistics": ("darr",)}, {"averaging": "item"}, {"level": "system"}, {"statistics": ("acc_eq",), "level": "system"}]
 )
 def test_what_cannot_be_measured_costs_no_encoding(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.metaeval.side_by_side.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
+    monkeypatch.setattr("twmd_registry.scoring.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
     with pytest.raises((InputError, SpecError)):
         run_study(study(**changes), RATED, RunOptions())
 
@@ -165,7 +165,7 @@ def test_a_study_that_cannot_be_is_refused(changes: dict[str, object], words: st
         (["-m", "chrf", "--preset", "roberta-large"], "without keys of their own"),
         (["-m", "twmd;layer=3", "--set", "layer=4"], "without keys of their own"),
         (["-m", "chrf", "--threshold", "3"], "--threshold is of darr"),
-        (["-m", "sbert,twmd;layer=3"], "there is no metric"),
+        (["-m", "sbert,twmd;layer=3"], "expected one metric with its keys, not 2"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -275,7 +275,7 @@ def test_an_ensemble_may_have_members_with_keys(table: Path, capsys: pytest.Capt
     assert all(f"\nensemble(sbert layer={layer},twmd): ensemble(sbert;" in printed for layer in (3, 4))
 
 
-@pytest.mark.parametrize("form", ["txt", "md", "tex", "tsv", "json"])
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "tsv", "json"])
 def test_every_form_is_printed(form: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["correlate", f"table:{table}", "-m", "sbert", "--by", "none", "--resamples", "0", "--format", form]) == 0
     printed = capsys.readouterr().out
@@ -283,7 +283,7 @@ def test_every_form_is_printed(form: str, table: Path, capsys: pytest.CaptureFix
         assert json.loads(printed)["metrics"][0]["agreement"]["pearson"]["low"] is None
     else:
         assert "sbert" in printed
-        assert {"md": "|-----", "tex": "\\toprule", "tsv": "metric\tpearson", "txt": "---"}[form] in printed
+        assert {"markdown": "|-----", "latex": "\\toprule", "tsv": "metric\tpearson", "text": "---"}[form] in printed
 
 
 @pytest.mark.parametrize(
