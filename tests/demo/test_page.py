@@ -262,6 +262,7 @@ def test_it_fits_its_window_in_both_themes(width: int, theme: str, browser: Any,
             tab.page.locator("#explain").click()
         tab.page.wait_for_selector(place)
         assert tab.overflow() == 0
+        assert tab.cut_labels() == []
         picture = tmp_path / f"{name.replace(' ', '-')}-{width}-{theme}.png"
         tab.page.screenshot(path=picture, full_page=True)
         assert picture.stat().st_size > 20_000
