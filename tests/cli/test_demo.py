@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 
@@ -34,6 +35,17 @@ def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> No
         port = taken.getsockname()[1]
         assert main(["demo", "--port", str(port)]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == f"twmd: no port is free from {port} to {port}: choose another by --port."
+
+
+def test_it_prints_its_address_and_nothing_that_advises_to_publish_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gradio")
+    from twmd_registry.demo.page import Page
+
+    monkeypatch.setattr(Page, "block_thread", lambda page: page.close(verbose=False))
+    assert main(["demo"]) == 0
+    printed = capsys.readouterr()
+    assert re.fullmatch(r"serving on http://127\.0\.0\.1:\d+/ \(this machine only\); Ctrl-C ends it\n", printed.out)
+    assert "share" not in printed.err
 
 
 def test_without_gradio_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,6 +81,12 @@ class Tab:
         """Pixels that the page is wider than its window."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
+    def cut_labels(self) -> list[str]:
+        """Labels that are wider than their place."""
+        script = """[...document.querySelectorAll('th, .twmd-table td:first-child, label span')].filter(
+            label => label.clientWidth > 0 && label.scrollWidth > label.clientWidth + 1).map(label => label.innerText)"""
+        return list(self.page.evaluate(script))
+
     def foreign(self) -> list[str]:
         """Requests to anywhere but the page's server."""
         return [url for url in self.requests if not url.startswith((self.address, "data:", "blob:"))]

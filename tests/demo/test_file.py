@@ -37,12 +37,19 @@ def as_json(predictions: list[str], references: list[list[str]]) -> str:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("a.csv", CSV), ("a.CSV", CSV), ("a.tsv", CSV.replace('"A cat, a dog"', "A cat, a dog").replace('"A dog, a cat"', "A dog, a cat"))]
+    [
+        ("a.csv", CSV),
+        ("a.CSV", CSV),
+        ("semicolons.csv", CSV),
+        ("a.tsv", CSV.replace('"A cat, a dog"', "A cat, a dog").replace('"A dog, a cat"', "A dog, a cat")),
+    ]
     + [(f"a.{suffix}", as_json(PREDICTIONS, REFERENCES)) for suffix in ("jsonl", "ndjson")],
 )
 def test_every_form_gives_the_same_texts(name: str, text: str, tmp_path: Path) -> None:
     if name.endswith("tsv"):
         text = "\n".join("\t".join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
+    if name.startswith("semicolons"):
+        text = "\n".join(";".join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
     (tmp_path / name).write_text(text, encoding="utf-8")
     found = read_upload(tmp_path / name)
     assert (found.name, found.predictions, found.references) == (name, PREDICTIONS, REFERENCES)
@@ -59,8 +66,8 @@ def test_a_row_whose_references_are_all_empty_has_an_empty_one() -> None:
     ("name", "content", "words"),
     [
         ("a.txt", b"a", "a.txt: the suffix of a table is one of .csv, .tsv, .jsonl, .ndjson here, not '.txt'."),
-        ("a.csv", b"prediction,refrence\na,b\n", "a.csv, row 2: no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."),
-        ("a.csv", b"text,reference\na,b\n", "a.csv, row 2: no column 'prediction'; Choices: text, reference."),
+        ("a.csv", b"prediction,refrence\na,b\n", "a.csv, row 1: no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."),
+        ("a.csv", b"text,reference\na,b\n", "a.csv, row 1: no column 'prediction'; Choices: text, reference."),
         ("a.csv", b"prediction,reference\na\n", "a.csv, row 2: expected 2 fields (prediction, reference), got 1."),
         ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
         ("a.csv", b"", "a.csv: there is no row under the header."),
@@ -100,6 +107,12 @@ def test_a_file_that_is_deleted_already_is_asked_for_again(tmp_path: Path) -> No
         read_upload(tmp_path / "gone.csv")
 
 
+@pytest.mark.parametrize("text", ["", " \n\n"])
+def test_score_with_nothing_entered_asks_for_a_table(text: str) -> None:
+    with pytest.raises(FileError, match="^Nothing to score: upload a table, or paste one, with the columns prediction and reference"):
+        read_pasted(text)
+
+
 def test_pasted_surrogates_are_refused() -> None:
     with pytest.raises(FileError, match="not valid Unicode"):
         read_pasted("prediction,reference\n\ud800,b\n")
@@ -123,7 +136,7 @@ def test_scores_are_those_of_the_scorer(scored: FileScores) -> None:
         assert np.allclose(np.array(tsv, dtype=float), expected.scores, atol=0.6e-6)
         assert scored.signatures.split("\n")[k] == str(expected.signature)
     assert scored.segment_headers == ("row", "prediction", "references", "twmd", "stsscore")
-    assert [segment[:3] for segment in scored.segments][1] == (2, "A cat, a dog", "Two pets. / A dog, a cat")
+    assert [segment[:3] for segment in scored.segments][1] == ("row 3", "A cat, a dog", "Two pets. / A dog, a cat")
 
 
 def test_the_record_verifies(scored: FileScores) -> None:
@@ -181,9 +194,8 @@ def test_the_worker_gives_what_the_function_gives(worker: Worker, scored: FileSc
 
 def test_texts_are_scored_while_a_file_is(worker: Worker) -> None:
     score_texts("a", "b", "twmd", Settings())
-    many = Uploaded(
-        "many.csv", [f"number {i} of a long list of things" * 9 for i in range(150)], [["a list of things" * 9]] * 150, read_pasted(CSV).source
-    )
+    texts = [f"number {i} of a long list of things" * 9 for i in range(150)]
+    many = Uploaded("many.csv", texts, [["a list of things" * 9]] * 150, read_pasted(CSV).source, [f"row {i}" for i in range(2, 152)])
     thread = threading.Thread(target=worker.score, args=(many, ["moverscore", "twmd"], "embedded"))
     thread.start()
     score_texts("It rains.", "It is raining.", "twmd", Settings())

@@ -176,9 +176,62 @@ def test_a_bad_file_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> No
     tab.page.wait_for_selector("#upload [aria-label='bad.csv']")
     tab.page.locator("#score-file").click()
     tab.page.wait_for_selector("#file-notices p")
-    assert tab.text("#file-notices") == "bad.csv, row 2: no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
+    assert tab.text("#file-notices") == "bad.csv, row 1: no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
     assert tab.page.locator("#distribution figure").count() == 0
     assert not tab.page.locator("#downloads").is_visible()
+
+
+def score_file(tab: Tab) -> str:
+    """Press Score, and wait for the line that it gives."""
+    before = tab.html("#file-notices")
+    tab.page.locator("#score-file").click()
+    tab.wait_for_change("#file-notices", before)
+    return tab.text("#file-notices")
+
+
+def test_score_with_nothing_entered_asks_for_a_table(tab: Tab) -> None:
+    tab.open("A file")
+    asked = "Nothing to score: upload a table, or paste one, with the columns prediction and reference."
+    assert score_file(tab) == asked
+    tab.fill("#pasted", "prediction;reference\nIt rains.;It is raining, I think.\n")
+    tab.page.locator("#score-file").click()
+    tab.page.wait_for_selector("#distribution figure")
+    tab.fill("#pasted", "")
+    tab.page.wait_for_selector("#distribution figure", state="detached")
+    assert not tab.page.locator("#downloads").is_visible()
+    assert score_file(tab) == asked
+
+
+def test_after_a_refused_file_no_scores_are_shown_and_a_good_file_is_scored(tab: Tab, tmp_path: Path) -> None:
+    (tmp_path / "good.csv").write_text("prediction,reference\nIt rains.,It is raining.\n", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("no table\n", encoding="utf-8")
+    tab.open("A file")
+
+    def upload_and_score_good_file() -> None:
+        tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "good.csv")
+        tab.page.wait_for_selector("#upload [aria-label='good.csv']")
+        tab.page.locator("#score-file").click()
+        tab.page.wait_for_selector("#distribution figure")
+
+    upload_and_score_good_file()
+    tab.page.locator("#upload").get_by_label("Clear").click()
+    tab.page.wait_for_selector("#distribution figure", state="detached")
+    assert not tab.page.locator("#downloads").is_visible()
+    tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "notes.txt")
+    tab.page.get_by_text("Invalid file type").first.wait_for()
+    assert score_file(tab).startswith("Nothing to score: upload a table")
+    upload_and_score_good_file()
+
+
+def test_a_temperature_out_of_range_leaves_no_old_score(tab: Tab) -> None:
+    assert scores(tab)
+    tab.page.locator("#temperature input[type=number]").fill("3")
+    tab.page.wait_for_selector("#notices .twmd-error")
+    assert tab.text("#notices").startswith("Nothing was scored: set a temperature of 0 (the preset's) or from 0.01 to 0.5")
+    assert (scores(tab), tab.value("#signature"), tab.page.locator("#plan table").count()) == ({}, "", 0)
+    tab.page.locator("#temperature input[type=number]").fill("0.1")
+    tab.page.wait_for_selector("#scores td")
+    tab.wait_for_value("#signature", "|temperature:0.1|")
 
 
 def test_a_signature_is_explained(tab: Tab) -> None:
@@ -209,6 +262,7 @@ def test_it_fits_its_window_in_both_themes(width: int, theme: str, browser: Any,
             tab.page.locator("#explain").click()
         tab.page.wait_for_selector(place)
         assert tab.overflow() == 0
+        assert tab.cut_labels() == []
         picture = tmp_path / f"{name.replace(' ', '-')}-{width}-{theme}.png"
         tab.page.screenshot(path=picture, full_page=True)
         assert picture.stat().st_size > 20_000
@@ -240,7 +294,7 @@ def test_a_program_scores_a_table_and_has_a_signature_explained(client: Any) -> 
     assert parse_record(found["record"]).systems[0].results[0].scores == pytest.approx(expected.scores, abs=1e-5)
     fields = client.predict(str(expected.signature), api_name="/explain_signature")["fields"]
     assert {"key": "vectors", "value": "raw", "meaning": "token vectors of length one, or as they are", "default": "yes"} in fields
-    with pytest.raises(Exception, match="row 2: no column 'reference'"):
+    with pytest.raises(Exception, match="row 1: no column 'reference'"):
         client.predict("prediction\na\n", ["sbert"], api_name="/score_table")
 
 

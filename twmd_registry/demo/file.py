@@ -33,7 +33,7 @@ class FileScores(NamedTuple):
         rows: Per metric a row of `HEADERS`.
         pictures: The distributions of the scores of its rows, as HTML.
         segment_headers: What is in `segments`.
-        segments: Per row of the file its number (from 1), its texts, shortened, and its scores.
+        segments: Per row of the file its place there, its texts, shortened, and its scores.
         signatures: One per metric, in a line each.
         tsv: Every row's scores, to six digits.
         record: The record that ``twmd verify`` checks, as JSON.
@@ -92,10 +92,10 @@ def _row(found: ScoreSet) -> tuple[str, ...]:
 
 
 def _segments(uploaded: Uploaded, sets: Sequence[ScoreSet]) -> list[tuple[str | int | float, ...]]:
-    texts = zip(uploaded.predictions, uploaded.references, strict=True)
+    texts = zip(uploaded.rows, uploaded.predictions, uploaded.references, strict=True)
     return [
-        (i + 1, _shortened(prediction), _shortened(" / ".join(references)), *(round(one.scores[i], 4) for one in sets))
-        for i, (prediction, references) in enumerate(texts)
+        (place, _shortened(prediction), _shortened(" / ".join(references)), *(round(one.scores[i], 4) for one in sets))
+        for i, (place, prediction, references) in enumerate(texts)
     ]
 
 

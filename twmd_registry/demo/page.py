@@ -5,6 +5,7 @@ A Space's whole program is ``from twmd_registry.demo.page import build_page; bui
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twmd_registry.demo.choices import METRICS, keep_models
@@ -97,12 +98,13 @@ def build_page(metric: str | None = None) -> Page:
     return page
 
 
-def serve(metric: str | None = None, port: int | None = None) -> None:
+def serve(metric: str | None = None, port: int | None = None, announce: Callable[[str], None] = print) -> None:
     """Serve the page on 127.0.0.1 until it is interrupted.
 
     Args:
         metric: As for `build_page`.
         port: Where; None for the first free port from 7860.
+        announce: Is given the address once the page is served. Gradio's own lines advise to publish the page by a tunnel.
 
     Raises:
         SpecError: As for `build_page`.
@@ -111,6 +113,8 @@ def serve(metric: str | None = None, port: int | None = None) -> None:
     """
     page = build_page(metric)
     try:
-        page.launch(server_name="127.0.0.1", server_port=port)
+        _, address, _ = page.launch(server_name="127.0.0.1", server_port=port, quiet=True, prevent_thread_lock=True)
     except OSError as error:
         raise FileError(f"no port is free from {port or FIRST_PORT} to {port or LAST_PORT}: choose another by --port.") from error
+    announce(address)
+    page.block_thread()

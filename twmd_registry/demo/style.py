@@ -39,7 +39,7 @@ STYLE = f"""
 #notices:not(:has(p)), #file-notices:not(:has(p)), #signature-notices:not(:has(p)) {{ display: none; }}
 .gradio-container {{ width: 100% !important; max-width: 1200px !important; margin: 0 auto !important; }}
 @media (max-width: 600px) {{
-  .twmd-plan table thead th:first-child, .twmd-plan table tfoot th {{ white-space: normal; min-width: 6rem; max-width: 6rem; }}
+  .twmd-plan .plan thead th:first-child, .twmd-plan .plan tfoot th {{ white-space: normal; min-width: 6rem; max-width: 6rem; }}
   .twmd-table.numbers {{ table {{ font-size: 12px; }} table tr th, table tr td {{ padding: .3rem .2rem; }}
     table tr td:first-child {{ white-space: normal; overflow-wrap: anywhere; min-width: 5.5rem; }} }}
   .twmd-table.words {{

@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from twmd_registry.demo import file, signature, texts
-from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, Settings, offered_presets
+from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, COLDEST, HOTTEST, METRICS, SWEEPS, Settings, offered_presets
 from twmd_registry.demo.markup import messages, table
 from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
 from twmd_registry.demo.worker import Worker
@@ -36,6 +36,12 @@ def answer_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     except TwmdError as error:
         return messages(error=str(error)), "", "", ""
     return messages(found.notices), table(texts.HEADERS, found.rows, "numbers"), found.signature, f'<div class="twmd-plan">{found.picture}</div>'
+
+
+def refuse_settings() -> tuple[str, str, str, str]:
+    """Answer where Gradio refuses an input by itself: an error, and no scores of earlier inputs."""
+    error = f"Nothing was scored: set a temperature of 0 (the preset's) or from {COLDEST} to {HOTTEST}, and choose from the lists."
+    return messages(error=error), "", "", ""
 
 
 def add_texts_tab(page: gr.Blocks, metric: str) -> None:
@@ -64,7 +70,8 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     how: dict[str, Any] = {"inputs": inputs, "outputs": [notices, scores, line, plan], "concurrency_limit": AT_ONCE, "show_progress": "hidden"}
     # Pasting a text is a change, but to Gradio no input. While somebody types, of all that waits only the last is scored.
     triggers = [hypothesis.change, references.change, *(one.input for one in inputs[2:])]
-    gr.on(triggers, answer_texts, trigger_mode="always_last", api_visibility="private", **how)
+    scored = gr.on(triggers, answer_texts, trigger_mode="always_last", api_visibility="private", **how)
+    scored.failure(refuse_settings, None, how["outputs"], api_visibility="private", show_progress="hidden")
     page.load(answer_texts, api_visibility="private", **how)
 
 
@@ -94,18 +101,26 @@ def add_file_tab(worker: Worker, metric: str) -> None:
         signatures = gr.Textbox(label="Signatures", buttons=["copy"], interactive=False, lines=2, max_lines=12, elem_id="signatures")
     folder = Path(downloads.GRADIO_CACHE)
 
+    def clear(error: str = "") -> Any:
+        """Show no scores: those of another file would be taken for this one's."""
+        return messages(error=error), "", "", gr.Column(visible=False), None, None, ""
+
     def answer(upload: str | None, pasted: str, metrics: list[str], preset: str) -> Any:
         """Score a file: notices or the error, the table, the distributions, and what is shown only with them."""
         try:
             found = worker.score(read_upload(Path(upload)) if upload else read_pasted(pasted), metrics, preset)
         except TwmdError as error:
-            return messages(error=str(error)), "", "", gr.Column(visible=False), None, None, ""
+            return clear(str(error))
         whole = table(file.HEADERS, found.rows, "numbers")
         downloads, lost = _to_download(found, folder)
         return messages((*found.notices, *lost)), whole, found.pictures, gr.Column(visible=True), _rows(found), downloads, found.signatures
 
     inputs = [upload, pasted, chosen, preset]
-    button.click(answer, inputs, [*outputs, results, rows, downloads, signatures], api_visibility="private", concurrency_limit=1)
+    outputs = [*outputs, results, rows, downloads, signatures]
+    quietly: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+    scored = button.click(answer, inputs, outputs, api_visibility="private", concurrency_limit=1)
+    scored.failure(lambda: clear("Nothing was scored: this file cannot be read here. Upload another one."), None, outputs, **quietly)
+    gr.on([one.change for one in inputs], clear, None, outputs, **quietly)
 
 
 def _rows(found: file.FileScores) -> gr.Dataframe:
@@ -114,7 +129,7 @@ def _rows(found: file.FileScores) -> gr.Dataframe:
     return gr.Dataframe(
         value=list(map(list, found.segments)),
         headers=list(found.segment_headers),
-        datatype=["number", "str", "str", *["number"] * scores],
+        datatype=["str", "str", "str", *["number"] * scores],
         column_widths=[*ROW_WIDTHS, *[SCORE_WIDTH] * scores],
     )
 

@@ -30,12 +30,14 @@ class Uploaded(NamedTuple):
         predictions: One text per row.
         references: One list of texts per row.
         source: What a record keeps of the file.
+        rows: Where each row stands in the file: ``row 2``, counted with the header, or ``line 1``.
     """
 
     name: str
     predictions: list[str]
     references: list[list[str]]
     source: InputFile
+    rows: list[str]
 
 
 def read_upload(path: Path) -> Uploaded:
@@ -63,7 +65,8 @@ def read_upload(path: Path) -> Uploaded:
     if len(rows) > MOST_ROWS:
         raise FileError(f"{path.name} has {len(rows):,} rows: this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number.")
     predictions, references = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
-    return Uploaded(path.name, predictions, references, InputFile("predictions", path.name, hashlib.sha256(content).hexdigest()))
+    source = InputFile("predictions", path.name, hashlib.sha256(content).hexdigest())
+    return Uploaded(path.name, predictions, references, source, [row.place for row in rows])
 
 
 def read_pasted(text: str) -> Uploaded:
@@ -73,9 +76,11 @@ def read_pasted(text: str) -> Uploaded:
         text: The table.
 
     Raises:
-        FileError: As for `read_upload`.
+        FileError: There is nothing; otherwise as for `read_upload`.
     """
     content = text.strip("\n") + "\n"
+    if not content.strip():
+        raise FileError(f"Nothing to score: upload a table, or paste one, with the columns {PREDICTION} and {REFERENCE}.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"pasted{_form(content)}"
         _check_size(len(content.encode("utf-8", errors="surrogatepass")), path.name)
@@ -105,5 +110,5 @@ def _references(row: Fields) -> list[str]:
     """All references of a row."""
     columns = tuple(name for name in row.values if name.startswith(REFERENCE))
     if not columns:
-        raise FileError(f"{row.where}: {no_column([REFERENCE], row.values)}.")
+        raise FileError(f"{row.names_where}: {no_column([REFERENCE], row.values)}.")
     return row.references(() if set(USUAL_REFERENCES) <= set(columns) else columns)

@@ -97,9 +97,9 @@ def answer_to(line: str) -> str:
         JSON: the fields of `FileScores`, or ``error``.
     """
     asked = json.loads(line)
-    name, predictions, references, source = asked["uploaded"]
+    name, predictions, references, source, rows = asked["uploaded"]
     try:
-        found = score_file(Uploaded(name, predictions, references, InputFile(*source)), asked["metrics"], asked["preset"])
+        found = score_file(Uploaded(name, predictions, references, InputFile(*source), rows), asked["metrics"], asked["preset"])
     except TwmdError as error:
         return json.dumps({"error": str(error)})
     return json.dumps(found._asdict(), allow_nan=False)

@@ -123,10 +123,17 @@ class Fields(NamedTuple):
     Attributes:
         where: Its place, for messages.
         values: By the fields' names.
+        header: Where the names of a table with a header stand, for messages.
     """
 
     where: str
     values: Mapping[str, Any]
+    header: str | None = None
+
+    @property
+    def names_where(self) -> str:
+        """Where the names of its fields stand: the table's header, or the row itself."""
+        return self.header or self.where
 
     @property
     def place(self) -> str:
@@ -140,7 +147,7 @@ class Fields(NamedTuple):
             FileError: There is none of that name; with the menu of names.
         """
         if name not in self.values:
-            raise FileError(f"{self.where}: {no_column([name], self.values)}.")
+            raise FileError(f"{self.names_where}: {no_column([name], self.values)}.")
         return self.values[name]
 
     def text(self, name: str) -> str:

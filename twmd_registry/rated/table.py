@@ -98,9 +98,17 @@ def _read(fields: Fields, columns: RatedColumns, name: str) -> Row | LeftOut:
     return Row(group or name, fields.text(columns.prediction), fields.texts(columns.reference), rating, item, system)
 
 
-def _parse_delimited(name: object, content: bytes, delimiter: str) -> list[Fields]:
+def _parse_delimited(name: object, content: bytes, delimiters: str) -> list[Fields]:
+    """Take a table apart by the first of some delimiters that its header holds.
+
+    Raises:
+        FileError: It is no such table; names the row, with the header as row 1.
+    """
+    text = decode(name, content)
+    header_line = text.partition("\n")[0]
+    delimiter = next((one for one in delimiters if one in header_line), delimiters[0])
     # Strict: a stray quote is refused, where a lenient reader would take it, or the rest of the file, out of a text.
-    rows = read_csv(name, decode(name, content), delimiter=delimiter, strict=True)
+    rows = read_csv(name, text, delimiter=delimiter, strict=True)
     header = rows[0] if rows else []
     if len(set(header)) < len(header):
         raise FileError(f"{name}, row 1: a column's name occurs twice: {', '.join(header)}.")
@@ -109,7 +117,7 @@ def _parse_delimited(name: object, content: bytes, delimiter: str) -> list[Field
         if row and len(row) != len(header):
             raise FileError(f"{name}, row {number}: expected {len(header)} fields ({', '.join(header)}), got {len(row)}.")
         if row:
-            found.append(Fields(f"{name}, row {number}", dict(zip(header, row, strict=True))))
+            found.append(Fields(f"{name}, row {number}", dict(zip(header, row, strict=True)), f"{name}, row 1"))
     return found
 
 
@@ -124,8 +132,8 @@ def _parse_parquet(name: object, content: bytes) -> list[Fields]:
 
 
 FORMS: dict[str, Callable[[object, bytes], list[Fields]]] = {
-    ".csv": partial(_parse_delimited, delimiter=","),
-    ".tsv": partial(_parse_delimited, delimiter="\t"),
+    ".csv": partial(_parse_delimited, delimiters=",;"),  # spreadsheets write ; where a comma is the decimal point
+    ".tsv": partial(_parse_delimited, delimiters="\t"),
     ".jsonl": parse_jsonl,
     ".ndjson": parse_jsonl,
     ".parquet": _parse_parquet,
