@@ -62,18 +62,21 @@ class System(NamedTuple):
         source: Where it was read.
         predictions: One text per segment.
         references: One list of texts per segment, when the file holds them.
+        originals: Per segment the text that was translated, when the file holds them.
     """
 
     source: Source
     predictions: list[str]
     references: list[list[str]] | None = None
+    originals: list[str] | None = None
 
 
 class References(NamedTuple):
-    """References of every segment, and the files they were read from."""
+    """References of every segment, the files they were read from, and the translated texts where a file holds them."""
 
     sources: list[Source]
     segments: list[list[str]]
+    originals: list[str] | None = None
 
 
 def read_source(path: Path) -> Source:
@@ -129,8 +132,8 @@ def read_system(path: Path) -> System:
     rows = read_rows(source)
     predictions = [_prediction(row, source, number) for number, row in enumerate(rows, 1)]
     if not any("reference" in row or "references" in row for row in rows):
-        return System(source, predictions)
-    return System(source, predictions, _references(rows, source))
+        return System(source, predictions, originals=_originals(rows))
+    return System(source, predictions, _references(rows, source), _originals(rows))
 
 
 def read_references(paths: Sequence[Path]) -> References:
@@ -140,13 +143,15 @@ def read_references(paths: Sequence[Path]) -> References:
         FileError: As for `read_source` and `read_rows`, or files of different length.
     """
     sources = [read_source(path) for path in paths]
-    streams = [_references(read_rows(source), source) if source.is_json_lines else [[line] for line in source.lines] for source in sources]
+    tables = [read_rows(source) if source.is_json_lines else None for source in sources]
+    streams = [[[line] for line in source.lines] if rows is None else _references(rows, source) for source, rows in zip(sources, tables, strict=True)]
     for source, stream in zip(sources, streams, strict=True):
         if len(stream) != len(streams[0]):
             raise FileError(
                 f"{source.name} has {len(stream)} lines but {sources[0].name} has {len(streams[0])}: reference files must match line by line."
             )
-    return References(sources, [[text for texts in segment for text in texts] for segment in zip(*streams, strict=True)])
+    segments = [[text for texts in segment for text in texts] for segment in zip(*streams, strict=True)]
+    return References(sources, segments, next((found for rows in tables if rows and (found := _originals(rows))), None))
 
 
 def read_texts(path: Path) -> list[str]:
@@ -205,6 +210,12 @@ def _references(rows: list[dict[str, Any]], source: Source) -> list[list[str]]:
                 raise FileError(f"{source.name}, line {number}: a reference must be a text, not {_kind(text)}.")
         found.append(texts)
     return found
+
+
+def _originals(rows: list[dict[str, Any]]) -> list[str] | None:
+    """Take the texts of the column ``source``, empty where a row has none; None where no row has a text there."""
+    texts = [row.get("source") for row in rows]
+    return [text if isinstance(text, str) else "" for text in texts] if any(isinstance(text, str) for text in texts) else None
 
 
 def _kind(value: object) -> str:
