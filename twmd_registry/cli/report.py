@@ -12,7 +12,7 @@ import numpy as np
 from twmd_registry.align import PLANS
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.score import check_output, check_shared, compare, lexical_names, marked, own_scorers, record_of, score_tasks
-from twmd_registry.cli.tasks import read_tasks
+from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.cli.terminal import say
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError, warn
@@ -30,6 +30,7 @@ RESAMPLES = 1000
 """SacreBLEU's number of bootstrap resamples, as `twmd score` has it."""
 DIGITS = 4
 """After the point, as `twmd score` has it."""
+SUFFIXES = (".html", ".htm")
 REMARKS = 20
 MOST_TOKENS = 80
 """Tokens of one side up to which an alignment is drawn."""
@@ -41,8 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises:
         FileError: The page cannot be written.
-        SpecError: None of the metrics is of this package.
+        SpecError: The output is no HTML file, or none of the metrics is of this package.
     """
+    if arguments.output.suffix.lower() not in SUFFIXES:
+        raise SpecError(f"-o {arguments.output}: a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser.")
     lexical, scorers = lexical_names(arguments), own_scorers(arguments)
     if not scorers:
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
@@ -69,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
             remarks=[(remark, pictures(remark, scores)) for remark in remarks(comparison, REMARKS)],
             record=record_of(tasks, scores, comparison, seconds, arguments.device),
+            sources=shared_originals(tasks),
         )
         write_file(arguments.output, report_page(report).encode())
     print(f"wrote {arguments.output}")
@@ -82,7 +86,12 @@ def _request(systems: int, segments: int, seed: int) -> Request:
         return Request(seed=seed, segments=True)
     if systems == 1:
         return Request(resamples=RESAMPLES, seed=seed, segments=True)
-    return Request(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True)
+    return Request(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True, keep_resamples=True)
+
+
+def shared_originals(tasks: Sequence[Task]) -> list[str] | None:
+    """Return the texts that were translated, from the first table with a column ``source``; None where there is none."""
+    return next((task.originals for task in tasks if task.originals is not None), None)
 
 
 def correlations(statistic: Statistic, comparison: Comparison) -> np.ndarray:
