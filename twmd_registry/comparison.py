@@ -19,6 +19,8 @@ class Cell(NamedTuple):
         mean: Mean of the bootstrap resamples, None without them.
         ci: Half the width of their central 95%, None without them.
         p_value: Of the difference to the first system; None for that system, and without a test.
+        resampled: The corpus score of every bootstrap resample, on the metric's own scale; empty unless asked for.
+            Resample i draws the same segments for every system and metric.
     """
 
     score: float
@@ -28,6 +30,7 @@ class Cell(NamedTuple):
     mean: float | None = None
     ci: float | None = None
     p_value: float | None = None
+    resampled: tuple[float, ...] = ()
 
 
 class Column(NamedTuple):

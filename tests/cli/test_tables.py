@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -151,7 +152,7 @@ class TestBadTables:
             ("a.csv", b'prediction,references\na,"[""b"", 1]"\n', "a.csv, row 2: references looks like a list and is no JSON list of texts"),
             ("a.csv", b"prediction,references\na,[]\n", "a.csv, row 2: an empty list of references: every row needs at least one"),
             ("a.csv", b"prediction,refrence\na,b\n", "no references for a.csv: name a reference file before -i, or give a table"),
-            ("a.csv", b"text,reference\na,b\n", "a.csv, row 2: no column 'prediction'; Choices: text, reference."),
+            ("a.csv", b"text,reference\na,b\n", "a.csv, row 1: no column 'prediction'; Choices: text, reference."),
             ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
             ("a.csv", b"prediction,reference\na\n", "a.csv, row 2: expected 2 fields (prediction, reference), got 1."),
             ("a.parquet", b"PAR1 and no more", "a.parquet: "),
@@ -229,6 +230,6 @@ class TestCommands:
         stored(folder, "rows.csv.gz", rows_of("hyp", "gold"))
         columns = ("--prediction-column", "hyp", "--reference-column", "gold")
         assert run(capsys, "report", "-i", "rows.csv.gz", "-m", "sbert", "-o", "report.html", *columns)[0] == 0
-        assert "a cat was sitting on the mat" in (folder / "report.html").read_text(encoding="utf-8")
+        assert "the shop opens" in (folder / "report.html").read_text(encoding="utf-8")  # words that differ are apart
         assert run(capsys, "fit-mean", "rows.csv.gz", "-o", "means", *columns)[1].startswith("fitted on 6 texts, ")
         assert run(capsys, "fit-idf", "rows.csv.gz", "-o", "idf", *columns)[1].startswith("counted over 6 texts")

@@ -160,7 +160,7 @@ def test_every_metric_has_a_histogram_with_its_name_as_text() -> None:
     html = histograms({"<b>": [0.0, 1.0, 1.0], "same": [0.5, 0.5]})
     assert html.count("<figure>") == html.count("<svg") == 2
     assert "<b>" not in html
-    assert "highest column: 2" in html
+    assert "tallest bar: 2 scores" in html
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from sacrebleu.metrics import METRICS as SACREBLEUS
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.significance import PairedTest
+from sacrebleu.significance import PairedTest, estimate_ci
 
 import twmd_registry
 from tests.conftest import Texts
@@ -194,6 +194,19 @@ class TestComparing:
             assert f"|{kind}:300|seed:12345|" in column.signature
             assert column.cells[0].score == column.cells[1].score
         assert found.columns[0].cells[0].score != found.columns[1].cells[0].score
+
+    def test_kept_resamples_are_those_of_the_paired_bootstrap(self, texts: Texts) -> None:
+        found = comparison(texts, Request(SignificanceTest("bs", 300, 7), seed=7, keep_resamples=True), list(LEXICAL_NAMES))
+        for column in found.columns:
+            first, _, last = column.cells
+            for cell in (first, last):
+                mean, half = estimate_ci(np.array(cell.resampled))
+                assert (mean, half) == pytest.approx((cell.mean, cell.ci), rel=1e-6)  # SacreBLEU averages in float32
+            apart = np.abs(np.subtract(last.resampled, first.resampled))
+            beyond = int((apart - apart.mean() > abs(last.score - first.score)).sum())
+            assert last.p_value == pytest.approx((beyond + 1) / 301)
+        plain = comparison(texts, Request(SignificanceTest("bs", 300, 7), seed=7))
+        assert {cell.resampled for column in plain.columns for cell in column.cells} == {()}
 
     def test_every_number_of_resamples_is_signed(self, texts: Texts) -> None:
         bootstrap = comparison(texts, Request(SignificanceTest("bs", 40, 1), 30, 1))

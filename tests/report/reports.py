@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,8 +35,18 @@ NASTY = (
 def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool = False) -> Column:
     """A metric with an interval and a test made of its scores; shape (systems, segments)."""
     counts = None if hundred else Counts(scores.shape[1], 1, 2, 3, 4)
+    drawn = np.random.default_rng(5).integers(scores.shape[1], size=(200, scores.shape[1]))
     cells = [
-        Cell(float(own.mean()), {}, tuple(own.tolist()), counts, float(own.mean()), float(own.std() / 10), None if i == 0 else 0.01 * i)
+        Cell(
+            float(own.mean()),
+            {},
+            tuple(own.tolist()),
+            counts,
+            float(own.mean()),
+            float(own.std() / 10),
+            None if i == 0 else 0.01 * i,
+            tuple(own[drawn].mean(axis=1).tolist()),
+        )
         for i, own in enumerate(scores)
     ]
     return Column(name, f"{name}|version:0", hundred, tuple(cells), errors)
@@ -72,4 +83,5 @@ def report(systems: Sequence[str], references: Sequence[Sequence[str]], predicti
 def nasty_report() -> Report:
     """A report whose every text, and a system's name, tries to be more than text; twice as many as fit on a page."""
     texts = [f"{text} {i}" if text else text for i, text in enumerate(NASTY * 5)]
-    return report(["good <b>.txt", "</script>poor\u202e\udcff.txt"], [[text, text[::-1]] for text in texts], [texts, texts[::-1]], size=6)
+    made = report(["good <b>.txt", "</script>poor\u202e\udcff.txt"], [[text, text[::-1]] for text in texts], [texts, texts[::-1]], size=6)
+    return replace(made, sources=[f"source {text}" for text in texts])

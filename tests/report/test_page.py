@@ -6,7 +6,9 @@ import base64
 import errno
 import hashlib
 import json
+import math
 import re
+from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +29,7 @@ from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.report import page_html
 from twmd_registry.report.histogram import BINS, counts_by_bin
 from twmd_registry.report.page_html import legible, report_page
-from twmd_registry.report.page_tables import correlation_tables, distributions, systems_table
+from twmd_registry.report.page_tables import correlation_tables, differences_table, distributions, group_tables, systems_table
 
 REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine", "she sold her old red bicycle"]
 GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine", "she sold the old bicycle"]
@@ -137,8 +139,9 @@ def test_every_text_arrives_as_it_was_and_can_end_no_script() -> None:
     source = report_page(made)
     source.encode("utf-8")
     page = Page(source)
-    assert page.data["references"] == [[legible(text) for text in texts] for texts in made.references]
-    assert page.data["predictions"] == [[legible(text) for text in texts] for texts in made.predictions]
+    for name, given in (("references", made.references), ("predictions", made.predictions)):
+        whole = [["".join(parts) for parts in texts] for texts in page.data[name]]
+        assert whole == [[legible(text) for text in texts] for texts in given]
     assert page.data["systems"] == ["good <b>.txt", r"</script>poor\u202e\udcff.txt"]
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u2028\u202a-\u202e\u2066-\u2069\ud800-\udfff]", source)
     for name in ("data", "record-text"):
@@ -147,6 +150,15 @@ def test_every_text_arrives_as_it_was_and_can_end_no_script() -> None:
     assert [tag for tag in page.tags if tag == "script"] == ["script"] * 3
     assert "b" not in page.tags
     assert "i" not in page.tags
+
+
+@pytest.mark.parametrize(
+    ("systems", "title"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c"), (["a", "b", "c", "d"], "4 systems")]
+)
+def test_the_title_names_up_to_three_systems(systems: list[str], title: str) -> None:
+    source = report_page(report(systems, [["one"]] * 3, [["two"] * 3] * len(systems), size=3))
+    assert f"<h1>Scores of {title}</h1>" in source
+    assert "3 segments, 3 metrics; made 2026-01-02" in source
 
 
 def test_what_cannot_be_seen_is_written_out() -> None:
@@ -172,8 +184,8 @@ def test_pictures_beyond_the_room_are_left_out_and_that_is_said(monkeypatch: pyt
     monkeypatch.setattr(page_html, "PICTURES_BYTES", 200_000)
     monkeypatch.setattr(page_html, "PAGE_BYTES", 0)
     less = report_page(made)
-    assert "No picture: there is no room left for it" not in whole
-    assert less.count("No picture: there is no room left for it") > 5
+    assert "No picture: the page would be too large with it" not in whole
+    assert less.count("No picture: the page would be too large with it") > 5
     assert 0 < less.count('<div class="plan"') < whole.count('<div class="plan"')
     drawn = sum(len(part.encode()) for part in re.findall(r'<div class="plan".*?</div>', less, flags=re.DOTALL))
     assert drawn <= 200_000
@@ -184,13 +196,13 @@ def test_undefined_numbers_are_said_and_never_zero() -> None:
     table = Comparison(("alone",), (column("odd", scores), column("flat", np.full((1, 4), 0.5))))
     assert ">undefined\nundefined ± undefined<" in systems_table(table)
     drawn = distributions(table)
-    assert "Scores that are undefined and left out: 1." in drawn
+    assert "Left out: 1 undefined score." in drawn
     assert ">0.2500<" in drawn
     assert ">0.7500<" in drawn
     values = correlations(Statistic.PEARSON, table)
     assert np.isnan(values).all()
     assert correlation_tables({"pearson": values}, table).count('<td class="undefined">undefined</td>') == 4
-    assert "Over 4 scores of segments. Undefined where" in correlation_tables({"pearson": values}, table)
+    assert "Correlations of two metrics over 4 segment scores. They are undefined where" in correlation_tables({"pearson": values}, table)
     assert "no segment has a score" in distributions(Comparison(("alone",), (column("none", np.full((1, 3), np.nan)),)))
 
 
@@ -206,7 +218,7 @@ def test_correlations_are_scipys_over_all_systems_together(statistic: Statistic,
     assert found[0, 2] < -0.5
     shown = correlation_tables({str(statistic): found}, table)
     assert f">{expected[0][1]:.3f}<" in shown
-    assert "TER counts errors" in shown
+    assert "Lower scores by TER are better: a negative correlation with another metric means agreement." in shown
 
 
 def test_a_histogram_counts_every_score_once() -> None:
@@ -222,6 +234,95 @@ def test_a_histogram_counts_every_score_once() -> None:
         assert counts_by_bin([np.array([0.5, other])])[0].sum() == 2
 
 
+def test_a_name_that_is_no_html_file_is_refused_before_anything_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.txt").touch()
+    empty = str(tmp_path / "empty.txt")
+    for name in ("report.pdf", "report", "report.html.gz"):
+        status, err = refused(capsys, empty, "-i", empty, "-o", str(tmp_path / name))
+        assert status == 2
+        assert err == (
+            f"twmd: -o {tmp_path / name}: a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser.\n"
+        )
+    assert "empty.txt is empty" in refused(capsys, empty, "-i", empty, "-o", str(tmp_path / "report.HTM"))[1]
+
+
+def test_captions_are_whole_phrases(written: Path) -> None:
+    source = (written / "report.html").read_text(encoding="utf-8")
+    captions = set(map(unescape, re.findall(r"<caption><span>(.*?)</span></caption>", source)))
+    assert captions == {
+        "corpus scores; below each, the mean of the bootstrap resamples ± half the width of their 95% interval",
+        "differences between the scores of two systems; below each, its 95% interval",
+        *(f"mean {name} (↑ higher is better) by length of the reference" for name in ("twmd", "moverscore", "BLEU")),
+        *(f"mean {name} (↑ higher is better) by frequency of the reference's words" for name in ("twmd", "moverscore", "BLEU")),
+        *(f"quartiles of the segment scores by {name}" for name in ("twmd", "moverscore", "BLEU")),
+        "Pearson",
+        "Spearman",
+        "Kendall",
+        "files that were scored",
+        "counts of segments, texts and tokens",
+        "date and environment",
+    }
+    assert "Scores on a scale to 100: BLEU. All other scores are on a scale to 1." in source
+
+
+def test_differences_of_any_two_systems_are_those_of_the_paired_resamples() -> None:
+    table = comparison(["a", "b", "c"], 40)
+    shown = Page(differences_table(table)).text.split("\n")
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        place = shown.index(f"{table.systems[i]} minus {table.systems[j]}")
+        for k, one in enumerate(table.columns):
+            first, second = one.cells[i], one.cells[j]
+            drawn = sorted(x - y for x, y in zip(first.resampled, second.resampled, strict=True))
+            low, high = (drawn[math.floor(q)] + (q % 1) * (drawn[math.floor(q) + 1] - drawn[math.floor(q)]) for q in (0.025 * 199, 0.975 * 199))
+            digits = 2 if one.hundred else 4
+            mark = "†" if low > 0 or high < 0 else ""
+            score = f"{first.score - second.score:.{digits}f}{mark}"
+            assert shown[place + 1 + 2 * k : place + 3 + 2 * k] == [score, f"{low:.{digits}f} to {high:.{digits}f}"]
+    apart = column("apart", np.array([[0.1, 0.2], [0.8, 0.9]]))
+    test = table.test
+    assert "-0.7000†\n" in differences_table(Comparison(("a", "b"), (apart,), test))
+    assert "over the 1000 resamples of the paired bootstrap" in differences_table(table)
+    assert differences_table(Comparison(("a",), (column("alone", np.ones((1, 3))),))) == ""
+
+
+def test_mean_scores_of_groups_are_over_their_segments() -> None:
+    references = [["one"], ["one two"], ["one two three"], ["one two three four"], ["!"], ["one two"]]
+    scores = np.array([[0.1, 0.2, 0.3, 0.4, 0.5, np.nan]])
+    shown = Page(group_tables(Comparison(("alone",), (column("odd", scores),)), references)).text.split("\n")
+    cells = [line for line in shown if line.strip()]
+    by_length, by_frequency = (
+        cells[cells.index(f"mean odd (↑ higher is better) by {what}") :] for what in ("length of the reference", "frequency of the reference's words")
+    )
+    heads = ["system", "0 to 1 words ", "2 segments", "2 words ", "2 segments", "3 to 4 words ", "2 segments"]
+    assert by_length[1 : len(heads) + 1] == heads
+    assert by_length[len(heads) + 1 : len(heads) + 5] == ["alone", "0.3000", "0.2000", "0.3500"]
+    assert "1 segment" in by_frequency
+    assert sum(int(line.split()[0]) for line in by_frequency if re.fullmatch(r"\d+ segments?", line)) == 5
+    hundred = Comparison(("alone",), (column("BLEU", scores, hundred=True),))
+    assert "the mean of segment scores is not the corpus score" in group_tables(hundred, references)
+    nothing = Comparison(("alone",), (column("none", np.full((1, 6), np.nan)),))
+    assert "<td>undefined</td>" in group_tables(nothing, references)
+
+
+def test_sources_of_a_table_are_in_the_page_and_other_columns_are_not(tmp_path: Path) -> None:
+    rows = [
+        {"prediction": own, "reference": ref, "source": f"quelle {i}", "id": i} for i, (own, ref) in enumerate(zip(GOOD, REFERENCES, strict=True))
+    ]
+    rows[2].pop("source")
+    given, numbers = tmp_path / "rows.jsonl", tmp_path / "numbers.jsonl"
+    given.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    numbers.write_text("".join(json.dumps(row | {"source": 7}) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "good.txt").write_text("\n".join(GOOD), encoding="utf-8")
+    expected = ["quelle 0", "quelle 1", "", "quelle 3"]
+    for files, sources in (
+        (["-i", str(given)], expected),
+        ([str(given), "-i", str(tmp_path / "good.txt")], expected),
+        (["-i", str(numbers)], None),
+    ):
+        assert main(["report", *files, "-m", "sbert", "-o", str(tmp_path / "report.html")]) == 0
+        assert Page((tmp_path / "report.html").read_text(encoding="utf-8")).data["sources"] == sources
+
+
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     status = main(["report", *arguments])
     return status, capsys.readouterr().err
@@ -229,18 +330,18 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 
 def test_what_cannot_be_is_one_line_and_writes_nothing(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (written / "good.txt").read_bytes()
-    ref, good, poor = (str(written / f"{name}.txt") for name in ("ref", "good", "poor"))
+    ref, good, page = (str(written / name) for name in ("ref.txt", "good.txt", "report.html"))
     for status, words, arguments in (
-        (1, "it is one of the files to score", [ref, "-i", good, poor, "-o", good]),
-        (1, "there is no folder", [ref, "-i", good, "-o", str(written / "none" / "report.html")]),
+        (1, "it is one of the files to score", [ref, "-i", good, page, "-o", page]),
+        (1, "there is no folder", [ref, "-i", good, "-m", "twmd", "-o", str(written / "none" / "report.html")]),
         (2, "name one of them in -m", [ref, "-i", good, "-m", "bleu", "-o", str(written / "new.html")]),
         (2, "there is no metric 'twdm'", [ref, "-i", good, "-m", "twdm", "-o", str(written / "new.html")]),
         (2, "no references for", ["-i", good, "-o", str(written / "new.html")]),
     ):
         found, err = refused(capsys, *arguments)
-        assert words in err
-        (line,) = (line for line in err.splitlines() if not line.startswith("twmd: warning: "))
-        assert line.startswith("twmd: ")
+        (error,) = [line for line in err.splitlines() if not line.startswith("twmd: warning: ")]
+        assert words in error
+        assert error.startswith("twmd: ")
         assert found == status
     assert (written / "good.txt").read_bytes() == before
     assert sorted(path.name for path in written.iterdir()) == ["good.txt", "poor.txt", "ref.txt", "report.html"]
@@ -258,7 +359,7 @@ def test_a_page_that_cannot_be_written_costs_no_score(
         assert main([*arguments, str(tmp_path / "report.html")]) == 1
     printed = capsys.readouterr()
     assert printed.out.splitlines()[2].startswith("twmd      good.txt")
-    assert printed.err == f"twmd: cannot write {tmp_path / 'report.html'}: No space left on device.\n"
+    assert printed.err.splitlines()[-1] == f"twmd: cannot write {tmp_path / 'report.html'}: No space left on device."
     assert main([*arguments, str(tmp_path / "none" / "report.html")]) == 1
     assert capsys.readouterr().out == printed.out
     assert list(tmp_path.iterdir()) == []

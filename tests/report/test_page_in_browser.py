@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.chromium import chromium
-from tests.report.reports import NASTY, nasty_report
+from tests.report.reports import NASTY, nasty_report, report
 from twmd_registry.record.file import parse_record
 from twmd_registry.report.page_html import Report, legible, report_page
 
@@ -33,6 +34,13 @@ def address(made: Report, tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(report_page(made).encode())
     return path.as_uri()
+
+
+OUTSIDE = """(width => [...document.querySelectorAll('body *')]
+    .filter(e => !e.closest('.scroll table, .plan table, script') && e.getBoundingClientRect().right > width + 1)
+    .map(e => e.outerHTML.slice(0, 80)))"""
+"""Elements right of the window; tables may be wider, in boxes that scroll."""
+LONG = "w" * 196
 
 
 class Watched:
@@ -71,12 +79,16 @@ def watched(browser: Any, address: str) -> Iterator[Watched]:
     one.context.close()
 
 
+def texts_of(made: Report, segment: int) -> list[str]:
+    """A segment's texts in the order of its rows."""
+    return [*(made.sources or ())[segment : segment + 1], *made.references[segment], *(own[segment] for own in made.predictions)]
+
+
 def test_no_text_runs_and_every_text_is_shown_as_it_is(watched: Watched, made: Report) -> None:
     rows = "all => all.map(one => [...one.querySelectorAll('td.text')].map(cell => cell.textContent))"
     shown = watched.page.eval_on_selector_all("#table tbody", rows)
-    expected = [[legible(text) for text in (*made.references[segment], *(own[segment] for own in made.predictions))] for segment in range(len(shown))]
     assert len(shown) == 25
-    assert shown == expected
+    assert shown == [list(map(legible, texts_of(made, segment))) for segment in range(25)]
     watched.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     assert watched.page.evaluate("window.ran === undefined && document.querySelectorAll('img, b, i').length === 0")
     assert watched.page.evaluate("document.scripts.length") == 3
@@ -122,10 +134,11 @@ def test_a_filter_keeps_the_texts_that_contain_it_and_pages_turn(watched: Watche
     assert watched.page.is_disabled("#previous")
     watched.page.click("#next")
     assert watched.shown() == list(range(26, 51))
+    watched.page.fill("#filter", "SOURCE ")
+    assert watched.page.text_content("#found") == f"{total} of {total} segments"
     wanted = "<IMG src=x"
     watched.page.fill("#filter", wanted)
-    texts = [[*made.references[i], *(own[i] for own in made.predictions)] for i in range(total)]
-    kept = [i + 1 for i, own in enumerate(texts) if any(wanted.lower() in text.lower() for text in own)]
+    kept = [i + 1 for i in range(total) if any(wanted.lower() in text.lower() for text in texts_of(made, i))]
     assert 0 < len(kept) < 25
     assert watched.shown() == kept
     assert watched.page.text_content("#found") == f"{len(kept)} of {total} segments"
@@ -178,8 +191,7 @@ def test_a_telephone_has_no_page_wider_than_itself(browser: Any, address: str, s
     one = Watched(browser, address, viewport={"width": 390, "height": 844}, color_scheme=scheme)
     one.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     assert one.page.evaluate("document.documentElement.scrollWidth") == 390
-    out = "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, .plan') && e.getBoundingClientRect().right > 391).length"
-    assert one.page.evaluate(out) == 0
+    assert one.page.evaluate(f"{OUTSIDE}(390)") == []
     ink, paper = one.page.evaluate("(({ color, backgroundColor }) => [color, backgroundColor])(getComputedStyle(document.body))")
     brightness = [sum(map(int, colour[4:-1].split(","))) for colour in (ink, paper)]
     assert (brightness[0] < brightness[1]) is (scheme == "light")
@@ -187,10 +199,66 @@ def test_a_telephone_has_no_page_wider_than_itself(browser: Any, address: str, s
     one.context.close()
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_of_200_characters_stay_inside_the_page_and_are_whole(browser: Any, width: int, tmp_path: Path) -> None:
+    names = [f"{LONG}.{i}{i}{i}" for i in range(3)]
+    made = report(names, [["a cat sat on the mat"]] * 6, [["the cat sat"] * 6] * 3, size=6)
+    metrics = [f"{LONG}:twmd", f"{LONG}:cka ", f"{LONG}:TER "]
+    columns = [column._replace(name=name) for column, name in zip(made.comparison.columns, metrics, strict=True)]
+    path = tmp_path / "long.html"
+    path.write_bytes(report_page(replace(made, comparison=made.comparison._replace(columns=tuple(columns)))).encode())
+    one = Watched(browser, path.as_uri(), viewport={"width": width, "height": 844})
+    one.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert one.page.evaluate("document.documentElement.scrollWidth") == width
+    assert one.page.evaluate(f"{OUTSIDE}({width})") == []
+    right = "Math.max(...[...document.querySelectorAll('caption span')].map(e => e.getBoundingClientRect().right))"
+    assert one.page.evaluate(right) <= width
+    assert one.page.evaluate("[...document.querySelectorAll('.scroll th')].every(e => e.scrollWidth <= e.clientWidth)")
+    named = "all => all.filter(e => e.textContent.startsWith('wwww')).map(e => e.clientWidth)"
+    widths = one.page.eval_on_selector_all(".scroll th", named)
+    assert len(widths) > 50
+    assert max(widths) <= 16 * 16
+    assert one.page.evaluate("[...document.querySelectorAll('.scroll')].every(e => getComputedStyle(e).overflowX === 'auto')")
+    heads = one.page.eval_on_selector_all("#systems > .scroll th", "all => all.map(one => one.textContent)")
+    assert heads[0] == "system"
+    assert [head for head in heads if head.startswith(LONG)][:3] == [
+        f"{name} {'↓ lower' if 'TER' in name else '↑ higher'} is better" for name in metrics
+    ]
+    one.context.close()
+
+
+def test_a_metrics_head_says_which_direction_is_better(watched: Watched) -> None:
+    for table in ("#table", "#systems > .scroll table", "#differences table", "#correlations table", "#remarkable table[data-segment]"):
+        heads = watched.page.eval_on_selector_all(f"{table} thead", "all => [...all[0].querySelectorAll('th')].map(one => one.textContent)")
+        assert [head for head in heads if "better" in head] == [
+            "twmd ↑ higher is better",
+            "moverscore ↑ higher is better",
+            "TER ↓ lower is better",
+        ]
+
+
+def test_differing_words_are_marked_by_more_than_colour(browser: Any, tmp_path: Path) -> None:
+    made = report(["a", "b"], [["the cat sat here"]], [["the dog sat here"], ["the cat sat down"]], size=3)
+    path = tmp_path / "marked.html"
+    path.write_bytes(report_page(replace(made, sources=["die Katze"])).encode())
+    one = Watched(browser, path.as_uri())
+    rows = "all => all.map(one => [one.cells[0].textContent, [...one.querySelectorAll('mark')].map(mark => mark.textContent)])"
+    assert one.page.eval_on_selector_all("#table tbody tr", rows) == [
+        ["segment 1: sourcealignment", []],
+        ["reference", []],
+        ["a", ["dog"]],
+        ["b", ["down"]],
+    ]
+    style = one.page.evaluate("(({ textDecorationLine, fontWeight }) => [textDecorationLine, fontWeight])"
+        "(getComputedStyle(document.querySelector('#table mark')))")  # fmt: skip
+    assert style == ["underline", "600"]
+    one.context.close()
+
+
 def test_without_script_the_tables_are_there_and_say_what_is_missing(browser: Any, address: str) -> None:
     one = Watched(browser, address, java_script_enabled=False)
     assert "need this page's own script" in (one.page.text_content("noscript") or "")
-    assert one.page.locator("#systems tbody tr").count() == 2
+    assert one.page.locator("#systems tbody tr").count() == 3  # two systems and their difference
     assert one.page.locator("svg.histogram").count() == 3
     assert NASTY[0] not in (one.page.text_content("main") or "")
     one.context.close()

@@ -58,8 +58,8 @@ def test_half_are_where_systems_differ_and_half_where_metrics_disagree() -> None
     first = differing[0]
     best, worst = (table.columns[0].cells[i].segments[first.segment] for i in first.systems)
     assert best > worst
-    ends = [f"{table.systems[i]} {table.columns[0].cells[i].segments[first.segment]:.4f}" for i in first.systems]
-    assert first.reason == f"systems differ by twmd: {ends[0]} and {ends[1]}"
+    ends = [f"{table.columns[0].cells[i].segments[first.segment]:.4f} to {table.systems[i]}" for i in first.systems]
+    assert first.reason == f"systems differ: twmd gives {ends[0]} and {ends[1]}"
     apart = disagreements(table.columns)
     taken = {one.segment for one in differing}
     order = [(-apart[i, s], i, s) for i in range(2) for s in range(50) if s not in taken]
@@ -68,6 +68,10 @@ def test_half_are_where_systems_differ_and_half_where_metrics_disagree() -> None
         expected.setdefault(segment, system)
     assert [(one.segment, one.systems) for one in rest] == [(segment, (system,)) for segment, system in list(expected.items())[:4]]
     assert len({one.segment for one in found}) == 8
+    segment, (system,), reason = rest[0]
+    places = sorted((standings(one)[system, segment], one.name) for one in table.columns)
+    high, low = (f"{name} ranks it above {share:.0%}" for share, name in (places[-1], places[0]))
+    assert reason == f"metrics disagree on {table.systems[system]}: {high}, and {low}, of all other scores"
 
 
 def test_one_system_has_only_disagreements_and_where_all_agree_there_is_nothing() -> None:

@@ -92,12 +92,14 @@ class System(NamedTuple):
         predictions: One text per segment.
         references: One list of texts per segment, when the file holds them.
         is_table: Whether the file has columns.
+        originals: Per segment the text that was translated, when the file holds them.
     """
 
     source: Source
     predictions: list[str]
     references: list[list[str]] | None = None
     is_table: bool = False
+    originals: list[str] | None = None
 
 
 class References(NamedTuple):
@@ -107,11 +109,13 @@ class References(NamedTuple):
         sources: The files.
         segments: Per segment its references.
         is_table: Whether any of the files has columns.
+        originals: Per segment the text that was translated, where a file holds them.
     """
 
     sources: list[Source]
     segments: list[list[str]]
     is_table: bool = False
+    originals: list[str] | None = None
 
 
 def read_source(path: Path) -> Source:
@@ -150,7 +154,8 @@ def read_system(path: Path, columns: Columns = Columns()) -> System:  # noqa: B0
         return System(source, source.lines)
     predictions = [row.text(columns.prediction) for row in rows]
     has_references = any(name in row.values for row in rows for name in columns.references or USUAL_REFERENCES)
-    return System(source, predictions, [row.references(columns.references) for row in rows] if has_references else None, is_table=True)
+    references = [row.references(columns.references) for row in rows] if has_references else None
+    return System(source, predictions, references, is_table=True, originals=_originals(rows))
 
 
 def read_references(paths: Sequence[Path], columns: Columns = Columns()) -> References:  # noqa: B008 (frozen)
@@ -175,7 +180,8 @@ def read_references(paths: Sequence[Path], columns: Columns = Columns()) -> Refe
                 f"{source.name} has {len(stream)} lines but {sources[0].name} has {len(streams[0])}: reference files must match line by line."
             )
     segments = [[text for texts in segment for text in texts] for segment in zip(*streams, strict=True)]
-    return References(sources, segments, any(rows is not None for rows in tables))
+    originals = next((found for rows in tables if rows and (found := _originals(rows))), None)
+    return References(sources, segments, any(rows is not None for rows in tables), originals)
 
 
 def read_texts(paths: Sequence[Path], columns: Columns = Columns()) -> list[str]:  # noqa: B008 (frozen)
@@ -229,3 +235,9 @@ def check_folder(folder: Path | None) -> None:
         raise FileError(f"{here} is a file: give a folder.")
     if not os.access(here, os.W_OK | os.X_OK):
         raise FileError(f"cannot write {folder}: no permission for {here}.")
+
+
+def _originals(rows: Sequence[Fields]) -> list[str] | None:
+    """Take the texts of the column ``source``, empty where a row has none; None where no row has a text there."""
+    texts = [row.values.get("source") for row in rows]
+    return [text if isinstance(text, str) else "" for text in texts] if any(isinstance(text, str) for text in texts) else None

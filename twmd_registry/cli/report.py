@@ -13,7 +13,7 @@ from twmd_registry.align import PLANS
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.options import make_scorers, options_of
 from twmd_registry.cli.score import check_output, check_shared, compare, marked, record_of, score_tasks
-from twmd_registry.cli.tasks import read_tasks
+from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.comparison import Comparison, SignificanceTest
 from twmd_registry.errors import InputError, SpecError, warn
@@ -31,6 +31,7 @@ RESAMPLES = 1000
 """SacreBLEU's number of bootstrap resamples, as `twmd score` has it."""
 DIGITS = 4
 """After the point, as `twmd score` has it."""
+SUFFIXES = (".html", ".htm")
 REMARKS = 20
 MOST_TOKENS = 80
 """Tokens of one side up to which an alignment is drawn."""
@@ -42,8 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises:
         FileError: The page cannot be written.
-        SpecError: None of the metrics is of this package.
+        SpecError: The output is no HTML file, or none of the metrics is of this package.
     """
+    if arguments.output.suffix.lower() not in SUFFIXES:
+        raise SpecError(f"-o {arguments.output}: a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser.")
     asked = arguments.asked
     if not any(one.spec for one in asked):
         raise SpecError("a report keeps a record of this package's metrics: name one of them in -m.")
@@ -78,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
             remarks=drawn,
             record=record_of(tasks, scores, comparison, seconds, arguments.device),
+            sources=shared_originals(tasks),
         )
         write_file(arguments.output, report_page(report).encode())
     print(f"wrote {arguments.output}")
@@ -91,7 +95,12 @@ def _request(systems: int, segments: int, seed: int) -> Request:
         return Request(seed=seed, segments=True)
     if systems == 1:
         return Request(resamples=RESAMPLES, seed=seed, segments=True)
-    return Request(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True)
+    return Request(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True, keep_resamples=True)
+
+
+def shared_originals(tasks: Sequence[Task]) -> list[str] | None:
+    """Return the texts that were translated, from the first table with a column ``source``; None where there is none."""
+    return next((task.originals for task in tasks if task.originals is not None), None)
 
 
 def correlations(statistic: Statistic, comparison: Comparison) -> np.ndarray:

@@ -20,12 +20,14 @@ class Task(NamedTuple):
         system: What it wrote.
         references: Per segment its references.
         reference_sources: The files they came from; empty when the system's own file holds them.
+        originals: Per segment the text that was translated, where a file holds them.
     """
 
     name: str
     system: System
     references: list[list[str]]
     reference_sources: list[Source]
+    originals: list[str] | None = None
 
     @property
     def files(self) -> list[InputFile]:
@@ -60,7 +62,7 @@ def read_tasks(arguments: argparse.Namespace) -> list[Task]:
         if len(references) != len(system.predictions):
             name, source = system.source.name, arguments.references[0] if arguments.references else system.source.name
             raise FileError(f"{name} has {len(system.predictions)} segments but {source} has {len(references)}: they must match line by line.")
-        tasks.append(Task(_name(system, systems), system, references, found.sources))
+        tasks.append(Task(_name(system, systems), system, references, found.sources, found.originals or system.originals))
     return tasks
 
 

@@ -74,4 +74,4 @@ def line_style(i: int) -> str:
 def _words(low: str, high: str, most: int) -> Iterator[str]:
     y = HEIGHT - 4
     yield f'<text x="{SIDE}" y="{y}">{low}</text><text x="{WIDTH - SIDE}" y="{y}" text-anchor="end">{high}</text>'
-    yield f'<text x="{WIDTH / 2}" y="{y}" text-anchor="middle">highest column: {most}</text>'
+    yield f'<text x="{WIDTH / 2}" y="{y}" text-anchor="middle">tallest bar: {most} score{"s" * (most != 1)}</text>'

@@ -21,17 +21,28 @@ from twmd_registry.comparison import Comparison
 from twmd_registry.errors import visible
 from twmd_registry.record.content import Record
 from twmd_registry.record.file import record_text
-from twmd_registry.report.page_tables import correlation_tables, digits_of, distributions, html_table, systems_table
+from twmd_registry.report.page_tables import (
+    correlation_tables,
+    differences_table,
+    digits_of,
+    direction,
+    distributions,
+    group_tables,
+    html_table,
+    systems_table,
+)
 from twmd_registry.report.picture_html import STYLE, panels
 from twmd_registry.report.picture_text import title
 from twmd_registry.report.remarkable import Remark, disagreements, segment_scores
 from twmd_registry.report.table import signature_lines
+from twmd_registry.report.words import mark_differences
 from twmd_registry.scores import Counts
 
 FAINT = 0.02
 """Cells of a picture that carry less than this share of the greatest amount are left empty."""
 PAGE_BYTES, PICTURES_BYTES = 4_800_000, 1_000_000
 """Pictures fill a page up to the first, and take the second where texts leave less; those without room are left out, and that is said."""
+SAVED = "The record holds all scores, tests and intervals. Save it to a file, and <code>twmd verify</code> computes them again."
 BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNSAFE = re.compile("[<>&\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -62,6 +73,7 @@ class Report:
         remarks: Segments to look at, each with its pictures.
         record: All of it, to be verified.
         overlaps: Which metrics were trained or tuned on the references, in a sentence each.
+        sources: Per segment the text that was translated; None where the files hold none.
     """
 
     comparison: Comparison
@@ -71,6 +83,7 @@ class Report:
     remarks: Sequence[tuple[Remark, Sequence[Picture]]]
     record: Record
     overlaps: Sequence[str] = ()
+    sources: Sequence[str] | None = None
 
 
 def report_page(report: Report) -> str:
@@ -86,18 +99,21 @@ def report_page(report: Report) -> str:
         The page; it can be encoded as UTF-8 whatever the texts and names are.
     """
     comparison, script = report.comparison, _file("page.js")
-    names = " and ".join(map(visible, comparison.systems)) if len(comparison.systems) < 4 else f"{len(comparison.systems)} systems"
-    number = len(report.references)
+    *others, last = map(visible, comparison.systems)
+    listed = f"{', '.join(others)} and {last}" if others else last
+    names = listed if len(others) < 3 else f"{len(comparison.systems)} systems"
+    number, metrics = len(report.references), len(comparison.columns)
     data = in_script(json.dumps(_data(report), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
     record = in_script(record_text(report.record))
     room = max(PICTURES_BYTES, PAGE_BYTES - len(data.encode()) - len(record.encode()))
     return Template(_file("page.html")).substitute(
         title=escape(f"Scores of {names}"),
-        summary=escape(f"{number} segment{'s' * (number != 1)}, {len(comparison.columns)} metrics; made {report.record.created}"),
+        summary=escape(f"{number} segment{'s' * (number != 1)}, {metrics} metric{'s' * (metrics != 1)}; made {report.record.created}"),
         style=STYLE + _file("page.css"),
         script=script,
         script_hash=f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
-        systems=systems_table(comparison, report.overlaps),
+        systems=systems_table(comparison, report.overlaps) + differences_table(comparison),
+        groups=group_tables(comparison, report.references),
         distributions=distributions(comparison),
         correlations=correlation_tables(report.correlations, comparison),
         remarkable=_remarkable(report, room),
@@ -132,11 +148,14 @@ def legible(text: str) -> str:
 def _data(report: Report) -> dict[str, Any]:
     """What the page's script shows: texts, and numbers as they are shown."""
     columns = report.comparison.columns
+    segments = zip(zip(*report.predictions, strict=True), report.references, strict=True)
+    marked = [mark_differences(list(map(legible, own)), list(map(legible, theirs))) for own, theirs in segments]
     return {
         "systems": list(map(visible, report.comparison.systems)),
-        "metrics": [{"name": column.name, "digits": digits_of(column)} for column in columns],
-        "references": [list(map(legible, texts)) for texts in report.references],
-        "predictions": [list(map(legible, texts)) for texts in report.predictions],
+        "metrics": [{"name": column.name, "digits": digits_of(column), "direction": direction(column)} for column in columns],
+        "sources": None if report.sources is None else list(map(legible, report.sources)),
+        "references": [theirs for _, theirs in marked],
+        "predictions": [list(own) for own in zip(*(own for own, _ in marked), strict=True)],
         "scores": [_rounded(segment_scores(column), digits_of(column)) for column in columns],
         "apart": _rounded(disagreements(columns), 2),
         "pictured": [remark.segment for remark, _ in report.remarks],
@@ -151,16 +170,21 @@ def _rounded(values: np.ndarray, digits: int) -> list[list[float | None]]:
 def _remarkable(report: Report, room: int) -> str:
     """Segments to look at, with pictures as long as there is room for them, in bytes."""
     if not report.remarks:
-        return "<p>There is none: no segment tells systems or metrics apart.</p>"
-    about = "Where the first metric tells systems apart most, then where metrics rank a segment most differently among all scores they gave. "
-    blank = f"Open one to see its texts and how its score came about; cells below {FAINT:.0%} of the greatest amount are left blank."
-    parts = [f"<p>{escape(about + blank)}</p>"]
+        return "<p>No segment stands out: systems and metrics agree on all of them.</p>"
+    about = (
+        "First come the segments whose scores by the first metric differ most between systems. "
+        "Then come those on which metrics disagree most: one metric ranks the segment high among all its scores, another low. "
+        "Open a segment to see its texts and its token alignment. "
+        f"In an alignment, cells below {FAINT:.0%} of the greatest amount are left blank."
+    )
+    parts = [f"<p>{escape(about)}</p>"]
     for remark, pictures in report.remarks:
         drawn = list[str]()
         for picture in pictures:
             written = _picture(picture, report.comparison)
             if len(written.encode()) > room:
-                written = _picture(Picture(picture.system, None, "there is no room left for it; 'twmd align' draws it."), report.comparison)
+                without = Picture(picture.system, None, "the page would be too large with it; 'twmd align' draws it.")
+                written = _picture(without, report.comparison)
             room -= len(written.encode())
             drawn.append(written)
         parts.append(_remark(remark, drawn))
@@ -190,10 +214,10 @@ def _record(report: Report) -> str:
             f'<pre id="signatures">{escape(signatures)}</pre>',
             _button("signatures", "Copy the signatures"),
             _button("record-text", "Copy the record (JSON)"),
-            '<p class="note">The record holds all scores, tests and intervals: save it, and <code>twmd verify</code> computes them again.</p>',
-            html_table(["file", "role", "sha256"], [[visible(name), role, digest] for role, name, digest in record.inputs], "files"),
-            html_table(["system", "metric", *Counts._fields], list(_counts(report.comparison)), "what is known of the texts"),
-            html_table(["", "value"], list(_circumstances(record)), "date and environment"),
+            f'<p class="note">{SAVED}</p>',
+            html_table(["file", "role", "sha256"], [[visible(name), role, digest] for role, name, digest in record.inputs], "files that were scored"),
+            html_table(["system", "metric", *Counts._fields], list(_counts(report.comparison)), "counts of segments, texts and tokens"),
+            html_table(["property", "value"], list(_circumstances(record)), "date and environment"),
         ]
     )
 
@@ -211,6 +235,6 @@ def _counts(comparison: Comparison) -> Iterator[list[str]]:
 
 
 def _circumstances(record: Record) -> Iterator[list[str]]:
-    yield ["made", record.created]
-    yield ["seconds of scoring", f"{record.seconds:.1f}"]
+    yield ["date", record.created]
+    yield ["scoring time in seconds", f"{record.seconds:.1f}"]
     yield from ([name, visible(value)] for name, value in record.environment.items())

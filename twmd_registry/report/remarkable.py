@@ -96,8 +96,8 @@ def _where_systems_differ(comparison: Comparison, most: int) -> list[Remark]:
     scores, found = segment_scores(column), []
     for segment in _greatest(spreads(column))[:most]:
         best, worst = int(scores[:, segment].argmax()), int(scores[:, segment].argmin())
-        ends = (f"{visible(comparison.systems[i])} {number(column, scores[i, segment])}" for i in (best, worst))
-        found.append(Remark(segment, (best, worst), f"systems differ by {column.name}: {' and '.join(ends)}"))
+        ends = (f"{number(column, scores[i, segment])} to {visible(comparison.systems[i])}" for i in (best, worst))
+        found.append(Remark(segment, (best, worst), f"systems differ: {column.name} gives {' and '.join(ends)}"))
     return found
 
 
@@ -110,8 +110,8 @@ def _where_metrics_disagree(comparison: Comparison, taken: set[int], most: int) 
             break
         if segment not in taken and segment not in found:
             own = every[:, system, segment]
-            ends = (f"{columns[k].name} above {own[k]:.0%}" for k in (int(np.nanargmax(own)), int(np.nanargmin(own))))
-            reason = f"metrics disagree on {visible(comparison.systems[system])}: {' and '.join(ends)} of all its other scores"
+            highest, lowest = (f"{columns[k].name} ranks it above {own[k]:.0%}" for k in (int(np.nanargmax(own)), int(np.nanargmin(own))))
+            reason = f"metrics disagree on {visible(comparison.systems[system])}: {highest}, and {lowest}, of all other scores"
             found[segment] = Remark(segment, (system,), reason)
     return list(found.values())
 

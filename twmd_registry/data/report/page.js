@@ -15,24 +15,34 @@
     return element;
   };
 
+  // Plain and marked parts of a text by turns.
+  const textCell = (parts) => {
+    const cell = make("td", "", { class: "text", dir: "auto" });
+    cell.append(...parts.map((text, i) => make(i % 2 ? "mark" : "span", text)));
+    return cell;
+  };
+
   const numberCell = (value, digits) => (value === null ? make("td", "undefined", { class: "undefined" }) : make("td", value.toFixed(digits)));
 
   const known = (values) => (values.every((value) => value !== null) ? values : null);
 
-  const heads = () => [["segment", "segment"], [null, "text"], ...data.metrics.map((metric, k) => [k, metric.name]), ["apart", "metrics apart"]];
+  const heads = () => [["segment", "segment"], [null, "text"], ...data.metrics.map((metric, k) => [k, metric.name, metric.direction]), ["apart", "metrics' disagreement"]];
 
-  const referenceRows = (segment) =>
-    data.references[segment].map((text) => {
-      const row = make("tr", "", { class: "reference" });
-      row.append(make("th", "reference", { scope: "row" }), make("td", text, { class: "text", dir: "auto" }));
-      row.append(make("td", "", { colspan: data.metrics.length + 1 }));
-      return row;
-    });
+  const givenRow = (name, parts) => {
+    const row = make("tr", "", { class: "reference" });
+    row.append(make("th", name, { scope: "row" }), textCell(parts), make("td", "", { colspan: data.metrics.length + 1 }));
+    return row;
+  };
+
+  const givenRows = (segment) => [
+    ...(data.sources ? [givenRow("source", [data.sources[segment]])] : []),
+    ...data.references[segment].map((parts) => givenRow("reference", parts)),
+  ];
 
   const systemRows = (segment) =>
     data.systems.map((name, i) => {
       const row = make("tr");
-      row.append(make("th", name, { scope: "row" }), make("td", data.predictions[i][segment], { class: "text", dir: "auto" }));
+      row.append(make("th", name, { scope: "row" }), textCell(data.predictions[i][segment]));
       data.metrics.forEach((metric, k) => row.append(numberCell(data.scores[k][i][segment], metric.digits)));
       row.append(numberCell(data.apart[i][segment], 2));
       return row;
@@ -46,9 +56,9 @@
 
   const body = (segment, linked) => {
     const group = make("tbody", "", { "data-segment": segment + 1 });
-    const rows = [...referenceRows(segment), ...systemRows(segment)];
+    const rows = [...givenRows(segment), ...systemRows(segment)];
     const first = rows[0].firstChild;
-    first.textContent = `segment ${segment + 1}: reference`;
+    first.textContent = `segment ${segment + 1}: ${first.textContent}`;
     if (linked && data.pictured.includes(segment)) first.append(make("br"), pictureLink(segment));
     group.append(...rows);
     return group;
@@ -56,7 +66,7 @@
 
   const head = (sortable) => {
     const row = make("tr");
-    for (const [key, name] of heads()) {
+    for (const [key, name, direction] of heads()) {
       const cell = make("th", sortable && key !== null ? "" : name, { scope: "col", ...(key === null && { class: "text" }) });
       if (sortable && key !== null) {
         const button = make("button", name, { type: "button" });
@@ -64,6 +74,7 @@
         cell.dataset.key = key;
         cell.append(button);
       }
+      if (direction) cell.append(" ", make("small", direction));
       row.append(cell);
     }
     const top = make("thead");
@@ -80,7 +91,10 @@
     return all && Math.max(...all) - Math.min(...all);
   };
 
-  const searched = data.references.map((texts, segment) => [...texts, ...data.predictions.map((own) => own[segment])].join("\n").toLowerCase());
+  const searched = data.references.map((texts, segment) => {
+    const marked = [...texts, ...data.predictions.map((own) => own[segment])].map((parts) => parts.join(""));
+    return [...(data.sources ? [data.sources[segment]] : []), ...marked].join("\n").toLowerCase();
+  });
 
   const chosen = () => {
     const wanted = state.text.toLowerCase();

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest
+from sacrebleu.significance import PairedTest, _bootstrap_resample
 
 from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
 from twmd_registry.errors import InputError, SpecError
@@ -35,6 +35,7 @@ class Request(NamedTuple):
         seed: Of the resampling.
         short: Write signatures in their short form.
         segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have them anyway).
+        keep_resamples: Keep the score of every resample of the paired bootstrap in `Cell.resampled`.
     """
 
     test: SignificanceTest | None = None
@@ -42,6 +43,7 @@ class Request(NamedTuple):
     seed: int = 12345
     short: bool = False
     segments: bool = False
+    keep_resamples: bool = False
 
 
 class _Seed(int):
@@ -218,7 +220,17 @@ def _tested(contest: _Contest, k: int, test: SignificanceTest, request: Request)
     signatures, results = paired()
     (name,) = signatures
     cells = contest.cells[k]
-    return signatures[name], tuple(_tested_cell(cell, result, cells[0], _scale(metric)) for cell, result in zip(cells, results[name], strict=True))
+    tested = [_tested_cell(cell, result, cells[0], _scale(metric)) for cell, result in zip(cells, results[name], strict=True)]
+    if request.keep_resamples and test.kind == "bs":
+        pairs = zip(contest.predictions, tested, strict=True)
+        tested = [cell._replace(resampled=_resampled(metric, system, test.samples)) for system, cell in pairs]
+    return signatures[name], tuple(tested)
+
+
+def _resampled(metric: Metric, system: Sequence[str], samples: int) -> tuple[float, ...]:
+    """Score the resamples of the paired bootstrap: SacreBLEU draws them again from the seed."""
+    stats = metric._extract_corpus_statistics(system, None)  # noqa: SLF001 (`PairedTest` keeps no resample)
+    return tuple(float(one.score) / _scale(metric) for one in _bootstrap_resample(stats, metric, samples)[1])
 
 
 def _tested_cell(cell: Cell, result: Any, baseline: Cell, scale: float) -> Cell:
