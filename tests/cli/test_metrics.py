@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -71,8 +72,8 @@ class TestOrder:
         assert [word for word in out.splitlines()[0].split() if word in NAMES] == NAMES
         assert run(capsys, "report", "ref.txt", "-i", "good.txt", "poor.txt", "-m", *ORDER, "-o", "report.html")[0] == 0
         page = (files / "report.html").read_text(encoding="utf-8")
-        heads = [page.index(f'<th scope="col">{name}</th>') for name in NAMES]
-        assert heads == sorted(heads)
+        heads = re.findall(rf'<th scope="col">({"|".join(NAMES)})\b', page)
+        assert heads[: len(NAMES)] == NAMES
 
     def test_a_record_keeps_it(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         order = ["sbert", "bleu", "twmd"]

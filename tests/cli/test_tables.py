@@ -8,7 +8,6 @@ import gzip
 import io
 import json
 import lzma
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path

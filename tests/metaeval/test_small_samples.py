@@ -140,7 +140,7 @@ def test_a_report_of_one_segment_has_no_test_and_no_interval(folder: Path, capsy
     assert main(["report", "ref1.txt", "-i", "a1.txt", "b1.txt", "-m", "sbert", "-o", "page.html"]) == 0
     assert "there is one segment: the report has no intervals and no tests." in capsys.readouterr().err
     page = Path("page.html").read_text(encoding="utf-8")
-    table = page[page.index("<table><caption>score<") : page.index("</table>")]
+    table = page[page.index("<table><caption><span>corpus scores<") : page.index("</table>")]
     assert table.count("<td>") == 2
     assert not {"p = ", "±"} & set(re.findall("p = |±", table))
     assert WARNING not in page

@@ -55,4 +55,4 @@ def test_every_command_labels_two_settings_alike(tmp_path: Path, monkeypatch: py
     assert [one["metric"] for one in json.loads(capsys.readouterr().out)] == labels
     assert main(["report", "ref.txt", "-i", "hyp.txt", *metrics, "-o", "report.html"]) == 0
     page = Path("report.html").read_text(encoding="utf-8")
-    assert all(f'<th scope="col">{label}</th>' in page for label in labels)
+    assert all(f'<th scope="col">{label}' in page for label in labels)
