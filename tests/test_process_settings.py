@@ -260,8 +260,18 @@ def test_exception_in_the_middle_leaves_the_process_as_it_was(error: type[BaseEx
         during(fail)
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """A worker of several test processes ignores interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_interrupt_at_any_moment_leaves_the_process_as_it_was() -> None:
     torch.set_float32_matmul_precision("medium")
+    finished = 0
     wanted = score()
     with twmd_registry.scorer("twmd") as scorer:
         scorer.score(PREDICTIONS, REFERENCES)
@@ -272,8 +282,10 @@ def test_interrupt_at_any_moment_leaves_the_process_as_it_was() -> None:
                 try:
                     for _ in range(20):
                         scorer.score(PREDICTIONS, REFERENCES)
+                    finished += 1
                 finally:
                     timer.join()
+        assert finished == 0
         assert scorer.score(PREDICTIONS, REFERENCES).scores == pytest.approx(wanted, abs=1e-5)
 
 
