@@ -95,7 +95,7 @@ class TestForms:
         assert read_system(packed).source.sha256 != read_system(plain).source.sha256
 
     @pytest.mark.parametrize("name", ["rows", "rows.txt", "rows.dat.gz"])
-    @pytest.mark.parametrize("sign", [",", "\t"])
+    @pytest.mark.parametrize("sign", [",", ";", "\t"])
     def test_a_header_with_a_known_column_tells_a_table(self, name: str, sign: str, folder: Path) -> None:
         pack = gzip.compress if name.endswith(".gz") else bytes
         (folder / name).write_bytes(pack(delimited(rows_of(), sign)))
@@ -141,19 +141,35 @@ class TestBadTables:
     @pytest.mark.parametrize(
         ("name", "content", "words"),
         [
-            ("a.csv", b"prediction,reference,references\na,b,c\n", "a.csv, row 2: both 'references' and 'reference' are there: keep one of them"),
+            (
+                "a.csv",
+                b"prediction,reference,references\na,b,c\n",
+                "a.csv, row 2 (row 1 is the header): both 'references' and 'reference' are there: keep one of them",
+            ),
             (
                 "a.jsonl",
                 b'{"prediction": "a", "reference": "b"}\n{"prediction": "a", "reference": "b", "references": ["c"]}\n',
                 "a.jsonl, line 2: both",
             ),
-            ("a.csv", b"prediction,references\na,\"['b', 'c']\"\n", "a.csv, row 2: references looks like a list and is no JSON list of texts: write"),
-            ("a.csv", b'prediction,references\na,"[""b"", 1]"\n', "a.csv, row 2: references looks like a list and is no JSON list of texts"),
-            ("a.csv", b"prediction,references\na,[]\n", "a.csv, row 2: an empty list of references: every row needs at least one"),
+            (
+                "a.csv",
+                b"prediction,references\na,\"['b', 'c']\"\n",
+                "a.csv, row 2 (row 1 is the header): references looks like a list and is no JSON list of texts: write",
+            ),
+            (
+                "a.csv",
+                b'prediction,references\na,"[""b"", 1]"\n',
+                "a.csv, row 2 (row 1 is the header): references looks like a list and is no JSON list of texts",
+            ),
+            (
+                "a.csv",
+                b"prediction,references\na,[]\n",
+                "a.csv, row 2 (row 1 is the header): an empty list of references: every row needs at least one",
+            ),
             ("a.csv", b"prediction,refrence\na,b\n", "no references for a.csv: name a reference file before -i, or give a table"),
-            ("a.csv", b"text,reference\na,b\n", "a.csv, row 1: no column 'prediction'; Choices: text, reference."),
+            ("a.csv", b"text,reference\na,b\n", "a.csv, row 1 (the header): no column 'prediction'; Choices: text, reference."),
             ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
-            ("a.csv", b"prediction,reference\na\n", "a.csv, row 2: expected 2 fields (prediction, reference), got 1."),
+            ("a.csv", b"prediction,reference\na\n", "a.csv, row 2 (row 1 is the header): expected 2 fields (prediction, reference), got 1."),
             ("a.parquet", b"PAR1 and no more", "a.parquet: "),
             ("a.txt.gz", gzip.compress(b"one\ntwo\n", mtime=0)[:-9], "a.txt.gz is compressed and cannot be unpacked"),
             ("a.txt.xz", lzma.compress(b"one\ntwo\n")[:-9], "a.txt.xz is compressed and cannot be unpacked"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE_MS = 40_000
+PATIENCE_MS = 120_000
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import twmd_registry
 from tests.chromium import chromium
 from tests.demo.browser import Tab, served
 from twmd_registry.demo.choices import METRICS
+from twmd_registry.demo.markup import table
 from twmd_registry.demo.uploads import LARGEST
 from twmd_registry.record.file import parse_record
 from twmd_registry.registry.names import EMBEDDED_READS
@@ -50,6 +51,22 @@ def test_the_page_says_what_its_model_reads() -> None:
     from twmd_registry.demo.page import INTRODUCTION
 
     assert f"The model of the page reads {EMBEDDED_READS}." in INTRODUCTION
+
+
+def test_a_page_that_is_served_by_a_program_does_not_advise_to_publish_it(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gradio", reason="the page needs gradio")
+    from twmd_registry.demo.page import build_page
+
+    page = build_page()
+    try:
+        page.launch(prevent_thread_lock=True)
+    finally:
+        page.close(verbose=False)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_long_name_in_a_table_breaks_after_an_underscore() -> None:
+    assert "<td>bertscore_<wbr>centered</td>" in table(("metric",), (("bertscore_centered",),), "numbers")
 
 
 def scores(tab: Tab) -> dict[str, str]:
@@ -156,6 +173,7 @@ def test_a_good_file_is_scored_and_can_be_downloaded(tab: Tab, tmp_path: Path) -
     tab.page.wait_for_selector("#distribution figure")
     with twmd_registry.scorer("twmd") as scorer:
         found = scorer.score(*map(list, zip(*rows, strict=True)))
+    assert tab.text("#file-scores").startswith("Scores of good.csv:")
     assert tab.page.locator("#file-scores tbody td").all_inner_texts()[:2] == ["twmd", f"{found.score:.4f}"]
     assert tab.value("#signatures") == str(found.signature)
     texts = {}
@@ -176,7 +194,7 @@ def test_a_bad_file_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> No
     tab.page.wait_for_selector("#upload [aria-label='bad.csv']")
     tab.page.locator("#score-file").click()
     tab.page.wait_for_selector("#file-notices p")
-    assert tab.text("#file-notices") == "bad.csv, row 1: no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
+    assert tab.text("#file-notices") == "bad.csv, row 1 (the header): no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
     assert tab.page.locator("#distribution figure").count() == 0
     assert not tab.page.locator("#downloads").is_visible()
 
@@ -227,11 +245,31 @@ def test_a_temperature_out_of_range_leaves_no_old_score(tab: Tab) -> None:
     assert scores(tab)
     tab.page.locator("#temperature input[type=number]").fill("3")
     tab.page.wait_for_selector("#notices .twmd-error")
-    assert tab.text("#notices").startswith("Nothing was scored: set a temperature of 0 (the preset's) or from 0.01 to 0.5")
+    assert tab.text("#notices") == "temperature=3 is not possible here: expected 0.01 to 0.5, or 0 for the preset's."
     assert (scores(tab), tab.value("#signature"), tab.page.locator("#plan table").count()) == ({}, "", 0)
-    tab.page.locator("#temperature input[type=number]").fill("0.1")
+    tab.page.locator("#temperature input[type=number]").press("Tab")  # puts the nearest temperature there
     tab.page.wait_for_selector("#scores td")
-    tab.wait_for_value("#signature", "|temperature:0.1|")
+    tab.wait_for_value("#signature", "|temperature:0.5|")
+
+
+def test_a_temperature_that_is_deleted_is_refused_without_a_traceback(tab: Tab, capfd: pytest.CaptureFixture[str]) -> None:
+    tab.page.locator("#temperature input[type=number]").fill("")
+    tab.page.wait_for_selector("#notices .twmd-error")
+    assert tab.text("#notices").startswith("temperature=nan is not possible here")
+    assert scores(tab) == {}
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_file_and_a_pasted_table_are_not_taken_for_one_another(tab: Tab, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("prediction,refrence\na,b\n", encoding="utf-8")
+    tab.open("A file")
+    tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "bad.csv")
+    tab.page.wait_for_selector("#upload [aria-label='bad.csv']")
+    tab.fill("#pasted", "prediction,reference\nIt rains.,It is raining.\n")
+    assert score_file(tab) == "There are an uploaded file and a pasted table: remove one of them."
+    tab.page.locator("#upload").get_by_label("Clear").click()
+    tab.page.locator("#score-file").click()
+    tab.page.wait_for_selector("#distribution figure")
 
 
 def test_a_signature_is_explained(tab: Tab) -> None:
@@ -294,7 +332,7 @@ def test_a_program_scores_a_table_and_has_a_signature_explained(client: Any) -> 
     assert parse_record(found["record"]).systems[0].results[0].scores == pytest.approx(expected.scores, abs=1e-5)
     fields = client.predict(str(expected.signature), api_name="/explain_signature")["fields"]
     assert {"key": "vectors", "value": "raw", "meaning": "token vectors of length one, or as they are", "default": "yes"} in fields
-    with pytest.raises(Exception, match="row 1: no column 'reference'"):
+    with pytest.raises(Exception, match=r"row 1 \(the header\): no column 'reference'"):
         client.predict("prediction\na\n", ["sbert"], api_name="/score_table")
 
 

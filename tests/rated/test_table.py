@@ -110,13 +110,13 @@ def test_a_line_of_json_without_its_rating_is_unrated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (text("One.,Two.,high"), "own.csv, row 2, rating: expected a rating, a finite number, not 'high'"),
-        (text("One.,Two.,1", "One.,Two.,inf"), "row 3, rating: expected a rating, a finite number, not 'inf'"),
-        (text('One.,Two.,"3,5"'), "row 2, rating: expected a rating, a finite number, not '3,5'"),
-        (text("One.,Two."), "row 2: expected 3 fields (prediction, reference, rating), got 2"),
+        (text("One.,Two.,high"), "own.csv, row 2 (row 1 is the header), rating: expected a rating, a finite number, not 'high'"),
+        (text("One.,Two.,1", "One.,Two.,inf"), "row 3 (row 1 is the header), rating: expected a rating, a finite number, not 'inf'"),
+        (text('One.,Two.,"3,5"'), "row 2 (row 1 is the header), rating: expected a rating, a finite number, not '3,5'"),
+        (text("One.,Two."), "row 2 (row 1 is the header): expected 3 fields (prediction, reference, rating), got 2"),
         (text('"One." she said.,Two.,1'), "own.csv, line 2: ',' expected after '\"'; is a quote not closed?"),
         (text('"One.,Two.,1'), "unexpected end of data; is a quote not closed?"),
-        ("rating,rating,prediction\n", "row 1: a column's name occurs twice: rating, rating, prediction"),
+        ("rating,rating,prediction\n", "row 1 (the header): a column's name occurs twice: rating, rating, prediction"),
         (text(), "holds no rated segment"),
         ("", "holds no rated segment"),
         (text("One.,Two.,"), "holds no rated segment"),

@@ -19,7 +19,7 @@ from twmd_registry.registry.home import write_whole
 
 STDIN = Path("-")
 """The name under which standard input is read."""
-_DELIMITED = {".tsv": "\t", ".csv": ","}
+_DELIMITED = (("\t", ".tsv"), (",", ".csv"), (";", ".csv"))
 
 
 class Source(NamedTuple):
@@ -71,7 +71,7 @@ def _form(source: Source, columns: Columns) -> str | None:
     try:
         row = json.loads(first)
     except (ValueError, RecursionError):
-        return next((form for form in _DELIMITED if _is_header(first, _DELIMITED[form], known)), None)
+        return next((form for delimiter, form in _DELIMITED if _is_header(first, delimiter, known)), None)
     return ".jsonl" if isinstance(row, dict) and not known.isdisjoint(row) else None
 
 

@@ -33,7 +33,7 @@ class FileScores(NamedTuple):
         rows: Per metric a row of `HEADERS`.
         pictures: The distributions of the scores of its rows, as HTML.
         segment_headers: What is in `segments`.
-        segments: Per row of the file its place there, its texts, shortened, and its scores.
+        segments: Per row of the file its number there, its texts, shortened, and its scores.
         signatures: One per metric, in a line each.
         tsv: Every row's scores, to six digits.
         record: The record that ``twmd verify`` checks, as JSON.
@@ -74,7 +74,7 @@ def score_file(uploaded: Uploaded, metrics: Sequence[str], preset: str) -> FileS
     return FileScores(
         rows=tuple(map(_row, sets)),
         pictures=histograms({str(one.metric): one.scores for one in sets}),
-        segment_headers=("row", "prediction", "references", *(str(one.metric) for one in sets)),
+        segment_headers=(uploaded.rows[0].split()[0], "prediction", "references", *(str(one.metric) for one in sets)),
         segments=tuple(_segments(uploaded, sets)),
         signatures="\n".join(str(one.signature) for one in sets),
         tsv=sentence_lines(Comparison((uploaded.name,), columns), DIGITS, header=True) + "\n",
@@ -94,7 +94,7 @@ def _row(found: ScoreSet) -> tuple[str, ...]:
 def _segments(uploaded: Uploaded, sets: Sequence[ScoreSet]) -> list[tuple[str | int | float, ...]]:
     texts = zip(uploaded.rows, uploaded.predictions, uploaded.references, strict=True)
     return [
-        (place, _shortened(prediction), _shortened(" / ".join(references)), *(round(one.scores[i], 4) for one in sets))
+        (int(place.split()[1]), _shortened(prediction), _shortened(" / ".join(references)), *(round(one.scores[i], 4) for one in sets))
         for i, (place, prediction, references) in enumerate(texts)
     ]
 

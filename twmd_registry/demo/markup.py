@@ -15,8 +15,13 @@ def table(headers: Iterable[str], rows: Iterable[Iterable[str]], kind: str) -> s
         kind: ``numbers`` (all columns but the first are) or ``words``.
     """
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in headers)
-    body = "\n".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    body = "\n".join(f"<tr>{''.join(f'<td>{_breakable(cell)}</td>' for cell in row)}</tr>" for row in rows)
     return f'<div class="twmd-table {kind}"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
+
+
+def _breakable(cell: str) -> str:
+    """A cell whose long names break after an underscore, where they must."""
+    return escape(cell).replace("_", "_<wbr>")
 
 
 def messages(notices: Iterable[str] = (), error: str | None = None) -> str:

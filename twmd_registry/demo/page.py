@@ -48,14 +48,14 @@ class Page(gr.Blocks):  # type: ignore[misc]
         self.worker = Worker()
 
     def launch(self, **options: Any) -> Any:
-        """Serve the page; by default on 127.0.0.1, as Gradio does.
+        """Serve the page; by default on 127.0.0.1, as Gradio does, and without its lines, which advise to publish the page by a tunnel.
 
         Args:
             options: Of `gradio.Blocks.launch`.
         """
         font = ["system-ui", "sans-serif"]
         theme = gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"])
-        own = {"theme": theme, "css": STYLE, "max_file_size": LARGEST, "share": False, "footer_links": ["api", "settings"]}
+        own = {"theme": theme, "css": STYLE, "max_file_size": LARGEST, "share": False, "quiet": True, "footer_links": ["api", "settings"]}
         return super().launch(**(own | options))
 
     def close(self, *arguments: Any, **options: Any) -> None:
@@ -104,7 +104,7 @@ def serve(metric: str | None = None, port: int | None = None, announce: Callable
     Args:
         metric: As for `build_page`.
         port: Where; None for the first free port from 7860.
-        announce: Is given the address once the page is served. Gradio's own lines advise to publish the page by a tunnel.
+        announce: Is given the address once the page is served.
 
     Raises:
         SpecError: As for `build_page`.
@@ -113,7 +113,7 @@ def serve(metric: str | None = None, port: int | None = None, announce: Callable
     """
     page = build_page(metric)
     try:
-        _, address, _ = page.launch(server_name="127.0.0.1", server_port=port, quiet=True, prevent_thread_lock=True)
+        _, address, _ = page.launch(server_name="127.0.0.1", server_port=port, prevent_thread_lock=True)
     except OSError as error:
         raise FileError(f"no port is free from {port or FIRST_PORT} to {port or LAST_PORT}: choose another by --port.") from error
     announce(address)

@@ -5,6 +5,7 @@ An error is an answer like any other: a line above the results, and no results.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from twmd_registry.demo import file, signature, texts
-from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, COLDEST, HOTTEST, METRICS, SWEEPS, Settings, offered_presets
+from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, Settings, offered_presets
 from twmd_registry.demo.markup import messages, table
 from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
 from twmd_registry.demo.worker import Worker
@@ -40,8 +41,7 @@ def answer_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
 
 def refuse_settings() -> tuple[str, str, str, str]:
     """Answer where Gradio refuses an input by itself: an error, and no scores of earlier inputs."""
-    error = f"Nothing was scored: set a temperature of 0 (the preset's) or from {COLDEST} to {HOTTEST}, and choose from the lists."
-    return messages(error=error), "", "", ""
+    return messages(error="Nothing was scored: choose from the lists, and try again."), "", "", ""
 
 
 def add_texts_tab(page: gr.Blocks, metric: str) -> None:
@@ -59,6 +59,8 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
                 chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
                 preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="preset", min_width=140)
             temperature = gr.Slider(0, HOTTEST, value=0, step=0.01, label="Temperature (0: preset)", elem_id="temperature")
+            # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal; `Settings` are checked anyway.
+            temperature.preprocess = lambda value: math.nan if value is None else value
             iterations = gr.Radio(SWEEPS, value=AS_PRESET, label="Sinkhorn sweeps", elem_id="iterations")
             centering = gr.Dropdown(CENTERINGS, value=AS_PRESET, label="Centering", elem_id="centering")
         with gr.Column(min_width=320):
@@ -69,7 +71,8 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     inputs = [hypothesis, references, chosen, preset, temperature, iterations, centering]
     how: dict[str, Any] = {"inputs": inputs, "outputs": [notices, scores, line, plan], "concurrency_limit": AT_ONCE, "show_progress": "hidden"}
     # Pasting a text is a change, but to Gradio no input. While somebody types, of all that waits only the last is scored.
-    triggers = [hypothesis.change, references.change, *(one.input for one in inputs[2:])]
+    # A temperature out of range is put back into it when its field is left: a change, and no input, either.
+    triggers = [hypothesis.change, references.change, temperature.change, *(one.input for one in inputs[2:] if one is not temperature)]
     scored = gr.on(triggers, answer_texts, trigger_mode="always_last", api_visibility="private", **how)
     scored.failure(refuse_settings, None, how["outputs"], api_visibility="private", show_progress="hidden")
     page.load(answer_texts, api_visibility="private", **how)
@@ -107,20 +110,25 @@ def add_file_tab(worker: Worker, metric: str) -> None:
 
     def answer(upload: str | None, pasted: str, metrics: list[str], preset: str) -> Any:
         """Score a file: notices or the error, the table, the distributions, and what is shown only with them."""
+        if upload and pasted.strip():
+            return clear("There are an uploaded file and a pasted table: remove one of them.")
         try:
-            found = worker.score(read_upload(Path(upload)) if upload else read_pasted(pasted), metrics, preset)
+            uploaded = read_upload(Path(upload)) if upload else read_pasted(pasted)
+            found = worker.score(uploaded, metrics, preset)
         except TwmdError as error:
             return clear(str(error))
-        whole = table(file.HEADERS, found.rows, "numbers")
+        # Scores that were asked for before the file was changed may arrive after that: they say whose they are.
+        whole = messages([f"Scores of {uploaded.name}:"]) + table(file.HEADERS, found.rows, "numbers")
         downloads, lost = _to_download(found, folder)
         return messages((*found.notices, *lost)), whole, found.pictures, gr.Column(visible=True), _rows(found), downloads, found.signatures
 
     inputs = [upload, pasted, chosen, preset]
-    outputs = [*outputs, results, rows, downloads, signatures]
+    shown, outputs = [*outputs, results], [*outputs, results, rows, downloads, signatures]
     quietly: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     scored = button.click(answer, inputs, outputs, api_visibility="private", concurrency_limit=1)
     scored.failure(lambda: clear("Nothing was scored: this file cannot be read here. Upload another one."), None, outputs, **quietly)
-    gr.on([one.change for one in inputs], clear, None, outputs, **quietly)
+    # In the browser: a change that waits in the server's queue could clear the scores that were asked for after it.
+    gr.on([one.change for one in inputs], None, None, shown, js="() => ['', '', '', {__type__: 'update', visible: false}]", **quietly)
 
 
 def _rows(found: file.FileScores) -> gr.Dataframe:
@@ -129,7 +137,7 @@ def _rows(found: file.FileScores) -> gr.Dataframe:
     return gr.Dataframe(
         value=list(map(list, found.segments)),
         headers=list(found.segment_headers),
-        datatype=["str", "str", "str", *["number"] * scores],
+        datatype=["number", "str", "str", *["number"] * scores],
         column_widths=[*ROW_WIDTHS, *[SCORE_WIDTH] * scores],
     )
 

@@ -49,7 +49,7 @@ def read_upload(path: Path) -> Uploaded:
         path: The file.
 
     Raises:
-        FileError: Another suffix, a file that is too large, cannot be read or has too many rows, a column that is missing,
+        FileError: Another suffix, a file that is empty, too large, cannot be read or has too many rows, a column that is missing,
             or a row that cannot be scored; names the file without its folder, and the row.
     """
     if path.suffix.lower() not in SUFFIXES:
@@ -59,6 +59,8 @@ def read_upload(path: Path) -> Uploaded:
         content = path.read_bytes()
     except FileNotFoundError as error:
         raise FileError(f"{path.name}: it is not here any more: upload it again.") from error
+    if not content:
+        raise FileError(f"{path.name} is empty.")
     rows = FORMS[path.suffix.lower()](path.name, content)  # not unpacked: a small file may unpack to more than fits into memory
     if not rows:
         raise FileError(f"{path.name}: there is no row under the header.")

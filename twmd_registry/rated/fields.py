@@ -137,8 +137,8 @@ class Fields(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Its line or row, without the file."""
-        return self.where.rpartition(", ")[2]
+        """Its line or row, without the file and without how rows are counted."""
+        return self.where.rpartition(", ")[2].partition(" (")[0]
 
     def take(self, name: str) -> Any:
         """Look a field up.

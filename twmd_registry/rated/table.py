@@ -99,25 +99,26 @@ def _read(fields: Fields, columns: RatedColumns, name: str) -> Row | LeftOut:
 
 
 def _parse_delimited(name: object, content: bytes, delimiters: str) -> list[Fields]:
-    """Take a table apart by the first of some delimiters that its header holds.
+    """Take a table apart by the delimiter that splits its header into most names; the first of those that do.
 
     Raises:
         FileError: It is no such table; names the row, with the header as row 1.
     """
     text = decode(name, content)
     header_line = text.partition("\n")[0]
-    delimiter = next((one for one in delimiters if one in header_line), delimiters[0])
+    delimiter = max(delimiters, key=lambda one: max(map(len, read_csv(name, header_line, delimiter=one)), default=0))
     # Strict: a stray quote is refused, where a lenient reader would take it, or the rest of the file, out of a text.
     rows = read_csv(name, text, delimiter=delimiter, strict=True)
-    header = rows[0] if rows else []
+    header, header_place = rows[0] if rows else [], f"{name}, row 1 (the header)"
     if len(set(header)) < len(header):
-        raise FileError(f"{name}, row 1: a column's name occurs twice: {', '.join(header)}.")
+        raise FileError(f"{header_place}: a column's name occurs twice: {', '.join(header)}.")
     found = []
     for number, row in enumerate(rows[1:], 2):
+        place = f"{name}, row {number} (row 1 is the header)"
         if row and len(row) != len(header):
-            raise FileError(f"{name}, row {number}: expected {len(header)} fields ({', '.join(header)}), got {len(row)}.")
+            raise FileError(f"{place}: expected {len(header)} fields ({', '.join(header)}), got {len(row)}.")
         if row:
-            found.append(Fields(f"{name}, row {number}", dict(zip(header, row, strict=True)), f"{name}, row 1"))
+            found.append(Fields(place, dict(zip(header, row, strict=True)), header_place))
     return found
 
 
@@ -132,7 +133,7 @@ def _parse_parquet(name: object, content: bytes) -> list[Fields]:
 
 
 FORMS: dict[str, Callable[[object, bytes], list[Fields]]] = {
-    ".csv": partial(_parse_delimited, delimiters=",;"),  # spreadsheets write ; where a comma is the decimal point
+    ".csv": partial(_parse_delimited, delimiters=",;\t"),  # spreadsheets write ; where a comma is the decimal point
     ".tsv": partial(_parse_delimited, delimiters="\t"),
     ".jsonl": parse_jsonl,
     ".ndjson": parse_jsonl,
