@@ -66,7 +66,7 @@ cards: $(VENV)/.demo
 SIGNATURES := tests/registry/canonical.tsv
 goldens: $(VENV)/.demo
 	home=$$(mktemp -d) && trap 'rm -rf "$$home" $(SIGNATURES).part' EXIT && export TWMD_HOME="$$home" && \
-	  $(BIN)/python -m twmd_registry.selfcheck && \
+	  $(BIN)/python -m twmd_registry.record.selfcheck && \
 	  $(BIN)/twmd list --signatures > $(SIGNATURES).part && \
 	  mv $(SIGNATURES).part $(SIGNATURES)
 

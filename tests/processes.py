@@ -12,7 +12,9 @@ from typing import Any
 PATIENCE = 300
 """Seconds until processes that wait for each other for ever are given up."""
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["datasets", "torchmetrics", "transformers.trainer_seq2seq", "twmd_registry.encode.encoder", "twmd_registry.routes"])
+CONTEXT.set_forkserver_preload(
+    ["datasets", "torchmetrics", "transformers.trainer_seq2seq", "twmd_registry.encode.encoder", "twmd_registry.engine.backends"]
+)
 
 
 def run_beside(function: Callable[..., Any], *calls: tuple[Any, ...]) -> list[Any]:

@@ -17,8 +17,8 @@ import pytest
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.baseline import BASELINE
 from twmd_registry.cli import main
+from twmd_registry.engine.baseline import BASELINE
 from twmd_registry.models.files import embedded_folder
 from twmd_registry.models.fitted import save
 

@@ -52,7 +52,7 @@ class TestGoldens:
     def test_nobodys_own_presets_are_read_and_nothing_is_left_behind(self, checkout: Path) -> None:
         program(checkout / "bin" / "twmd", 'echo "$@"; ls -A "$TWMD_HOME"; echo "$TWMD_HOME" > home')
         assert make_goldens(checkout) == (0, "list --signatures\n")
-        assert (checkout / "ran").read_text(encoding="utf-8") == "-m twmd_registry.selfcheck\n"
+        assert (checkout / "ran").read_text(encoding="utf-8") == "-m twmd_registry.record.selfcheck\n"
         assert not Path((checkout / "home").read_text(encoding="utf-8").strip()).exists()
 
     @pytest.mark.parametrize("broken", ["python", "twmd"])

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from tests.align.test_family import ORACLES
-from twmd_registry import selfcheck
 from twmd_registry.align import ALIGNERS, PLANS, SYMMETRIC
-from twmd_registry.hub.prose import metrics_with_card
+from twmd_registry.hub.card_text import metrics_with_card
 from twmd_registry.hub.values import measured
 from twmd_registry.plugins.evaluate import hook
 from twmd_registry.plugins.sacrebleu import metric as for_sacrebleu
+from twmd_registry.record import selfcheck
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import Preset, presets

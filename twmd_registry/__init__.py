@@ -17,44 +17,44 @@ from twmd_registry.plugins.evaluate.hook import arm, path
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
+    from twmd_registry.engine.distributed import score_over_ranks as score_over_ranks
+    from twmd_registry.engine.result import ScoreSet as ScoreSet
+    from twmd_registry.engine.scorer import Scorer as Scorer
+    from twmd_registry.engine.scorer import score as score
+    from twmd_registry.engine.scorer import score_all as score_all
+    from twmd_registry.engine.scorer import scorer as scorer
     from twmd_registry.models.vectors import save_vectors as save_vectors
     from twmd_registry.plugins.sacrebleu.verify import verify_record as verify_record
-    from twmd_registry.ranks import score_over_ranks as score_over_ranks
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.file import read_record as read_record
     from twmd_registry.record.file import write_record as write_record
+    from twmd_registry.registry.artifacts import Parts as Parts
     from twmd_registry.registry.diff import compare as compare
     from twmd_registry.registry.names import MetricName as MetricName
     from twmd_registry.registry.options import RunOptions as RunOptions
-    from twmd_registry.registry.parts import Parts as Parts
     from twmd_registry.registry.signature import Signature as Signature
     from twmd_registry.registry.signature import parse_signature as parse_signature
     from twmd_registry.registry.spec import MetricSpec as MetricSpec
-    from twmd_registry.scores import ScoreSet as ScoreSet
-    from twmd_registry.scoring import Scorer as Scorer
-    from twmd_registry.scoring import score as score
-    from twmd_registry.scoring import score_all as score_all
-    from twmd_registry.scoring import scorer as scorer
 
 _WHERE = {
     "MetricName": "registry.names",
-    "Parts": "registry.parts",
+    "Parts": "registry.artifacts",
     "Record": "record.content",
     "MetricSpec": "registry.spec",
     "RunOptions": "registry.options",
-    "ScoreSet": "scores",
-    "Scorer": "scoring",
+    "ScoreSet": "engine.result",
+    "Scorer": "engine.scorer",
     "Signature": "registry.signature",
     "compare": "registry.diff",
     "make_record": "record.content",
     "parse_signature": "registry.signature",
     "read_record": "record.file",
     "save_vectors": "models.vectors",
-    "score": "scoring",
-    "score_all": "scoring",
-    "score_over_ranks": "ranks",
-    "scorer": "scoring",
+    "score": "engine.scorer",
+    "score_all": "engine.scorer",
+    "score_over_ranks": "engine.distributed",
+    "scorer": "engine.scorer",
     "verify_record": "plugins.sacrebleu.verify",
     "write_record": "record.file",
 }

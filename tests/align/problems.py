@@ -13,8 +13,8 @@ from torch import Tensor
 from twmd_registry.align import align, similarities
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import Settings
-from twmd_registry.carriers import Padded, TokenVectors, pad
 from twmd_registry.registry.names import MetricName
+from twmd_registry.tensors import Padded, TokenVectors, pad
 
 SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 QUICK = settings(deadline=None, max_examples=25, derandomize=True)

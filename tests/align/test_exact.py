@@ -20,9 +20,9 @@ from twmd_registry.align.greedy import greedy
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.pooled import pooled
 from twmd_registry.align.settings import Settings
+from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import Transform
-from twmd_registry.scoring import score_all
 
 
 def plan_of(p: Drawn) -> Tensor:

@@ -17,10 +17,10 @@ from twmd_registry.align import ALIGNERS, SYMMETRIC, align, align_self, masks, s
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import Settings
 from twmd_registry.align.sinkhorn import sinkhorn
-from twmd_registry.assemble import normalise
-from twmd_registry.carriers import Padded
+from twmd_registry.engine.reduction import normalise
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
+from twmd_registry.tensors import Padded
 
 ORACLES: dict[MetricName, Callable[[np.ndarray, Settings], float]] = {
     MetricName.SBERT: lambda s, t: oracle.pooled(s),

@@ -13,7 +13,7 @@ from twmd_registry.align import similarities
 from twmd_registry.align.kernel import kernel
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import Settings
-from twmd_registry.assemble import normalise
+from twmd_registry.engine.reduction import normalise
 
 
 @QUICK

@@ -15,8 +15,8 @@ from tests.align.test_weights import Text, block, drawn
 from tests.oracles import movers
 from twmd_registry.align import ALIGNERS, PLANS, align, align_self, plans, similarities, similarities_for
 from twmd_registry.align.settings import Settings
-from twmd_registry.carriers import Padded
 from twmd_registry.registry.names import Distance, MetricName, Transform
+from twmd_registry.tensors import Padded
 
 WAYS = [Settings(t, i) for t in (0.05, 1.0) for i in (1, 3, None)]
 BALANCED = {MetricName.SBERT, MetricName.MOVERSCORE}

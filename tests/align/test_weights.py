@@ -17,10 +17,10 @@ from tests.oracles import family, movers
 from twmd_registry.align import ALIGNERS, align, align_self, marginal, similarities
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import Settings
-from twmd_registry.assemble import normalise
-from twmd_registry.carriers import Padded, TokenVectors, pad
+from twmd_registry.engine.reduction import normalise
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
+from twmd_registry.tensors import Padded, TokenVectors, pad
 
 HOW = [Settings(t, i, o) for t in (0.05, 1.0) for i in (1, 3, None) for o in Objective]
 EXPECTED = [how for how in HOW if how.objective is Objective.EXPECTED]

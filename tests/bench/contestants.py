@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import torch
 
 from tests.bench.texts import benchmark_pairs
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.models.batching import default_batch_tokens
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer, score_all
 
 DENSE = ("twmd", "trwmd", "bertscore_centered", "wordset_cka")
 WARM_UP = 20

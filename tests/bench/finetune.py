@@ -18,10 +18,10 @@ from transformers import Trainer
 
 from tests.bench.texts import synthetic_pairs
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.engine.backends import AlignmentRoute
 from twmd_registry.models.files import find_model
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.routes import AlignmentRoute
 from twmd_registry.train.data import Example
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe, Weights

@@ -14,8 +14,8 @@ from tabulate import tabulate
 
 from tests.bench.contestants import peak_megabytes
 from tests.bench.texts import synthetic_pairs
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer
 
 LAYER = 0
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

@@ -26,10 +26,10 @@ from tests.bench.__main__ import EMBEDDED_LAYER
 from tests.bench.contestants import Setting, bare
 from tests.bench.texts import benchmark_pairs
 from twmd_registry import align
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.models.files import embedded_folder
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer, score_all
 
 LAST = 5
 Idf = Callable[[int], float]

@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.texts import synthetic_pairs
+from twmd_registry.engine.scorer import scorer
 from twmd_registry.scale import Manner, Workers, score_files
 from twmd_registry.scale.record import ScoredDataset
-from twmd_registry.scoring import scorer
 
 PAIRS = 10_000
 PART_ROWS = 1000

@@ -9,8 +9,8 @@ import time
 
 import twmd_registry
 from tests.bench.texts import synthetic_pairs
-from twmd_registry.comparison import SignificanceTest
 from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
+from twmd_registry.record.comparison import SignificanceTest
 
 SEGMENTS, SAMPLES, SEED = 3000, 10_000, 12345
 

@@ -15,15 +15,15 @@ from tests import tiny
 from tests.metaeval.rated_files import write_sts, write_wmt
 from twmd_registry.cli.figures import FIGURES, SWEEPS, SWEPT_TEMPERATURES
 from twmd_registry.cli.reproduce import run_reproduce
+from twmd_registry.engine.scorer import scorer
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
+from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.diagnose import diagnose
 from twmd_registry.metaeval.reproduce.protocols import read_data, sts
 from twmd_registry.metaeval.reproduce.rows import METRICS, TABLES
 from twmd_registry.metaeval.reproduce.temperatures import TEMPERATURES, TUNING_YEARS
 from twmd_registry.metaeval.word_pairs import Similarity
-from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.scoring import scorer
 
 PAIRS = ("cs-en", "de-en")
 

@@ -20,8 +20,8 @@ import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.cli.files import read_references, read_system, read_texts
 from twmd_registry.errors import FileError
-from twmd_registry.rated.fields import Columns
-from twmd_registry.rated.sets import read_rated
+from twmd_registry.judgments.fields import Columns
+from twmd_registry.judgments.sets import read_rated
 
 PREDICTIONS = ["the cat sat on the mat", 'it "rains", again', "the shop opens at nine"]
 REFERENCES = [["a cat was sitting on the mat"], ["it is raining", "rain"], ["the shop opens\nat nine"]]

@@ -25,9 +25,9 @@ from twmd_registry.cli.completion import LEXICAL
 from twmd_registry.cli.parser import build_parser
 from twmd_registry.cli.parser.arguments import MOST_CHOICES
 from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say, shows_colours, silence
-from twmd_registry.hub.prose import metrics_with_card
+from twmd_registry.hub.card_text import metrics_with_card
+from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
-from twmd_registry.rated.sets import read_rated
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 from twmd_registry.train.recipe import UNTRAINABLE
 

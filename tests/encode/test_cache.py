@@ -12,12 +12,12 @@ import pytest
 
 import twmd_registry
 from tests import tiny
-from twmd_registry import pipeline
 from twmd_registry.encode.cache import KeptText, TextCache, TextKey
+from twmd_registry.engine import pipeline
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.scoring import Scorer, score_all
 
 FIRST = ["the cat sat", "a dog ran over the hill", "it"]
 SECOND = ["a cat sat on the mat today", "we ran", "it rains"]

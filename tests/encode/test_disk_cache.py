@@ -13,11 +13,11 @@ from tests import tiny
 from tests.conftest import Texts
 from tests.processes import run_beside
 from twmd_registry.encode import disk
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, TwmdWarning
 from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, score_all
 
 PREDICTIONS = ["the cat sat", "a dog ran over the hill", "it"]
 OTHERS = ["a cat sat on the mat today", "a dog ran", "it rains"]
@@ -180,7 +180,7 @@ def test_it_feeds_the_references_in_main_memory(folder: str, home: Path) -> None
 
 def test_several_pieces_and_metrics_share_it(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [found.scores for found in score_all([metric(folder, name, disk_cache=0) for name in ("twmd", "sbert")], PREDICTIONS, REFERENCES)]
-    monkeypatch.setattr("twmd_registry.pipeline.PIECE_TOKENS", 12)
+    monkeypatch.setattr("twmd_registry.engine.pipeline.PIECE_TOKENS", 12)
     for expected in (DIFFERENT, 0):
         scorers = [metric(folder, "twmd"), metric(folder, "sbert", disk_cache=0)]
         found = [one.scores for one in score_all(scorers, PREDICTIONS, REFERENCES)]
@@ -192,8 +192,8 @@ def test_several_pieces_and_metrics_share_it(folder: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("piece", [10**6, 700])
 def test_several_pieces_and_shards_change_no_bit(texts: Texts, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.pipeline.PIECE_TOKENS", piece)
-    monkeypatch.setattr("twmd_registry.blocks.BLOCK_CELLS", 2000)
+    monkeypatch.setattr("twmd_registry.engine.pipeline.PIECE_TOKENS", piece)
+    monkeypatch.setattr("twmd_registry.engine.pipeline.BLOCK_CELLS", 2000)
     monkeypatch.setattr(disk, "SHARD_BYTES", 100_000)
     runs = []
     for room in (0, ROOM, ROOM):

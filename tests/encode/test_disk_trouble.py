@@ -167,7 +167,7 @@ def test_scoring_goes_on_without_a_cache(
     assert one.spec
     with monkeypatch.context() as patch:
         held = trouble(cache, patch)
-        patch.setattr("twmd_registry.pipeline.PIECE_TOKENS", 8)
+        patch.setattr("twmd_registry.engine.pipeline.PIECE_TOKENS", 8)
         with pytest.warns(TwmdWarning, match=r"^disk cache: .*cache cannot be used \(.*\); scoring goes on without it") as caught:
             scores = one.score(PREDICTIONS, REFERENCES).scores
         assert len(caught) == 1

@@ -8,12 +8,12 @@ import torch
 from transformers import AutoModel
 
 from tests import tiny
-from twmd_registry.carriers import Encoded
 from twmd_registry.encode import encoder as encoder_module
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.layers import check_layer, hidden_states, rule_layer
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import find_model
+from twmd_registry.tensors import Encoded
 
 SENTENCES = ["the cat sat", "a dog ran over the hill in the rain .", "it", "we saw the cat again today , and the dog"]
 
@@ -77,7 +77,7 @@ def test_the_length_limit_is_the_networks_where_the_tokenizer_has_none(family: s
 
 
 def test_special_tokens_are_marked() -> None:
-    from twmd_registry.encode.tokenise import tokenise
+    from twmd_registry.encode.tokenization import tokenise
 
     tokens = tokenise(tiny.tokenizer(), ["the cat sat", ""], 4)
     assert [row.tolist() for row in tokens.special] == [[1, 0, 0, 2], [1, 2]]

@@ -14,14 +14,14 @@ import twmd_registry
 from tests import tiny
 from tests.encode import vocabularies
 from tests.oracles import movers
-from twmd_registry.border import check_segments
 from twmd_registry.encode.idf import FREQUENCIES, DocumentFrequencies, find_idf, read_idf, vocabulary_hash, vocabulary_size
+from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.chunking import make_pairs
+from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import save
-from twmd_registry.pairs import make_pairs
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.routes import AlignmentRoute
 
 CORPUS = ["the cat sat on the mat", "a dog ran over the hill", "the cat sat on the mat", "it", "we saw zebras again"]
 PREDICTIONS = ["the cat ran", "a dog sat on the hill", "the cat ran", "it"]

@@ -18,7 +18,7 @@ from twmd_registry.encode.cache import KeptText
 from twmd_registry.encode.index import Index
 from twmd_registry.encode.shards import Entry, packed_bytes, read_entries, read_texts
 from twmd_registry.errors import TwmdWarning
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 
 PLENTY = 10**9
 LATER = float("inf")

@@ -12,14 +12,15 @@ import torch
 import twmd_registry
 from tests import tiny
 from tests.conftest import Texts
-from twmd_registry import blocks, pipeline
-from twmd_registry.border import check_segments
 from twmd_registry.encode.cache import KeptText, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import Lasting, Reading, TextStore
+from twmd_registry.engine import pipeline
+from twmd_registry.engine import pipeline as blocks
+from twmd_registry.engine.chunking import Pairs, estimate_tokens, make_pairs, plan_pieces, uses_of_texts
+from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import ModelError, hold_warnings, warn
 from twmd_registry.models.files import find_model
-from twmd_registry.pairs import Pairs, estimate_tokens, make_pairs, plan_pieces, uses_of_texts
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +142,7 @@ def test_a_piece_is_encoded_while_the_one_before_is_aligned(texts: Texts, monkey
         return blocks.align_pairs(*given)
 
     monkeypatch.setattr(TextStore, "fetch", fetch_and_tell)
-    monkeypatch.setattr("twmd_registry.pipeline.align_pairs", align_later)
+    monkeypatch.setattr("twmd_registry.engine.pipeline.align_pairs", align_later)
     np.testing.assert_allclose(scorer.score(*texts).scores, whole.scores, rtol=0, atol=1e-5)
     assert len(aligned) > 2
     assert met[0]
@@ -222,7 +223,7 @@ def test_no_piece_is_finished_that_nobody_waits_for(texts: Texts, monkeypatch: p
         if current_thread() is not main_thread() and sum(told) > 1:
             began.set()
 
-    monkeypatch.setattr("twmd_registry.pipeline.align_pairs", interrupt)
+    monkeypatch.setattr("twmd_registry.engine.pipeline.align_pairs", interrupt)
     with pytest.raises(KeyboardInterrupt):
         twmd_registry.score_all([scorer], *texts, progress=progress)
     monkeypatch.undo()

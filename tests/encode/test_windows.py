@@ -15,7 +15,7 @@ from transformers import AutoModel
 import twmd_registry
 from tests import tiny
 from tests.encode.test_encoder import load
-from twmd_registry.encode.tokenise import TokenIds
+from twmd_registry.encode.tokenization import TokenIds
 from twmd_registry.encode.windows import Window, take_apart
 from twmd_registry.errors import SpecError
 
@@ -120,7 +120,7 @@ def test_a_pair_model_has_no_token_vectors_to_average() -> None:
 def test_a_mean_vector_can_be_fitted_over_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     from twmd_registry.cli import main
-    from twmd_registry.encode.background import read_background
+    from twmd_registry.encode.mean_vectors import read_background
 
     corpus = tmp_path / "corpus.txt"
     corpus.write_text(f"{LONG}\n{SHORT}\n", encoding="utf-8")

@@ -15,7 +15,7 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.hub.card import SDK_VERSION, write_card
-from twmd_registry.hub.prose import PaperRow, examples, metrics_with_card, prose_of
+from twmd_registry.hub.card_text import PaperRow, examples, metrics_with_card, prose_of
 from twmd_registry.hub.space import card_files, write_cards
 from twmd_registry.hub.values import CORRELATIONS, DATA, measured, theirs
 from twmd_registry.plugins.evaluate.hook import METRICS

@@ -8,9 +8,9 @@ from scipy import stats
 
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.agreement import Averaging, agreement, draw, interval
 from twmd_registry.metaeval.correlation import Statistic, correlate
-from twmd_registry.rated.rows import Rated
 
 
 def campaign(seed: int = 0, *, groups: int = 2, items: int = 12, systems: int = 5, noise: float = 10.0) -> tuple[np.ndarray, Rated]:

@@ -14,8 +14,8 @@ import torch
 
 from tests import tiny
 from twmd_registry.cli.diagnose import run_diagnose
-from twmd_registry.encode.background import find_background
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.mean_vectors import find_background
 from twmd_registry.errors import FileError, InputError, TwmdWarning
 from twmd_registry.metaeval import layer_words
 from twmd_registry.metaeval.diagnose import Estimate, LayerRow, Property, diagnose, judge

@@ -14,11 +14,11 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, InputError
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.herbold import SOURCES, cells, find_data, halves, length_table, pair_lengths, table
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area, curve
 from twmd_registry.metaeval.table import NOT_HERE
-from twmd_registry.rated.rows import Rated
 
 R = np.random.default_rng(3)
 SENTENCES = [

@@ -9,13 +9,13 @@ import pytest
 
 from tests import tiny
 from tests.conftest import shared
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
+from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval import tune as module
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, estimate_seconds, settings, spread, tune
-from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.scoring import Scorer
 
 
 def write_rated(path: Path, rows: list[tuple[str, str, str, object]]) -> Path:

@@ -17,9 +17,9 @@ from tests.train.rated_words import write_words
 from twmd_registry.cli import main
 from twmd_registry.cli.study import _score as score_measures
 from twmd_registry.errors import ModelError, TwmdWarning
+from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.overlap import TRAINING_DATA, describe_overlap, hash_references, read_hashes, training_hashes, write_hashes
 from twmd_registry.models.adapter import packaged_adapters
-from twmd_registry.rated.sets import read_rated
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
 from twmd_registry.train.data import NamedData, hashes_of

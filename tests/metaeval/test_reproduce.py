@@ -15,19 +15,19 @@ from tests import tiny
 from tests.conftest import shared
 from tests.metaeval.rated_files import SUBSETS, write_sts, write_wmt
 from twmd_registry.cli.reproduce import run_reproduce
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
-from twmd_registry.metaeval.by_group import measure_groups
+from twmd_registry.judgments.rows import select
+from twmd_registry.judgments.sts import read_sts
+from twmd_registry.judgments.wmt import read_wmt
+from twmd_registry.metaeval.group_correlation import measure_groups
 from twmd_registry.metaeval.published import published, published_tables
 from twmd_registry.metaeval.reproduce.layout import Reproduction
 from twmd_registry.metaeval.reproduce.protocols import YEARS, sts
 from twmd_registry.metaeval.reproduce.rows import CENTERINGS, LANGUAGE_PAIRS, METRICS, TABLES, spec_of_row
 from twmd_registry.metaeval.reproduce.run import reproduce
 from twmd_registry.metaeval.reproduce.tuned import TUNED_TABLE
-from twmd_registry.rated.rows import select
-from twmd_registry.rated.sts import read_sts
-from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer, score_all
 
 R = np.random.default_rng(11)
 

@@ -14,7 +14,10 @@ from scipy import stats
 from tests import tiny
 from twmd_registry.cli.mover_figures import run_figure_2
 from twmd_registry.cli.reproduce import REPRODUCTIONS, run_reproduce
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
+from twmd_registry.judgments.rows import Rated, select
+from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.lexical import sentence_bleu, sentence_chrf
 from twmd_registry.metaeval.published import NO_MODEL, published_rows, published_tables
 from twmd_registry.metaeval.reproduce.moverscore import reproduce_moverscore
@@ -22,11 +25,8 @@ from twmd_registry.metaeval.reproduce.moverscore_figures import Distribution, Sc
 from twmd_registry.metaeval.reproduce.moverscore_layout import MoverReproduction, OurRow
 from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES, Encoder, alignments, layers, mover, movers, versions
 from twmd_registry.metaeval.reproduce.rows import LANGUAGE_PAIRS
-from twmd_registry.rated.rows import Rated, select
-from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer
 
 R = np.random.default_rng(23)
 PAIRS = LANGUAGE_PAIRS[17]

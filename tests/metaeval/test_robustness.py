@@ -17,11 +17,11 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.edited import UPPER, Chosen, choose_texts, edit_texts, lay_out
 from twmd_registry.metaeval.edits import CONTROLS, Edit, collect_names, rules_with
 from twmd_registry.metaeval.robustness import TIE, RobustnessStudy, prefer, run_robustness
-from twmd_registry.rated.rows import Rated
-from twmd_registry.rated.sets import read_rated
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 

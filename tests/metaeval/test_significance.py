@@ -8,10 +8,10 @@ from scipy import integrate, special, stats
 
 from tests.metaeval.test_agreement import campaign
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.significance import permutation, williams
-from twmd_registry.rated.rows import Rated
 
 
 def plain(ratings: np.ndarray) -> Rated:

@@ -13,17 +13,17 @@ from sacrebleu.significance import PairedTest
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.comparison import SignificanceTest
+from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, about_small_samples
 from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.diagnose import diagnose
 from twmd_registry.metaeval.edits import Edit
 from twmd_registry.metaeval.robustness import prefer
 from twmd_registry.metaeval.significance import permutation, williams
-from twmd_registry.notices import RELIABLE_SAMPLE, about_small_samples
 from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
 from twmd_registry.plugins.sacrebleu.metric import SBERT
-from twmd_registry.rated.rows import Rated
+from twmd_registry.record.comparison import SignificanceTest
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
 

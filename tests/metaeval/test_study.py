@@ -15,14 +15,14 @@ import sacrebleu
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import Averaging, agreement
 from twmd_registry.metaeval.correlation import Statistic, correlate
 from twmd_registry.metaeval.significance import permutation, williams, williams_by_part
 from twmd_registry.metaeval.study import Level, Study, run_study
 from twmd_registry.metaeval.systems import system_level
 from twmd_registry.metaeval.table import FORMATS, Table, as_note, as_text
-from twmd_registry.rated.rows import Rated
-from twmd_registry.rated.sets import content_of
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
@@ -113,7 +113,7 @@ def test_systems_are_ranked_by_their_means() -> None:
     "changes", [{"statistics": ("darr",)}, {"averaging": "item"}, {"level": "system"}, {"statistics": ("acc_eq",), "level": "system"}]
 )
 def test_what_cannot_be_measured_costs_no_encoding(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.scoring.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
+    monkeypatch.setattr("twmd_registry.engine.scorer.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
     with pytest.raises((InputError, SpecError)):
         run_study(study(**changes), RATED, RunOptions())
 

@@ -7,7 +7,9 @@ import pytest
 from scipy import stats
 
 from tests import tiny
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.judgments.rows import Rated, select
 from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.sweeps import (
     Measured,
@@ -19,11 +21,9 @@ from twmd_registry.metaeval.sweeps import (
     measure,
     temperature_settings,
 )
-from twmd_registry.rated.rows import Rated, select
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer
 
 R = np.random.default_rng(9)
 WMT, STS = TABLES["twmd-table2"], TABLES["twmd-table1"]

@@ -8,9 +8,9 @@ import pytest
 from tests.metaeval.test_agreement import campaign
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.agreement import draw
 from twmd_registry.metaeval.systems import system_level
-from twmd_registry.rated.rows import Rated
 
 
 def means(values: np.ndarray, rated: Rated, group: str) -> list[float]:

@@ -10,12 +10,12 @@ from scipy import stats
 
 from tests import tiny
 from tests.metaeval.rated_files import write_wmt
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.metaeval.reproduce.protocols import read_years
 from twmd_registry.metaeval.reproduce.temperatures import PAPER, TEMPERATURES, Choice, choose_temperatures, sentence_of, table_of
 from twmd_registry.metaeval.sweeps import TEMPERED
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.scoring import Scorer
 
 
 def test_a_year_counts_by_its_size_and_its_language_pairs_alike(tmp_path: Path) -> None:

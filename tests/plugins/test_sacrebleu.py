@@ -17,14 +17,14 @@ from sacrebleu.significance import PairedTest, estimate_ci
 
 import twmd_registry
 from tests.conftest import Texts
-from twmd_registry.comparison import Comparison, SignificanceTest
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
 from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
 from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, EmbeddingMetric, MoverScore
+from twmd_registry.record.comparison import Comparison, SignificanceTest
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
-from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer
 
 HYPOTHESES = ["the cat sat on the mat", "it rains", "we saw a dog"]
 STREAMS: list[list[Any]] = [["a cat sat on a mat", "it is raining", "we saw the dog"], [None, "rain", None]]

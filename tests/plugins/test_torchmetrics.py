@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 import twmd_registry
 from tests.conftest import Texts
 from tests.processes import run_beside
+from twmd_registry.engine.result import Counts
 from twmd_registry.errors import InputError, MissingExtraError, SpecError, TwmdWarning
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
-from twmd_registry.scores import Counts
 
 torchmetrics = pytest.importorskip("torchmetrics")
 

@@ -22,14 +22,14 @@ import twmd_registry
 from tests import tiny
 from tests.conftest import Texts as Pairs
 from twmd_registry.cli import main
-from twmd_registry.comparison import SignificanceTest
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
 from twmd_registry.plugins.sacrebleu.verify import verify_record as verify_whole
+from twmd_registry.record.comparison import SignificanceTest
 from twmd_registry.record.content import Record, RecordedScores, Resampling, make_record
 from twmd_registry.record.verify import TOLERANCES, Texts, verify_number, verify_record
+from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.names import Dtype, MetricName
-from twmd_registry.registry.parts import Parts
 
 Edit = Callable[[RecordedScores], RecordedScores]
 PREDICTIONS = ["the cat sat on the mat", "it rains again", "we saw a dog"]

@@ -14,8 +14,8 @@ import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.registry import aliases
 from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.ensemble import write_members
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import write_members
 from twmd_registry.registry.names import Centering, Dtype, MetricName, Multiref, Objective, Output, Side, Special, Vectors
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import Signature, canonical, parse_signature

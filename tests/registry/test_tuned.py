@@ -8,9 +8,9 @@ import numpy as np
 
 import twmd_registry
 from tests.conftest import shared
+from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.adapter import packaged_adapters
-from twmd_registry.rated.wmt import read_wmt
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 FOLDER = packaged_adapters() / "wmt-twmd"

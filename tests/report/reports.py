@@ -9,11 +9,11 @@ import numpy as np
 
 from tests.report.test_picture import aligned
 from twmd_registry.cli.report import CORRELATIONS, correlations
-from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest
+from twmd_registry.engine.result import Counts
+from twmd_registry.record.comparison import Cell, Column, Comparison, SignificanceTest
 from twmd_registry.record.content import Record, RecordedScores, RecordedSystem
+from twmd_registry.report.highlights import remarks
 from twmd_registry.report.page_html import Picture, Report
-from twmd_registry.report.remarkable import remarks
-from twmd_registry.scores import Counts
 
 NASTY = (
     "</script><script>window.ran = 1</script>",

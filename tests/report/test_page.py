@@ -22,8 +22,8 @@ import twmd_registry
 from tests.report.reports import NASTY, column, comparison, nasty_report, report
 from twmd_registry.cli import main
 from twmd_registry.cli.report import correlations
-from twmd_registry.comparison import Comparison
 from twmd_registry.metaeval.correlation import Statistic
+from twmd_registry.record.comparison import Comparison
 from twmd_registry.record.content import Resampling
 from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.report import page_html

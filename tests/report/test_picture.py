@@ -18,7 +18,7 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.text import Text
 
-from twmd_registry.alignment import Alignment
+from twmd_registry.engine.result import Alignment
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, TwmdWarning
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import make_spec

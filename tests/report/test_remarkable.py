@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.report.reports import column, comparison
-from twmd_registry.comparison import Comparison
-from twmd_registry.report.remarkable import disagreements, remarks, spreads, standings
+from twmd_registry.record.comparison import Comparison
+from twmd_registry.report.highlights import disagreements, remarks, spreads, standings
 
 
 def beaten(values: list[float], less: bool) -> list[float]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests import tiny
-from twmd_registry.scoring import Scorer, score_all, scorer
+from twmd_registry.engine.scorer import Scorer, score_all, scorer
 
 WORDS = [word for word in tiny.WORDS if word.isalpha()]
 

@@ -12,10 +12,10 @@ import pytest
 from tests import tiny
 from tests.scale.rows import METRICS, draw_segments, scorers
 from twmd_registry.cli import main
+from twmd_registry.engine.scorer import score_all, scorer
 from twmd_registry.errors import InputError, MissingExtraError, SpecError
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.scale import score_dataset, score_files
-from twmd_registry.scoring import score_all, scorer
 
 SEGMENTS = draw_segments(11)
 

@@ -25,20 +25,20 @@ from tests.scale.rows import (
     write_jsonl,
     write_parquet,
 )
-from twmd_registry.border import check_segments
+from twmd_registry.engine.chunking import make_pairs, plan_pieces
+from twmd_registry.engine.pipeline import Run
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import Scorer, score_all, scorer
+from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, TwmdWarning
-from twmd_registry.pairs import make_pairs, plan_pieces
-from twmd_registry.pipeline import Run
 from twmd_registry.registry import home
 from twmd_registry.scale import Columns, Manner, ScoredDataset
 from twmd_registry.scale.engine import Crew, score_parts
-from twmd_registry.scale.parts import PartScorer
-from twmd_registry.scale.places import LOCK
+from twmd_registry.scale.partitions import PartScorer
 from twmd_registry.scale.plan import Part
 from twmd_registry.scale.rows import Checked
+from twmd_registry.scale.storage import LOCK
 from twmd_registry.scale.workers import MOST_TRIES, Answer, PartWorker, Pass, Task, here, without_lines
-from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, score_all, scorer
 
 SEGMENTS = draw_segments(23)
 
@@ -296,7 +296,7 @@ def test_what_is_summed_up_is_not_summed_up_again_to_score(model: Path, data: Pa
     def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
         if task.what is Pass.SCORE:
             monkeypatch.setattr(Run, "_own_sum", refuse)
-            monkeypatch.setattr("twmd_registry.pipeline.count_documents", refuse)
+            monkeypatch.setattr("twmd_registry.engine.pipeline.count_documents", refuse)
         yield from here(task, parts)
 
     own = scorers(model, "corpus", "idf")
@@ -360,7 +360,7 @@ def test_a_full_disk_ends_the_run_and_keeps_what_is_finished(model: Path, data: 
         real(path, written)
 
     with monkeypatch.context() as patched:
-        patched.setattr("twmd_registry.scale.places.write_whole", write_whole)
+        patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
         with pytest.raises(
             FileError, match=r"^cannot write .*/part-00002\.parquet: No space left on device\. Finished parts are kept: make room, and"
         ):
@@ -385,7 +385,7 @@ def test_a_full_disk_at_the_end_costs_the_record_and_no_score(
         real(path, written)
 
     with monkeypatch.context() as patched, pytest.warns(TwmdWarning, match="could not be scored: 6"):
-        patched.setattr("twmd_registry.scale.places.write_whole", write_whole)
+        patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
         with pytest.raises(FileError, match=f"cannot write .*/{name}: No space left on device"):
             score(own, broken, out, scored=found.append)
     assert not (out / "record.json").exists()

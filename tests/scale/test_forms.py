@@ -13,7 +13,7 @@ from tests.scale.rows import draw_segments, write_csv, write_jsonl, write_parque
 from twmd_registry.errors import FileError
 from twmd_registry.scale import forms
 from twmd_registry.scale.forms import Form, RawRow, Span, count_rows, form_of, read_span
-from twmd_registry.scale.places import open_binary
+from twmd_registry.scale.storage import open_binary
 
 QUOTED = '"two\nlines, and ""quotes""",the cat'
 

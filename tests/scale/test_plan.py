@@ -10,10 +10,10 @@ import pytest
 
 from tests.scale.rows import draw_segments, write_csv, write_jsonl, write_parquet
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.rated.fields import Columns
+from twmd_registry.judgments.fields import Columns
 from twmd_registry.scale.forms import read_span
-from twmd_registry.scale.places import Folder
 from twmd_registry.scale.plan import Asked, Plan, align_part_rows, check_same, check_unchanged, list_files, make_plan
+from twmd_registry.scale.storage import Folder
 
 
 def ask(*inputs: Path | str, part_rows: int = 4, columns: Columns = Columns()) -> Asked:  # noqa: B008 (frozen)

@@ -16,11 +16,11 @@ import pytest
 from tests import tiny
 from tests.scale.rows import assert_like_one_machine, draw_segments, read_parts, scorers, write_csv, write_jsonl, write_parquet
 from twmd_registry.cli import main
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry import home
 from twmd_registry.scale import Manner, Workers, score_dataset, score_files
-from twmd_registry.scale.places import LOCK
-from twmd_registry.scoring import Scorer, score_all
+from twmd_registry.scale.storage import LOCK
 
 ray = pytest.importorskip("ray")
 
@@ -108,7 +108,7 @@ def test_a_full_disk_costs_the_record_and_not_the_printed_scores(
         real(path, written)
 
     with monkeypatch.context() as patched:
-        patched.setattr("twmd_registry.scale.places.write_whole", write_whole)
+        patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
         assert main(command) == 1
     printed = capsys.readouterr()
     (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from twmd_registry.rated.fields import Columns
+from twmd_registry.judgments.fields import Columns
 from twmd_registry.scale.forms import RawRow
 from twmd_registry.scale.rows import Place, check_rows
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from twmd_registry.rated.rows import Rated
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.train.data import NamedData
 
 PLAIN = ["the", "a", "sat", "on", "mat", "ran", "over", "hill", "saw", "again"]

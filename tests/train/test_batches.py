@@ -7,7 +7,7 @@ import pytest
 
 from tests.train.rated_words import named_words
 from twmd_registry.errors import InputError
-from twmd_registry.rated.rows import Rated
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.train.batches import Batches, batches_of
 from twmd_registry.train.data import Example, NamedData, examples, scale_of
 from twmd_registry.train.recipe import Loss, Recipe

@@ -15,9 +15,10 @@ from safetensors.torch import load_file
 import twmd_registry
 from tests.tiny import save_encoder
 from tests.train.rated_words import named_words, rated_words, write_words
-from twmd_registry.border import Segments
 from twmd_registry.cli import main
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.files import find_model
@@ -25,7 +26,6 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import read_presets
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.routes import AlignmentRoute
 from twmd_registry.train.finetune import Finetuned, Plan, finetune
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target

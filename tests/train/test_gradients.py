@@ -12,11 +12,11 @@ from twmd_registry.align import ALIGNERS
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import Settings
 from twmd_registry.align.sinkhorn import sinkhorn
-from twmd_registry.blocks import align_pairs
-from twmd_registry.carriers import TokenVectors
+from twmd_registry.engine.pipeline import align_pairs
+from twmd_registry.engine.token_selection import Fitted, Items, Selected, compared, token_vectors, view_of
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.views import Fitted, Items, Selected, compared, token_vectors, view_of
+from twmd_registry.tensors import TokenVectors
 
 TEMPERATURES = (0.02, 0.1, 1.0)
 LENGTHS = [3, 2, 4, 1]

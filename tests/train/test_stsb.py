@@ -10,8 +10,8 @@ import pytest
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, TwmdWarning
+from twmd_registry.judgments.stsb import read_stsb
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.rated.stsb import read_stsb
 from twmd_registry.train.stsb import train_stsb
 
 NAMES = ["the baker", "a heron", "the lighthouse keeper", "my sister", "an old train"]

@@ -24,8 +24,8 @@ from twmd_registry.align.pooled import pooled, pooled_plan
 from twmd_registry.align.relaxed import relaxed, relaxed_plan
 from twmd_registry.align.settings import Settings
 from twmd_registry.align.sinkhorn import sinkhorn, sinkhorn_plan
-from twmd_registry.carriers import Padded, Sides
 from twmd_registry.registry.names import Distance, MetricName
+from twmd_registry.tensors import Padded, Sides
 
 Aligner = Callable[[Tensor, Marginal, Marginal, Settings], Tensor]
 

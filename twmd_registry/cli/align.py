@@ -6,8 +6,8 @@ import argparse
 
 from tabulate import tabulate
 
-from twmd_registry.alignment import Alignment
 from twmd_registry.cli.options import make_scorers, options_of
+from twmd_registry.engine.result import Alignment
 from twmd_registry.errors import visible
 from twmd_registry.report.picture import draw, writer_of
 

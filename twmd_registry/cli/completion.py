@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from twmd_registry.cli.parser import build_parser
-from twmd_registry.hub.prose import metrics_with_card
+from twmd_registry.hub.card_text import metrics_with_card
 from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
 from twmd_registry.registry.presets import presets
 from twmd_registry.train.recipe import TRAINABLE

@@ -13,12 +13,12 @@ from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
 from twmd_registry.errors import SpecError
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.sets import content_of, read_rated, title_of
 from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.correlation import Statistic, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
 from twmd_registry.metaeval.study import Level, Study, StudyResult, run_study
-from twmd_registry.rated.rows import Rated
-from twmd_registry.rated.sets import content_of, read_rated, title_of
 
 
 def run_correlate(arguments: argparse.Namespace) -> int:

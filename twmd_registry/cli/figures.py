@@ -13,7 +13,9 @@ from twmd_registry.cli.diagnose import write_diagnosis
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import progress_bar
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, warn
+from twmd_registry.judgments.rows import Rated, select
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
 from twmd_registry.metaeval.reproduce.layout import short_name
 from twmd_registry.metaeval.reproduce.protocols import YEARS, by_length, read_data, read_years
@@ -42,12 +44,10 @@ from twmd_registry.metaeval.sweeps import (
     temperature_settings,
 )
 from twmd_registry.metaeval.table import FORMATS, as_text
-from twmd_registry.rated.rows import Rated, select
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.report.curves import Axis, Curve, curves
 from twmd_registry.report.figures import SUFFIXES, as_csv, require_matplotlib
-from twmd_registry.scoring import Scorer
 
 STS, WMT = TABLES["twmd-table1"], TABLES["twmd-table2"]
 """Whose side, special tokens and temperatures the figures have."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.rated.fields import USUAL_REFERENCES, Columns, Fields
-from twmd_registry.rated.rows import decode, form_of, unpack
-from twmd_registry.rated.table import FORMS
-from twmd_registry.registry.home import write_whole
+from twmd_registry.judgments.fields import USUAL_REFERENCES, Columns, Fields
+from twmd_registry.judgments.rows import decode, form_of, unpack
+from twmd_registry.judgments.table import FORMS
+from twmd_registry.registry.paths import write_whole
 
 STDIN = Path("-")
 """The name under which standard input is read."""

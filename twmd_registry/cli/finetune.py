@@ -7,7 +7,7 @@ import argparse
 from twmd_registry.cli.files import check_folder
 from twmd_registry.cli.options import ask_metrics, make_scorers, options_of
 from twmd_registry.errors import SpecError
-from twmd_registry.rated.sets import read_all_rated, title_of
+from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.registry.presets import name_preset
 
 

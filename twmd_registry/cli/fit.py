@@ -18,9 +18,9 @@ def run_fit_mean(arguments: argparse.Namespace) -> int:
     keys = {name: getattr(arguments, name) for name in ("revision", "adapter", "truncation", "dtype")}
     spec = make_spec(MetricName.SBERT, model=arguments.model, layer=0, centering="none", **keys)
     texts = read_texts(arguments.files, columns_of(arguments))
-    from twmd_registry.encode.background import MEAN_VECTOR, read_background
+    from twmd_registry.encode.mean_vectors import MEAN_VECTOR, read_background
+    from twmd_registry.engine.backends import AlignmentRoute
     from twmd_registry.models.fitted import save
-    from twmd_registry.routes import AlignmentRoute
 
     route = AlignmentRoute(spec, options_of(arguments))
     with progress_bar("texts") as progress:
@@ -37,8 +37,8 @@ def run_fit_idf(arguments: argparse.Namespace) -> int:
     spec = make_spec(MetricName.SBERT, model=arguments.model, revision=arguments.revision, truncation=arguments.truncation, layer=0, centering="none")
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.encode.idf import FREQUENCIES
+    from twmd_registry.engine.backends import AlignmentRoute
     from twmd_registry.models.fitted import save
-    from twmd_registry.routes import AlignmentRoute
 
     route = AlignmentRoute(spec, options_of(arguments))
     with progress_bar("texts") as progress:
@@ -52,7 +52,7 @@ def run_fit_idf(arguments: argparse.Namespace) -> int:
 def run_fit_baseline(arguments: argparse.Namespace) -> int:
     """Score random pairs of the files' texts, write the means, print how to name them."""
     texts = read_texts(arguments.files, columns_of(arguments))
-    from twmd_registry.baseline import BASELINE
+    from twmd_registry.engine.baseline import BASELINE
     from twmd_registry.models.fitted import save
 
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))

@@ -111,7 +111,7 @@ def _shown(value: object) -> str:
 
 def run_selfcheck(arguments: argparse.Namespace) -> int:
     """Score the packaged pairs and compare; 1 when a score is off."""
-    from twmd_registry.selfcheck import TOLERANCE, check
+    from twmd_registry.record.selfcheck import TOLERANCE, check
 
     with progress_bar("metrics") as progress:
         results = check(options_of(arguments), progress)

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twmd_registry.errors import FileError, SpecError, menu
-from twmd_registry.rated.fields import Columns
+from twmd_registry.judgments.fields import Columns
+from twmd_registry.registry.artifacts import Parts, check_parts
 from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.ensemble import split_name, with_members
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import split_name, with_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.parts import Parts, check_parts
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
 
 if TYPE_CHECKING:
-    from twmd_registry.scoring import Scorer
+    from twmd_registry.engine.scorer import Scorer
 
 FITTED_FILES = {"background": "centering=background:{}", "idf": "idf=background:{}"}
 """How `--set` names a file for which a signature has an option of another form."""
@@ -57,7 +57,7 @@ def prepare(arguments: argparse.Namespace) -> None:
         if isinstance(path, Path) and path != Path("-") and not path.exists():
             raise FileError(f"{path}: {os.strerror(errno.ENOENT)}.")
     if named := _values(arguments, arguments.data_to_read):
-        from twmd_registry.rated.sets import check_named
+        from twmd_registry.judgments.sets import check_named
 
         for text in named:
             check_named(text)
@@ -204,6 +204,6 @@ def make_scorers(asked: Iterable[Asked], options: RunOptions) -> list[Scorer]:
     wanted = [(one.spec, one.parts, one.nrefs) for one in asked if one.spec is not None]
     if not wanted:
         return []
-    from twmd_registry.scoring import scorer_of
+    from twmd_registry.engine.scorer import scorer_of
 
     return [scorer_of(spec, options, parts, nrefs) for spec, parts, nrefs in wanted]

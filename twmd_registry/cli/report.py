@@ -15,17 +15,17 @@ from twmd_registry.cli.options import make_scorers, options_of
 from twmd_registry.cli.score import check_output, check_shared, compare, marked, record_of, score_tasks
 from twmd_registry.cli.tasks import Task, read_tasks
 from twmd_registry.cli.terminal import progress_bar, say
-from twmd_registry.comparison import Comparison, SignificanceTest
+from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import Statistic, correlate
 from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.plugins.sacrebleu.compare import Request
+from twmd_registry.record.comparison import Comparison, SignificanceTest
 from twmd_registry.record.file import check_writable
+from twmd_registry.report.highlights import Remark, remarks, segment_scores
 from twmd_registry.report.page_html import Picture, Report, report_page
 from twmd_registry.report.picture import check_drawable
-from twmd_registry.report.remarkable import Remark, remarks, segment_scores
 from twmd_registry.report.table import text_table
-from twmd_registry.scores import ScoreSet
 
 RESAMPLES = 1000
 """SacreBLEU's number of bootstrap resamples, as `twmd score` has it."""

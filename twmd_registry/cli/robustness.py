@@ -12,8 +12,8 @@ from twmd_registry.cli.compared import compared, printed, write_tables
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import progress_bar, say
+from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
 from twmd_registry.metaeval.robustness import RobustnessResult, RobustnessStudy, run_robustness
-from twmd_registry.rated.sets import content_of, read_all_rated, title_of
 
 
 def run_robustness_command(arguments: argparse.Namespace) -> int:

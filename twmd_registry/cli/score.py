@@ -17,11 +17,11 @@ from twmd_registry.errors import FileError, InputError, SpecError, hold_warnings
 from twmd_registry.record.file import check_target, check_writable, write_record
 
 if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and files are known to be good
-    from twmd_registry.comparison import Comparison
+    from twmd_registry.engine.result import ScoreSet
+    from twmd_registry.engine.scorer import Scorer
     from twmd_registry.plugins.sacrebleu.compare import Request
+    from twmd_registry.record.comparison import Comparison
     from twmd_registry.record.content import Record
-    from twmd_registry.scores import ScoreSet
-    from twmd_registry.scoring import Scorer
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,7 +84,7 @@ def score_tasks(tasks: list[Task], scorers: list[Scorer]) -> list[list[ScoreSet]
     """Every system's scores by every scorer, with a progress bar; errors as for `score_all`."""
     if not scorers:
         return [[] for _ in tasks]
-    from twmd_registry.scoring import score_all
+    from twmd_registry.engine.scorer import score_all
 
     with progress_bar(total=sum(len(task.system.predictions) for task in tasks)) as progress:
         return [score_all(scorers, task.system.predictions, task.references, progress=progress) for task in tasks]
@@ -100,8 +100,8 @@ def record_of(tasks: list[Task], scores: list[list[ScoreSet]], comparison: Compa
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    from twmd_registry.comparison import SignificanceTest
     from twmd_registry.plugins.sacrebleu.compare import Request
+    from twmd_registry.record.comparison import SignificanceTest
 
     test = None
     if arguments.paired_bs:

@@ -11,18 +11,18 @@ import numpy as np
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.options import options_of, spec_with_keys
 from twmd_registry.cli.terminal import progress_bar, say
+from twmd_registry.engine.scorer import Scorer, score_all, scorer_of
 from twmd_registry.errors import FileError, InputError, ModelError, warn
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
 from twmd_registry.metaeval.lexical import sentence_bleu
 from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.metaeval.roc import curve
 from twmd_registry.metaeval.table import FORMATS, Table, as_text
-from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.report import figures
-from twmd_registry.scoring import Scorer, score_all, scorer_of
 
 NAMES = {"stsscore": "STSScore", "bertscore": "BERTScore", "sbert": "S-BERT"}
 """What the paper calls them; the order is that of its ensemble."""

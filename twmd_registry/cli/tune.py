@@ -11,11 +11,11 @@ from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import Style, complain, progress_bar, say
 from twmd_registry.errors import SpecError, warn
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
 from twmd_registry.metaeval.overlap import hash_references, write_hashes
 from twmd_registry.metaeval.sweeps import layers_of
 from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, Trial, read_tried, settings, tune, varied_keys, write_preset
-from twmd_registry.rated.rows import Rated
-from twmd_registry.rated.sets import content_of, read_all_rated, title_of
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS

@@ -13,9 +13,9 @@ from twmd_registry.cli.tasks import read_tasks
 from twmd_registry.cli.terminal import Style, matches, progress_bar, say
 from twmd_registry.errors import FileError, SpecError, visible
 from twmd_registry.record.file import read_record
+from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.diff import Matter, compare
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.parts import Parts
 
 if TYPE_CHECKING:
     from twmd_registry.record.content import Record

@@ -6,17 +6,17 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twmd_registry.comparison import Comparison, column_of
 from twmd_registry.demo.choices import Settings, scorer_for
 from twmd_registry.demo.histogram import histograms
 from twmd_registry.demo.uploads import Uploaded
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import SpecError, hold_warnings
+from twmd_registry.record.comparison import Comparison, column_of
 from twmd_registry.record.content import make_record
 from twmd_registry.record.file import record_text
 from twmd_registry.registry.names import Output
 from twmd_registry.report.table import sentence_lines
-from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import score_all
 
 HEADERS = ("metric", "score", "P", "R", "F1", "lowest", "median", "highest")
 """Corpus score, precision, recall and F1; lowest, median and highest score of a row."""

@@ -7,13 +7,13 @@ from html import escape
 from typing import NamedTuple
 
 from twmd_registry.demo.choices import METRICS, Settings, preset_for, spec_of
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import score_all, scorer_of
 from twmd_registry.errors import InputError, SpecError, hold_warnings
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.report.picture_html import READING, panels
-from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import score_all, scorer_of
 
 LONGEST = 2_000
 """Characters of either side that are read; the rest is cut, which a visitor is told."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.errors import FileError, no_column
-from twmd_registry.rated.fields import USUAL_REFERENCES, Fields
-from twmd_registry.rated.table import FORMS
+from twmd_registry.judgments.fields import USUAL_REFERENCES, Fields
+from twmd_registry.judgments.table import FORMS
 from twmd_registry.record.content import InputFile
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")

@@ -13,7 +13,7 @@ from twmd_registry.encode.cache import KeptText, TextKey
 from twmd_registry.encode.index import UNUSABLE, Found, Index
 from twmd_registry.encode.shards import text_bytes
 from twmd_registry.errors import warn
-from twmd_registry.registry.home import home
+from twmd_registry.registry.paths import home
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:

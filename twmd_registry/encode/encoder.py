@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.carriers import Encoded
 from twmd_registry.encode.cache import TextCache
 from twmd_registry.encode.layers import depth_of, find_blocks, hidden_states
 from twmd_registry.encode.pieces import Pieces, pieces_of
-from twmd_registry.encode.tokenise import TokenIds, codes_of, find_unknown, tokenise
+from twmd_registry.encode.tokenization import TokenIds, codes_of, find_unknown, tokenise
 from twmd_registry.encode.windows import Sequences, Window, take_apart
 from twmd_registry.errors import SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
@@ -25,6 +24,7 @@ from twmd_registry.models.linear import laid_out
 from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.resident import Resident
 from twmd_registry.models.vectors import is_static, load_static
+from twmd_registry.tensors import Encoded
 
 SHORTEST_LIMIT = 3
 """One token of the text, and two special tokens."""

@@ -15,7 +15,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from twmd_registry.encode.cache import KeptText
 from twmd_registry.encode.shards import Entry, Shard, pack, packed_bytes, read_entries, read_texts
 from twmd_registry.errors import warn
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 
 SCHEMA = (
     "CREATE TABLE shards (id INTEGER PRIMARY KEY, name TEXT UNIQUE, model TEXT, layers INTEGER, bytes INTEGER, used REAL)",

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from twmd_registry.carriers import Encoded, span_indices
 from twmd_registry.encode.cache import KeptText, Shelf, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.windows import Window
+from twmd_registry.tensors import Encoded, span_indices
 
 
 class Reading(NamedTuple):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.encode.tokenise import LEFT_OUT, TokenIds
+from twmd_registry.encode.tokenization import LEFT_OUT, TokenIds
 
 
 class Window(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from twmd_registry.encode.pieces import Pieces
-from twmd_registry.encode.tokenise import tokenise
+from twmd_registry.encode.tokenization import tokenise
 from twmd_registry.registry.names import Part, Punctuation
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from twmd_registry.hub.prose import Prose, examples, prose_of
+from twmd_registry.engine.result import Counts
+from twmd_registry.hub.card_text import Prose, examples, prose_of
 from twmd_registry.hub.values import CORRELATIONS, Agreement, ours, theirs
 from twmd_registry.registry.catalogue import CATALOGUE, Entry
 from twmd_registry.registry.keys import KEYS
@@ -14,7 +15,6 @@ from twmd_registry.registry.names import MetricName, Special
 from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
 from twmd_registry.registry.signature import Signature, canonical
 from twmd_registry.report.bibtex import bibtex
-from twmd_registry.scores import Counts
 
 SDK_VERSION = "6.31.0"
 """The Gradio that a Space runs."""

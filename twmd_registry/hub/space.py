@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from twmd_registry.errors import FileError
 from twmd_registry.hub.card import write_card
-from twmd_registry.hub.prose import metrics_with_card
+from twmd_registry.hub.card_text import metrics_with_card
 from twmd_registry.plugins.evaluate.hook import path
 from twmd_registry.version import __version__
 

@@ -6,7 +6,7 @@ import re
 from importlib import resources
 from typing import NamedTuple
 
-from twmd_registry.hub.prose import PaperRow
+from twmd_registry.hub.card_text import PaperRow
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS, published_rows
 from twmd_registry.registry.names import MetricName
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twmd_registry.engine.input_warnings import warn_of_small_samples
 from twmd_registry.errors import InputError, SpecError, menu, warn
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.correlation import PAIRWISE, STATISTICS, Estimate, Sample, Statistic, check_numbers, make_sample, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
-from twmd_registry.notices import warn_of_small_samples
-from twmd_registry.rated.rows import Rated
 
 RESAMPLES = 1000
 SEED = 12345
@@ -146,7 +146,7 @@ def agreement(
             value.
 
     Warns:
-        TwmdWarning: A part has no value; an interval is of fewer than `twmd_registry.notices.RELIABLE_SAMPLE` segments (or items).
+        TwmdWarning: A part has no value; an interval is of fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments (or items).
     """
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     if seed < 0:

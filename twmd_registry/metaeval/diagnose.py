@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from scipy import stats
 
-from twmd_registry.encode.background import Background
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.mean_vectors import Background
+from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.input_warnings import warn_of_small_samples
 from twmd_registry.errors import InputError, ModelError, warn
 from twmd_registry.metaeval.layer_words import LayerWords, directions, read_layers, with_background
 from twmd_registry.metaeval.word_pairs import Similarity, WordPairs, pair_words, words_of
 from twmd_registry.models.arithmetic import exact_arithmetic
-from twmd_registry.notices import warn_of_small_samples
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.routes import AlignmentRoute
 
 PAIRS = 2000
 """Of words, for every similarity; what must be in memory is at most six vectors for each, in every layer."""
@@ -134,7 +134,7 @@ def diagnose(
         ModelError: The model is not here or cannot be loaded.
 
     Warns:
-        TwmdWarning: Fewer than `twmd_registry.notices.RELIABLE_SAMPLE` texts; texts that are cut, or have no word; nothing to compare.
+        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` texts; texts that are cut, or have no word; nothing to compare.
     """
     if pairs < 1 or seed < 0:
         raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")

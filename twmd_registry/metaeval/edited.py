@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.edits import Edit, apply_edit, collect_names, rules_with
-from twmd_registry.rated.rows import Rated
 
 UPPER = 0.75
 """Quantile of its group's ratings that a text must reach to be edited: people found it among the better quarter."""

@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import FileError, InputError
+from twmd_registry.judgments.hub import read_hub
+from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
+from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
+from twmd_registry.judgments.rows import Rated, select
+from twmd_registry.judgments.stsb import read_stsb
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area
 from twmd_registry.metaeval.table import NOT_HERE, Table
-from twmd_registry.rated.hub import read_hub
-from twmd_registry.rated.mt_metrics_eval import read_mt_metrics_eval
-from twmd_registry.rated.paraphrases import read_mrpc, read_qqp
-from twmd_registry.rated.rows import Rated, select
-from twmd_registry.rated.stsb import read_stsb
 
 OURS, THEIRS = "here", "paper"
 
@@ -33,7 +33,7 @@ class Source(NamedTuple):
     Attributes:
         read: Its reader.
         places: Where it is looked for below the data folder; the first that is there is taken.
-        hub: Its name on the Hub (`twmd_registry.rated.hub`).
+        hub: Its name on the Hub (`twmd_registry.judgments.hub`).
         classes: Whether its ratings are two classes, 0 and 1.
     """
 

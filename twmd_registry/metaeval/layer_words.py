@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.carriers import TokenVectors
-from twmd_registry.center import GroupSums, Means, center, sum_groups
-from twmd_registry.encode.background import SPECIAL_LEVEL, Background
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.tokenise import TokenIds
+from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL, Background
+from twmd_registry.encode.tokenization import TokenIds
+from twmd_registry.engine.centering import GroupSums, Means, center, sum_groups
+from twmd_registry.engine.pipeline import PIECE_TOKENS
 from twmd_registry.metaeval.word_pairs import Words
-from twmd_registry.pipeline import PIECE_TOKENS
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Centering, Special, Vectors
+from twmd_registry.tensors import TokenVectors
 
 BATCH_TEXTS = 32
 """The paper's batch."""

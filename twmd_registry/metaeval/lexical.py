@@ -10,7 +10,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from twmd_registry.rated.rows import Rated
+from twmd_registry.judgments.rows import Rated
 
 LEXICAL: dict[str, Callable[[], Metric]] = {
     "bleu": lambda: BLEU(effective_order=True),

@@ -16,12 +16,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from twmd_registry.errors import FileError, ModelError, warn
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 from twmd_registry.registry.presets import HASHES, default_preset, presets_of
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 
 if TYPE_CHECKING:
-    from twmd_registry.scoring import Scorer
+    from twmd_registry.engine.scorer import Scorer
 
 TRAINING_DATA = f"training_data{HASHES}"
 """The file in the folder of a trained adapter or model."""

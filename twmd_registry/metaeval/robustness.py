@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from twmd_registry.engine.input_warnings import warn_of_small_samples
 from twmd_registry.errors import InputError
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.agreement import Interval, bootstrap, interval
 from twmd_registry.metaeval.correlation import Estimate, check_numbers
 from twmd_registry.metaeval.edited import Chosen, Edited, choose_texts, edit_texts, lay_out
 from twmd_registry.metaeval.edits import CONTROLS, Edit
 from twmd_registry.metaeval.side_by_side import Compared, Scored, check_compared, names_of, score_side_by_side
 from twmd_registry.metaeval.table import FORMATS, NOT_HERE, Table, as_note, as_text
-from twmd_registry.notices import warn_of_small_samples
 from twmd_registry.progress import Progress, expect
-from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
 
@@ -238,7 +238,7 @@ def run_robustness(study: RobustnessStudy, data: Sequence[Rated], options: RunOp
         ModelError: As `Scorer.score`.
 
     Warns:
-        TwmdWarning: A metric was trained or tuned on the data; an edit has fewer than `twmd_registry.notices.RELIABLE_SAMPLE` texts, which is
+        TwmdWarning: A metric was trained or tuned on the data; an edit has fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` texts, which is
             little for intervals (of one text there is none).
     """
     chosen = choose_texts(data)

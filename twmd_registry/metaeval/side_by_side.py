@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.errors import SpecError, menu
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
 from twmd_registry.metaeval.overlap import warn_of_overlap
 from twmd_registry.progress import Progress
-from twmd_registry.rated.rows import Rated
+from twmd_registry.registry.ensemble import write_members
 from twmd_registry.registry.labels import labels_of
-from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
 
 if TYPE_CHECKING:
-    from twmd_registry.scores import ScoreSet
-    from twmd_registry.scoring import Scorer
+    from twmd_registry.engine.result import ScoreSet
+    from twmd_registry.engine.scorer import Scorer
 
 Compared = MetricSpec | str
 """A metric of ours, or the name of one of SacreBLEU's, of `twmd_registry.metaeval.lexical.LEXICAL`."""
@@ -108,7 +108,7 @@ def score_side_by_side(metrics: Sequence[Compared], rated: Rated, data: str, opt
 def _score(specs: Sequence[MetricSpec], rated: Rated, options: RunOptions, progress: Progress | None) -> tuple[list[Scorer], list[ScoreSet]]:
     if not specs:
         return [], []
-    from twmd_registry.scoring import score_all, scorer_of  # torch: not for SacreBLEU's metrics alone
+    from twmd_registry.engine.scorer import score_all, scorer_of  # torch: not for SacreBLEU's metrics alone
 
     scorers = [scorer_of(one, options) for one in specs]
     return scorers, score_all(scorers, rated.predictions, rated.references, progress=progress)

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from twmd_registry.engine.input_warnings import check_sample, warn_of_small_samples
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.agreement import SEED, Averaging, Part, Undefined, mean_of_defined, parts_of, report_undefined
 from twmd_registry.metaeval.correlation import STATISTICS, Statistic, check_numbers, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
 from twmd_registry.metaeval.vectors import LEAST_ROWS, pearson
-from twmd_registry.notices import check_sample, warn_of_small_samples
-from twmd_registry.rated.rows import Rated
 
 TRIALS = 1000
 _ROUNDING = 1e-12
@@ -54,7 +54,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Test:
             metrics that are each other's opposite, whose difference has no distribution.
 
     Warns:
-        TwmdWarning: Fewer than `twmd_registry.notices.RELIABLE_SAMPLE` segments.
+        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments.
 
     >>> round(williams(0.6, 0.5, 0.8, 103).p, 4)
     0.0256
@@ -113,7 +113,7 @@ def williams_by_part(
         InputError: As for `parts_of`, or other numbers of scores than of ratings.
 
     Warns:
-        TwmdWarning: Parts of fewer than `twmd_registry.notices.RELIABLE_SAMPLE` segments.
+        TwmdWarning: Parts of fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments.
     """
     a, b = (check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b)))
     parts = parts_of(rated, Statistic.PEARSON, averaging)
@@ -168,7 +168,7 @@ def permutation(
         InputError: As for `agreement`, or a single item to swap.
 
     Warns:
-        TwmdWarning: Fewer than `twmd_registry.notices.RELIABLE_SAMPLE` items, or segments where the data do not name items.
+        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` items, or segments where the data do not name items.
     """
     wanted = statistic_named(statistic)
     if trials < 1:

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError, SpecError, menu
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement, parts_of
 from twmd_registry.metaeval.correlation import Statistic, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
@@ -16,8 +18,6 @@ from twmd_registry.metaeval.side_by_side import Compared, Scored, check_compared
 from twmd_registry.metaeval.significance import PartTest, Test, permutation, williams_by_part
 from twmd_registry.metaeval.systems import Accuracy, check_systems, system_level
 from twmd_registry.metaeval.table import FORMATS, Table, as_note, as_text
-from twmd_registry.rated.rows import Rated
-from twmd_registry.rated.sets import content_of
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
 
@@ -35,7 +35,7 @@ class Study:
 
     Attributes:
         data: The data's name.
-        content: Hash of the data, `twmd_registry.rated.sets.content_of`.
+        content: Hash of the data, `twmd_registry.judgments.sets.content_of`.
         metrics: What is compared, ours and SacreBLEU's; the first one is the one that others are tested against.
         statistics: Correlations.
         averaging: Over what correlations are averaged.

@@ -18,15 +18,15 @@ from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import Settings
 from twmd_registry.align.sinkhorn import sinkhorn_plan
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError
-from twmd_registry.metaeval.by_group import measure_groups
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.metaeval.group_correlation import measure_groups
 from twmd_registry.metaeval.reproduce.rows import METRICS, PaperTable, spec_of_row
-from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
-from twmd_registry.routes import AlignmentRoute
-from twmd_registry.scoring import Scorer
 
 BATCH = "-b"
 """What ends the name of a row with batch centering: a solid line; without it, a dashed one."""

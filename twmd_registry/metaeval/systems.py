@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError, SpecError, warn
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.agreement import RESAMPLES, SEED, Agreement, Averaging, agreement, draw, interval, parts_of
 from twmd_registry.metaeval.correlation import PAIRWISE, Statistic, check_numbers, statistic_named
-from twmd_registry.rated.rows import Rated
 
 
 class Accuracy(NamedTuple):

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, hold_warnings
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.sweeps import measure
 from twmd_registry.progress import Progress, expect
-from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS, Value, key
 from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, make_spec
-from twmd_registry.scoring import Scorer, score_all
 
 _Item = TypeVar("_Item")
 

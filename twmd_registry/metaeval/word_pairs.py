@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.encode.tokenise import TokenIds
+from twmd_registry.encode.tokenization import TokenIds
 
 
 class Similarity(StrEnum):

@@ -15,7 +15,7 @@ from twmd_registry.registry.fingerprint import digest, sha256_of
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
-"""What a siamese regression model has beside an adapter of its encoder; see `twmd_registry.regress.siamese`."""
+"""What a siamese regression model has beside an adapter of its encoder; see `twmd_registry.models.siamese`."""
 
 
 class AdapterFiles(NamedTuple):

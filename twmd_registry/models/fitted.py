@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from twmd_registry.errors import ModelError
+from twmd_registry.registry.artifacts import Parts, SharedParts
 from twmd_registry.registry.fingerprint import LENGTH
-from twmd_registry.registry.home import home, write_whole
-from twmd_registry.registry.parts import Parts, SharedParts
+from twmd_registry.registry.paths import home, write_whole
 
 
 class Kind(NamedTuple):

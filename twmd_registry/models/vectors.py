@@ -17,7 +17,7 @@ import numpy as np
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import ModelFiles, is_static_folder
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 
 if TYPE_CHECKING:
     import torch

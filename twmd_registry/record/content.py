@@ -12,8 +12,8 @@ from twmd_registry.registry.names import LEXICAL_NAMES, Output
 from twmd_registry.registry.signature import Signature, parse_signature
 
 if TYPE_CHECKING:
-    from twmd_registry.comparison import Comparison
-    from twmd_registry.scores import ScoreSet
+    from twmd_registry.engine.result import ScoreSet
+    from twmd_registry.record.comparison import Comparison
 
 
 class InputFile(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from twmd_registry.errors import FileError, not_utf8
 from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, Resampling
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"

@@ -12,21 +12,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.border import check_segments, digest_of_texts
-from twmd_registry.comparison import Cell, Column, Comparison
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import Scorer, score_all, scorer_of
+from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, TwmdWarning
 from twmd_registry.progress import Progress
+from twmd_registry.record.comparison import Cell, Column, Comparison
 from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, recorded, spec_keys
 from twmd_registry.record.environment import environment
+from twmd_registry.registry.artifacts import Parts, check_parts
 from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.history import since
 from twmd_registry.registry.names import LEXICAL_NAMES, Dtype
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.parts import Parts, check_parts
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, dtypes, is_pinned
-from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer, score_all, scorer_of
 from twmd_registry.version import __version__
 
 TOLERANCES = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1e-2}

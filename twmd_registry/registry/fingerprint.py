@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import ModelError
-from twmd_registry.registry.home import home, write_whole
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
+from twmd_registry.registry.paths import home, write_whole
 
 SHARD_INDEX = "model.safetensors.index.json"
 LENGTH = 12

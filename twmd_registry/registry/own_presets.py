@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu, not_utf8, warn
-from twmd_registry.registry.home import home, write_whole
+from twmd_registry.registry.paths import home, write_whole
 from twmd_registry.registry.presets import HASHES, Preset, check_name, presets, read_presets, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 

@@ -22,9 +22,9 @@ from typing import Any
 from twmd_registry.errors import SpecError, menu, warn
 from twmd_registry.registry.catalogue import CATALOGUE, entry
 from twmd_registry.registry.fingerprint import LENGTH, known_name
-from twmd_registry.registry.home import home
 from twmd_registry.registry.keys import Value, key
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.paths import home
 
 GROUP = "twmd_registry.presets"
 """Entry-point group; an entry point's value is ``package`` or ``package:file.toml`` (``presets.toml`` if not said)."""

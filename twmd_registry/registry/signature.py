@@ -18,9 +18,9 @@ from urllib.parse import quote, unquote
 from twmd_registry.errors import SignatureError, SpecError, warn
 from twmd_registry.registry import aliases, history
 from twmd_registry.registry.catalogue import Entry, entry
+from twmd_registry.registry.ensemble import split_name, write_members
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
-from twmd_registry.registry.members import split_name, write_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import Preset
 from twmd_registry.registry.spec import MetricSpec, apply_preset, check_keys_together, member_specs, required_keys, without_neutral

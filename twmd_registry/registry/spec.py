@@ -8,9 +8,9 @@ from pathlib import Path
 
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.ensemble import read_members, write_members
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value, key, layers_of
-from twmd_registry.registry.members import read_members, write_members
 from twmd_registry.registry.names import EMBEDDED_MODEL, Aggregation, Centering, Dtype, MetricName, Output, Side, Special, Vectors
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.alignment import Alignment
-from twmd_registry.comparison import Comparison
+from twmd_registry.engine.result import Alignment, Counts
 from twmd_registry.errors import visible
+from twmd_registry.record.comparison import Comparison
 from twmd_registry.record.content import Record
 from twmd_registry.record.file import record_text
+from twmd_registry.report.highlights import Remark, disagreements, segment_scores
 from twmd_registry.report.page_tables import (
     correlation_tables,
     differences_table,
@@ -33,10 +34,8 @@ from twmd_registry.report.page_tables import (
 )
 from twmd_registry.report.picture_html import STYLE, panels
 from twmd_registry.report.picture_text import title
-from twmd_registry.report.remarkable import Remark, disagreements, segment_scores
 from twmd_registry.report.table import signature_lines
 from twmd_registry.report.words import mark_differences
-from twmd_registry.scores import Counts
 
 FAINT = 0.02
 """Cells of a picture that carry less than this share of the greatest amount are left empty."""

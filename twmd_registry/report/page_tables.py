@@ -8,12 +8,12 @@ from itertools import combinations
 
 import numpy as np
 
-from twmd_registry.comparison import Cell, Column, Comparison
+from twmd_registry.engine.input_warnings import about_small_samples
 from twmd_registry.errors import visible
-from twmd_registry.notices import about_small_samples
+from twmd_registry.record.comparison import Cell, Column, Comparison
 from twmd_registry.report.groups import Group, frequencies, group_by, lengths
+from twmd_registry.report.highlights import segment_scores
 from twmd_registry.report.histogram import histogram, line_style
-from twmd_registry.report.remarkable import segment_scores
 from twmd_registry.report.table import SIGNIFICANT, lines_of_test, number
 
 UNDEFINED = "undefined"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twmd_registry.errors import FileError, InputError, MissingExtraError, SpecError, menu
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 from twmd_registry.report.picture_html import page
 
 if TYPE_CHECKING:
-    from twmd_registry.alignment import Alignment
+    from twmd_registry.engine.result import Alignment
 
 MOST = 200
 """Tokens of one side that can still be told apart."""

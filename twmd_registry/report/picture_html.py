@@ -11,7 +11,7 @@ import numpy as np
 from twmd_registry.report.picture_text import HEADINGS, Marginals, label, marginals, shown, title
 
 if TYPE_CHECKING:
-    from twmd_registry.alignment import Alignment
+    from twmd_registry.engine.result import Alignment
 
 FEW = 16
 """Columns up to which amounts are written into the cells."""

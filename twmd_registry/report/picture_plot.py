@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from twmd_registry.alignment import Alignment
+    from twmd_registry.engine.result import Alignment
 
 POINTS = 72
 """Points of an inch."""

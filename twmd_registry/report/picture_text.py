@@ -15,7 +15,7 @@ from twmd_registry.registry.names import Output
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontEntry
 
-    from twmd_registry.alignment import Alignment
+    from twmd_registry.engine.result import Alignment
 
 LONGEST_LABEL = 24
 """Columns of a terminal that a label may take: a wide character takes two."""

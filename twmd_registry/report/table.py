@@ -7,10 +7,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest
+from twmd_registry.engine.result import Counts
 from twmd_registry.errors import visible
+from twmd_registry.record.comparison import Cell, Column, Comparison, SignificanceTest
 from twmd_registry.registry.names import Output
-from twmd_registry.scores import Counts
 
 SIGNIFICANT = 0.05
 TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate randomisation"}

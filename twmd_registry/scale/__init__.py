@@ -1,6 +1,6 @@
 """Scoring data sets larger than one machine: files in, Parquet parts and one record out, or columns of a pipeline's data set."""
 
-from twmd_registry.rated.fields import Columns
+from twmd_registry.judgments.fields import Columns
 from twmd_registry.scale.dataset import score_dataset
 from twmd_registry.scale.engine import Manner, score_files
 from twmd_registry.scale.record import ScoredDataset

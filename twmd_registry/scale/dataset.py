@@ -8,13 +8,13 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
+from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, scorer, scorer_of
 from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, no_column
-from twmd_registry.rated.fields import USUAL_REFERENCES
+from twmd_registry.judgments.fields import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.engine import check_independent
-from twmd_registry.scale.parts import columns_of
+from twmd_registry.scale.partitions import columns_of
 from twmd_registry.scale.workers import RayPool, Workers
-from twmd_registry.scoring import Scorer, check_scorers, score_all, scorer, scorer_of
 
 Metrics = str | MetricSpec | Scorer | Sequence[Scorer]
 """What a data set is scored by."""

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from twmd_registry.engine.chunking import centering_step
+from twmd_registry.engine.scorer import Scorer, check_scorers
 from twmd_registry.errors import FileError, InputError, SpecError, warn
-from twmd_registry.pairs import centering_step
+from twmd_registry.judgments.fields import Columns
 from twmd_registry.progress import Progress, expect
-from twmd_registry.rated.fields import Columns
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale.parts import Summary, names_of, rejects_name
-from twmd_registry.scale.places import Folder
+from twmd_registry.scale.partitions import Summary, names_of, rejects_name
 from twmd_registry.scale.plan import PART_ROWS, Asked, Plan, align_part_rows, check_same, list_files, make_plan
 from twmd_registry.scale.record import RECORD, ScoredDataset, make_record
+from twmd_registry.scale.storage import Folder
 from twmd_registry.scale.totals import Totals, depend_on_corpus
 from twmd_registry.scale.workers import TRIES, Answer, Pass, RayPool, Task, Workers, import_ray, on_ray
-from twmd_registry.scoring import Scorer, check_scorers
 
 PLAN, TOTALS, REJECTS = "plan.json", "totals.safetensors", "rejects.jsonl"
 _SHOWN = 5

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError
-from twmd_registry.scale.places import open_binary, reason_of
+from twmd_registry.scale.storage import open_binary, reason_of
 
 LONGEST_RECORD = 1 << 26
 """Bytes of the longest line that is read as one."""

@@ -13,11 +13,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, SpecError, no_column
-from twmd_registry.rated.fields import Columns
-from twmd_registry.rated.rows import PACKED
+from twmd_registry.judgments.fields import Columns
+from twmd_registry.judgments.rows import PACKED
 from twmd_registry.scale.forms import SUFFIXES, Form, Span, count_rows, form_of, read_span
-from twmd_registry.scale.places import FoundFile, find, look_up, open_binary
 from twmd_registry.scale.rows import Place, check_rows
+from twmd_registry.scale.storage import FoundFile, find, look_up, open_binary
 
 PART_ROWS = 10_000
 """Rows of a part, about."""

@@ -15,7 +15,7 @@ from twmd_registry.errors import FileError
 from twmd_registry.record.content import spec_keys
 from twmd_registry.record.file import DATASET_FORMAT, digest_of
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.scale.parts import MetricSums, Summary
+from twmd_registry.scale.partitions import MetricSums, Summary
 from twmd_registry.scale.plan import Plan
 
 RECORD = "record.json"
@@ -33,7 +33,7 @@ class ScoredMetric(NamedTuple):
         column: The column of the parts that holds the scores.
         score: The mean over all rows that were scored.
         sides: Means of precision, recall and F1 of a two-sided metric; empty for others.
-        counts: As in `twmd_registry.scores.Counts`, summed over parts: a text that is in two parts counts twice among different texts.
+        counts: As in `twmd_registry.engine.result.Counts`, summed over parts: a text that is in two parts counts twice among different texts.
     """
 
     signature: str

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.border import Segments, check_segments
+from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, no_column
-from twmd_registry.rated.fields import Columns, take_references
+from twmd_registry.judgments.fields import Columns, take_references
 from twmd_registry.scale.forms import SHOWN, RawRow
 
 ID = "id"

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.pipeline import Total
+from twmd_registry.engine.pipeline import Total
 from twmd_registry.registry.names import Centering, Idf
 from twmd_registry.registry.spec import MetricSpec
 

@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from twmd_registry import errors
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError
-from twmd_registry.scale.parts import PartScorer
-from twmd_registry.scale.places import Folder
+from twmd_registry.scale.partitions import PartScorer
 from twmd_registry.scale.plan import Plan
+from twmd_registry.scale.storage import Folder
 from twmd_registry.scale.totals import Totals
-from twmd_registry.scoring import Scorer
 
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
 _MOST_BLOCKS = 4096

@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 
 import torch
 
-from twmd_registry.encode.background import Background
+from twmd_registry.encode.mean_vectors import Background
+from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.load import load_encoder
-from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import PRESET_FILE, read_preset_file
+from twmd_registry.registry.paths import write_whole
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset, keys_to_set
-from twmd_registry.routes import AlignmentRoute
-from twmd_registry.scoring import Scorer
 from twmd_registry.train.card import AverageFacts, write_average_card
-from twmd_registry.train.handed import with_means
+from twmd_registry.train.mean_transfer import with_means
 from twmd_registry.train.weights import require_training, save_adapter
 
 FEWEST = 2

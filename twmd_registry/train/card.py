@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
+from twmd_registry.registry.paths import write_whole
 from twmd_registry.train.agreement import Agreement
 from twmd_registry.train.data import Scale
 from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Weights

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.border import Segments, check_segments
+from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, warn
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
-from twmd_registry.rated.rows import Rated
-from twmd_registry.rated.sets import content_of
 from twmd_registry.train.recipe import LEAST_CORRELATED
 
 LEAST_SEGMENTS = 2

@@ -12,27 +12,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from twmd_registry.border import Segments
 from twmd_registry.encode.encoder import Encoder
+from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.scorer import Scorer
+from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, Hashes, read_hashes, write_hashes
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.load import pick_device
-from twmd_registry.registry.home import write_whole
 from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import PRESET_FILE
+from twmd_registry.registry.paths import write_whole
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
-from twmd_registry.routes import AlignmentRoute
-from twmd_registry.scoring import Scorer
 from twmd_registry.train.agreement import Agreement
 from twmd_registry.train.batches import Batches, batches_of
 from twmd_registry.train.card import MetricFacts, provenance, write_metric_card
 from twmd_registry.train.data import Example, NamedData, check_held_out, examples, hashes_of, scale_of, segments_of, warn_of_overlap
-from twmd_registry.train.handed import with_means
 from twmd_registry.train.interrupted import check_folder, mark
+from twmd_registry.train.mean_transfer import with_means
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe, Weights, check_trainable
 from twmd_registry.train.weights import add_lora, lora_modules, require_training, save_adapter, save_network, set_dropout, unfreeze
@@ -145,7 +145,7 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
     """Train a metric's encoder so that its scores agree with ratings, and write what is needed to score by it.
 
     Ratings are standardised within each training set. Dropout is on, as recipe or model says. After every epoch the metric is asked
-    for its scores on dev, group by group, as `twmd_registry.scoring.Scorer` would give them.
+    for its scores on dev, group by group, as `twmd_registry.engine.scorer.Scorer` would give them.
 
     Args:
         plan: What is trained, on what, how.

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 
 SETTINGS = "settings.json"
 

@@ -18,16 +18,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, mse_loss
 
-from twmd_registry.assemble import over_references
-from twmd_registry.border import Segments
-from twmd_registry.carriers import PRF
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import Reading
+from twmd_registry.engine.chunking import make_pairs
+from twmd_registry.engine.pipeline import Job, Run
+from twmd_registry.engine.reduction import over_references
+from twmd_registry.engine.validation import Segments
 from twmd_registry.models.arithmetic import exact_arithmetic
-from twmd_registry.pairs import make_pairs
-from twmd_registry.pipeline import Job, Run
 from twmd_registry.registry.names import Centering, Multiref
 from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import PRF
 from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Target
 
 LEAST_CORRELATION = 0.1

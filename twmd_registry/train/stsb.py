@@ -1,7 +1,7 @@
 """A regression model on the STS benchmark, as a small adapter of the embedded model.
 
 This is how the packaged adapter of STSScore was made: LoRA on every linear layer of the encoder and a line on the cosine of the two texts'
-mean vectors (`twmd_registry.regress.siamese`), mean squared error on the ratings 0 to 5, the epoch with the best Pearson correlation on
+mean vectors (`twmd_registry.models.siamese`), mean squared error on the ratings 0 to 5, the epoch with the best Pearson correlation on
 the development set. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the same data.
 
 It reaches 0.8963 on dev and, chosen there, 0.8595 on the test set, where 0.87 was hoped for. What was tried, Pearson on dev:
@@ -21,14 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from twmd_registry.engine.scorer import scorer
 from twmd_registry.errors import warn
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.stsb import HIGHEST, read_stsb
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
-from twmd_registry.rated.rows import Rated
-from twmd_registry.rated.stsb import HIGHEST, read_stsb
 from twmd_registry.registry.names import EMBEDDED_MODEL
-from twmd_registry.scoring import scorer
 from twmd_registry.train.card import Trained, write_card
 from twmd_registry.train.data import NamedData, hashes_of
 from twmd_registry.train.weights import add_lora, require_training, save_adapter
@@ -75,7 +75,7 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
     from datasets import Dataset
     from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
 
-    from twmd_registry.regress.siamese import Siamese, save_line
+    from twmd_registry.models.siamese import Siamese, save_line
 
     pairs = {name: read_stsb(data / f"{name}.csv") for name in ("train", "dev")}
     _warn_of_overlap(pairs["train"], pairs["dev"])

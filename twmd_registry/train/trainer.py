@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from twmd_registry.errors import ModelError, NotFiniteError
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 from twmd_registry.train.agreement import Agreement
 from twmd_registry.train.batches import Batches
 from twmd_registry.train.data import Example

@@ -16,7 +16,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.registry.fingerprint import tokenizer_files
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 
 DROPOUT = 0.05
 POOLER = "pooler"

@@ -12,7 +12,7 @@ from twmd_registry.cli.terminal import Style, complain
 from twmd_registry.errors import menu
 
 DATA = "rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, summeval, table), or a name on the Hub (glue/stsb)"
-"""How data are named, wherever they are asked for; `twmd_registry.rated.sets` reads it."""
+"""How data are named, wherever they are asked for; `twmd_registry.judgments.sets` reads it."""
 
 LAST_PORT = 65_535
 

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import numpy as np
 
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.metaeval.by_group import correlations
+from twmd_registry.judgments.generation import DATA_TO_TEXT_RATINGS, read_data_to_text
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.wmt import read_wmt
+from twmd_registry.metaeval.group_correlation import correlations
 from twmd_registry.metaeval.published import NO_MODEL, published_rows
 from twmd_registry.metaeval.reproduce.moverscore_layout import MoverReproduction, OurRow
 from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES, Encoder, layer_text
 from twmd_registry.metaeval.reproduce.protocols import AVERAGE, ColumnValues, groups_of, in_order, read_sets, wmt
 from twmd_registry.progress import Progress, expect
-from twmd_registry.rated.generation import DATA_TO_TEXT_RATINGS, read_data_to_text
-from twmd_registry.rated.rows import Rated
-from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer, score_all
 
 WMT = "wmt/wmt17.jsonl"
 DATA_TO_TEXT = {"BAGEL": "d2t/bagel.jsonl", "SFHOTEL": "d2t/sfhotel.jsonl"}

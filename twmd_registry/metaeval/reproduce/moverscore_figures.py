@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, warn
+from twmd_registry.judgments.rows import select
+from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.lexical import sentence_bleu, sentence_chrf
 from twmd_registry.metaeval.published import NO_MODEL, published_rows
@@ -21,11 +24,8 @@ from twmd_registry.metaeval.reproduce.protocols import groups_of, read_sets
 from twmd_registry.metaeval.roc import area
 from twmd_registry.metaeval.table import FORMATS, Table, as_text
 from twmd_registry.progress import Progress, expect
-from twmd_registry.rated.rows import select
-from twmd_registry.rated.wmt import read_wmt
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.scoring import Scorer, score_all
 
 LEXICAL = {"SentBLEU": sentence_bleu, "CHRF++": sentence_chrf}
 """The paper's BEER, a trained metric, is not here."""

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, warn
-from twmd_registry.metaeval.by_group import measure_groups
+from twmd_registry.judgments.rows import Rated, select
+from twmd_registry.judgments.sts import read_sts
+from twmd_registry.judgments.wmt import read_wmt
+from twmd_registry.metaeval.group_correlation import measure_groups
 from twmd_registry.metaeval.herbold import pair_lengths
 from twmd_registry.metaeval.reproduce.rows import PaperTable
 from twmd_registry.progress import Progress, expect
-from twmd_registry.rated.rows import Rated, select
-from twmd_registry.rated.sts import read_sts
-from twmd_registry.rated.wmt import read_wmt
-from twmd_registry.scoring import Scorer
 
 YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
 AVERAGE = "Avg."

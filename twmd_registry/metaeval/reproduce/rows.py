@@ -98,7 +98,7 @@ def spec_of_row(row: str, table: PaperTable, model: str, layer: int, **varied: A
     """The specification of a row.
 
     Batches of 32 with a mean of each side, one Sinkhorn sweep, no entropy term and Eq. 1's normalisation come from the preset ``paper``.
-    SBERT averages vectors of length one, as the authors' program does (tests/test_golden.py holds it to that program's scores).
+    SBERT averages vectors of length one, as the authors' program does (tests/engine/test_golden.py holds it to that program's scores).
 
     Args:
         row: A row's name in the paper, such as ``TWMD-b``.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.published import Block, Published, published
 from twmd_registry.metaeval.reproduce.layout import Reproduction
@@ -14,7 +15,6 @@ from twmd_registry.metaeval.reproduce.rows import LANGUAGE_PAIRS, PaperTable, pa
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer
 
 
 def reproduce(

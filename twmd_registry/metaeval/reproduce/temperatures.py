@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twmd_registry.judgments.rows import Rated
 from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.sweeps import TEMPERED, measure, temperature_settings
 from twmd_registry.metaeval.table import Table
 from twmd_registry.progress import Progress, expect
-from twmd_registry.rated.rows import Rated
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec

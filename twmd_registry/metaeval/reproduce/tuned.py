@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.metaeval.published import PaperRows, published_rows
 from twmd_registry.metaeval.reproduce.layout import Laid, as_cell, as_number, short_name
@@ -18,7 +19,6 @@ from twmd_registry.metaeval.reproduce.run import layer_of, twmd_of
 from twmd_registry.metaeval.table import FORMATS, Table, as_text
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.scoring import Scorer
 
 TUNED_TABLE = "twmd-table4"
 LIKE = TABLES["twmd-table2"]

@@ -9,13 +9,13 @@ from typing import Any
 import datasets
 import evaluate
 
-from twmd_registry.border import check_segments
+from twmd_registry.engine.scorer import Scorer, scorer_of
+from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import split_options
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.scoring import Scorer, scorer_of
 
 EVALUATE_SETTINGS = frozenset(
     {"keep_in_memory", "cache_dir", "num_process", "process_id", "seed", "experiment_id", "hash", "max_concurrent_cache_files", "timeout"}

@@ -11,17 +11,17 @@ from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, _bootstrap_resample
 
-from twmd_registry.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
+from twmd_registry.engine.input_warnings import check_sample
+from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.notices import check_sample
 from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
 from twmd_registry.progress import Progress, expect
+from twmd_registry.record.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
 from twmd_registry.registry.labels import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
-from twmd_registry.scores import ScoreSet
 
 if TYPE_CHECKING:
-    from twmd_registry.scoring import Scorer
+    from twmd_registry.engine.scorer import Scorer
 
 Streams = list[list[str | None]]
 
@@ -94,7 +94,7 @@ def compare_systems(
         InputError: SacreBLEU cannot score the texts, or a test or interval of a single segment.
 
     Warns:
-        TwmdWarning: A test or interval of fewer segments than `twmd_registry.notices.RELIABLE_SAMPLE`.
+        TwmdWarning: A test or interval of fewer segments than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`.
     """
     request = request or Request()
     check_request(request, len(systems), len(references))

@@ -10,18 +10,18 @@ import numpy as np
 from sacrebleu.metrics.base import Metric, Score
 from sacrebleu.metrics.base import Signature as BaseSignature
 
-from twmd_registry.border import check_segments, digest_of_texts
+from twmd_registry.engine.input_warnings import check_sample
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.notices import check_sample
+from twmd_registry.registry.ensemble import split_name
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
-from twmd_registry.scores import ScoreSet
 
 if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same table, need no torch
-    from twmd_registry.scoring import Scorer
+    from twmd_registry.engine.scorer import Scorer
 
 SCALE = 100.0
 STREAMS = (
@@ -223,7 +223,7 @@ class EmbeddingMetric(Metric):
 
 
 def _scorer(metric: MetricName, preset: str | None, keys: dict[str, Any]) -> Scorer:
-    from twmd_registry.scoring import scorer
+    from twmd_registry.engine.scorer import scorer
 
     return scorer(metric, preset, **keys)
 

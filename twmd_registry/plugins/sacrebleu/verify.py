@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twmd_registry.comparison import Comparison, SignificanceTest
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError
 from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
 from twmd_registry.progress import Progress
 from twmd_registry.record import verify
+from twmd_registry.record.comparison import Comparison, SignificanceTest
 from twmd_registry.record.content import InputFile, Record
 from twmd_registry.record.verify import Systems, Texts, Verification
+from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.parts import Parts
-from twmd_registry.scores import ScoreSet
-from twmd_registry.scoring import Scorer
 
 
 def verify_record(

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
+from twmd_registry.engine.result import Counts, ScoreSet
+from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import MissingExtraError
 from twmd_registry.plugins.torchmetrics.rows import in_order, make_rows, read_rows, write_rows
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
-from twmd_registry.scores import Counts, ScoreSet
-from twmd_registry.scoring import Scorer, scorer
 
 try:
     import torchmetrics

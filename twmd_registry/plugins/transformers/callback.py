@@ -11,12 +11,12 @@ from typing import Any
 
 from transformers import TrainerCallback
 
+from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
 from twmd_registry.plugins.transformers.decode import texts_of
 from twmd_registry.plugins.transformers.outputs import Evaluation, describe, write_evidence, write_results, write_signatures
 from twmd_registry.plugins.transformers.panel import Panel, Scored, make_panel
 from twmd_registry.plugins.transformers.rows import EvaluationRows, References
-from twmd_registry.scoring import Scorer
 
 KEPT = "256MB"
 """Of encoded references: some 6,000 sentences in one layer of 384 dimensions."""

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from twmd_registry.border import Segments
-from twmd_registry.comparison import Comparison, column_of
+from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import FileError
 from twmd_registry.plugins.transformers.panel import BESIDE, Scored
+from twmd_registry.record.comparison import Comparison, column_of
 from twmd_registry.record.content import InputFile, make_record
 from twmd_registry.record.file import write_record
-from twmd_registry.registry.home import write_whole
+from twmd_registry.registry.paths import write_whole
 
 SIGNATURES = "metric_signatures.json"
 """The file beside the checkpoints that says how every score was computed."""

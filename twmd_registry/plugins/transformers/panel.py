@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from datasets import Value
 
-from twmd_registry.border import Segments, check_segments
-from twmd_registry.comparison import Column
+from twmd_registry.engine.distributed import score_over_ranks
+from twmd_registry.engine.result import Counts, ScoreSet
+from twmd_registry.engine.scorer import Scorer, scorer
+from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.transformers.ranks import on_first_process
-from twmd_registry.ranks import score_over_ranks
-from twmd_registry.registry.members import split_name
+from twmd_registry.record.comparison import Column
+from twmd_registry.registry.ensemble import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
 from twmd_registry.registry.signature import Signature
-from twmd_registry.scores import Counts, ScoreSet
-from twmd_registry.scoring import Scorer, scorer
 
 BESIDE = (*Output, *Counts._fields)
 """What our metrics give beside their score."""

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from torch import distributed
 
+from twmd_registry.engine.distributed import world_size
 from twmd_registry.errors import InputError
-from twmd_registry.ranks import world_size
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from twmd_registry.engine.distributed import world_size
 from twmd_registry.errors import InputError, SpecError, menu, warn
-from twmd_registry.ranks import world_size
 
 Rows = Sequence[str] | Sequence[Sequence[str]]
 """References, one entry per row of a data set: a text, or a list of texts."""

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.encode.mean_vectors import MEAN_VECTOR, find_background, read_background
+from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.errors import InputError, ModelError
+from twmd_registry.models.files import find_model
+from twmd_registry.models.fitted import save
+from twmd_registry.registry.names import EMBEDDED_MODEL, Special
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import make_spec
+
+CORPUS = ["the cat sat", "a dog ran over the hill", "the cat sat", " "]
+
+
+@pytest.fixture
+def route(tmp_path: Path) -> AlignmentRoute:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    return AlignmentRoute(make_spec("sbert", model=str(folder), layer=0, centering="none"), RunOptions())
+
+
+def test_the_mean_counts_every_token_of_every_occurrence(route: AlignmentRoute, tmp_path: Path) -> None:
+    found = read_background(save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path))
+    with torch.inference_mode():
+        rows = [route.model.encode(route.model.tokenise([text]), [2]).layers[2].numpy() for text in CORPUS[:3]]
+    expected = {
+        Special.ALL: np.concatenate(rows).mean(0),
+        Special.CLS: np.concatenate([row[:-1] for row in rows]).mean(0),
+        Special.NONE: np.concatenate([row[1:-1] for row in rows]).mean(0),
+    }
+    for policy, mean in expected.items():
+        np.testing.assert_allclose(found.means[policy][2].numpy(), mean, atol=1e-6)
+    assert found.means[Special.NONE].shape == (tiny.DEPTH + 1, tiny.WIDTH)
+    assert (found.about["texts"], found.about["tokens"]) == (3, 12)
+
+
+def test_the_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(route: AlignmentRoute, tmp_path: Path) -> None:
+    first, second = (save(MEAN_VECTOR, route.fit_background(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
+    assert first == second
+    assert first.name == f"mean-{read_background(first).hash}.safetensors"
+    assert [path.name for path in tmp_path.glob("mean-*")] == [first.name]
+    other = save(MEAN_VECTOR, route.fit_background(CORPUS[:1]), tmp_path)
+    assert other != first
+
+
+def test_a_hash_is_found_at_home_and_the_signature_holds_it(route: AlignmentRoute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path / "home" / "backgrounds")
+    digest = read_background(path).hash
+    model = str(route.files.folder)
+    by_hash = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{digest}").score(["the cat"], ["a dog"])
+    by_file = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{path}").score(["the cat"], ["a dog"])
+    assert by_hash == by_file
+    assert f"centering:background%3A{digest}" in str(by_hash.signature)
+
+
+def test_a_changed_file_is_refused(route: AlignmentRoute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
+    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path / "backgrounds")
+    digest = read_background(path).hash
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="does not hold what its name says"):
+        find_background(digest, route.files.fingerprint, None)
+
+
+def test_numbers_that_are_not_finite_are_refused(route: AlignmentRoute, tmp_path: Path) -> None:
+    content = bytearray(route.fit_background(CORPUS))
+    content[-4:] = np.float32(np.nan).tobytes()
+    path = save(MEAN_VECTOR, bytes(content), tmp_path)
+    with pytest.raises(ModelError, match="not finite"):
+        read_background(path)
+
+
+def test_a_mean_of_another_model_is_refused(tmp_path: Path, route: AlignmentRoute) -> None:
+    other = tiny.save_encoder("bert", tmp_path / "other", seed=3)
+    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path)
+    with pytest.raises(ModelError, match="not on this model"):
+        twmd_registry.scorer("twmd", model=str(other), layer=1, centering=f"background:{path}").score(["a"], ["a"])
+
+
+def test_a_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, route: AlignmentRoute) -> None:
+    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path)
+    assert find_background(str(path), route.files.fingerprint, None).about["adapter"] is None
+    with pytest.raises(ModelError, match="adapter None, not on this model"):
+        find_background(str(path), route.files.fingerprint, "some-adapter@0123456789ab")
+
+
+@pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.safetensors", "nonsense"])
+def test_a_mean_that_is_not_here_is_one_clear_error(wanted: str) -> None:
+    with pytest.raises(ModelError, match="mean vector .* is n"):
+        find_background(wanted, "x", None)
+
+
+def test_a_model_without_a_packaged_mean_says_how_to_fit_one(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    with pytest.raises(ModelError, match="twmd fit-mean"):
+        twmd_registry.scorer("twmd", model=str(folder), layer=1, centering="background").score(["a"], ["a"])
+
+
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mean.safetensors"
+    path.write_bytes(b"something else")
+    with pytest.raises(ModelError, match="not a mean-vector file"):
+        read_background(path)
+
+
+def test_a_corpus_without_text_is_refused(route: AlignmentRoute) -> None:
+    with pytest.raises(InputError, match="every text is empty"):
+        route.fit_background(["", " "])
+
+
+def test_the_embedded_model_comes_with_one_mean() -> None:
+    paths = list(MEAN_VECTOR.packaged.glob("mean-*.safetensors"))
+    assert len(paths) == 1
+    found = read_background(paths[0])
+    assert found.about["fingerprint"] == find_model(EMBEDDED_MODEL).fingerprint
+    assert paths[0].name == f"mean-{found.hash}.safetensors"

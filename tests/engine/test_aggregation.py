@@ -1,0 +1,133 @@
+"""Aggregation of layers against its definitions, one token and one dimension at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.align.problems import QUICK, seeds
+from tests.oracles import movers
+from twmd_registry.engine.aggregation import AGGREGATIONS, aggregate
+from twmd_registry.registry.names import Aggregation, RoutingKernel
+
+POWERS = ["1", "2", "3", "4", "7", "inf", "-inf"]
+WAYS = ["mean", "concat", "pmeans:-inf,1,inf", "pmeans:2,3", "routing:gaussian", "routing:epanechnikov"]
+
+
+def layers(tokens: int, depth: int, width: int = 6, seed: int = 0, spread: float = 1.0) -> Tensor:
+    """Unit vectors; with a small `spread` a token's layers lie close together."""
+    draw = np.random.default_rng(seed)
+    found = draw.normal(size=(tokens, 1, width)) + spread * draw.normal(size=(tokens, depth, width))
+    return torch.tensor(found / np.linalg.norm(found, axis=2, keepdims=True))
+
+
+def test_there_is_a_function_for_every_name() -> None:
+    assert set(AGGREGATIONS) == set(Aggregation)
+
+
+def test_the_mean_is_the_mean_and_single_the_only_one() -> None:
+    z = layers(4, 3)
+    np.testing.assert_allclose(aggregate(z, "mean"), z.numpy().mean(axis=1), atol=1e-15)
+    np.testing.assert_array_equal(aggregate(z[:, :1], "single"), z[:, 0])
+
+
+def test_concatenation_puts_one_layer_after_the_other() -> None:
+    z = layers(4, 3)
+    found = aggregate(z, "concat")
+    assert found.shape == (4, 18)
+    for t in range(4):
+        assert found[t].tolist() == [x for vector in z[t].tolist() for x in vector]
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("depth", [2, 5])
+def test_a_power_mean_is_its_definition_in_each_dimension(power: str, depth: int) -> None:
+    z = layers(6, depth, seed=2)
+    wanted = [movers.power_mean(token, power) for token in z.numpy()]
+    np.testing.assert_allclose(aggregate(z, f"pmeans:{power}"), wanted, atol=1e-12)
+
+
+def test_power_means_stand_one_after_the_other() -> None:
+    z = layers(5, 3, seed=4)
+    found = aggregate(z, "pmeans:" + ",".join(POWERS))
+    assert found.shape == (5, 6 * len(POWERS))
+    for t, token in enumerate(z.numpy()):
+        np.testing.assert_allclose(found[t], np.concatenate([movers.power_mean(token, power) for power in POWERS]), atol=1e-12)
+
+
+def test_an_odd_mean_keeps_the_sign_and_an_even_one_has_none() -> None:
+    z = torch.tensor([[[-0.6, 0.8], [-0.8, 0.6]]], dtype=torch.float64)
+    cubic, square = aggregate(z, "pmeans:3")[0].tolist(), aggregate(z, "pmeans:2")[0].tolist()
+    assert cubic == pytest.approx([-(0.364 ** (1 / 3)), 0.364 ** (1 / 3)])
+    assert square == pytest.approx([0.5**0.5, 0.5**0.5])
+    assert aggregate(z, "pmeans:-inf,inf")[0].tolist() == [-0.8, 0.6, -0.6, 0.8]
+
+
+@pytest.mark.parametrize("power", ["3", "15", "40", "99"])
+def test_a_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
+    z = layers(3, 4, width=384, seed=6)
+    found = aggregate(z.to(torch.float32), f"pmeans:{power}")
+    np.testing.assert_allclose(found, [movers.power_mean(token, power) for token in z.numpy()], atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", RoutingKernel)
+@pytest.mark.parametrize("spread", [0.1, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("depth", [2, 5, 12])
+def test_routing_is_algorithm_1_token_by_token(kernel: RoutingKernel, spread: float, depth: int) -> None:
+    z = layers(7, depth, seed=depth, spread=spread)
+    wanted = [movers.routing(token, kernel) for token in z.numpy()]
+    np.testing.assert_allclose(aggregate(z, f"routing:{kernel}"), wanted, atol=1e-10)
+
+
+@QUICK
+@given(kernel=st.sampled_from(RoutingKernel), tokens=st.integers(1, 5), depth=st.integers(2, 6), seed=seeds, spread=st.sampled_from([0.2, 1.0, 4.0]))
+def test_so_it_is_for_any_tokens(kernel: RoutingKernel, tokens: int, depth: int, seed: int, spread: float) -> None:
+    z = layers(tokens, depth, seed=seed, spread=spread)
+    wanted = [movers.routing(token, kernel) for token in z.numpy()]
+    np.testing.assert_allclose(aggregate(z, f"routing:{kernel}"), wanted, atol=1e-9)
+
+
+def test_routing_leans_towards_the_layers_that_agree() -> None:
+    agreed, alone = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
+    z = torch.tensor([[agreed, agreed, agreed, alone]], dtype=torch.float64)
+    mean, routed = (aggregate(z, how)[0] for how in ("mean", "routing:gaussian"))
+    assert float(routed[1] / routed[0]) < float(mean[1] / mean[0])
+
+
+@pytest.mark.parametrize("kernel", RoutingKernel)
+def test_layers_that_say_the_same_leave_its_direction(kernel: str) -> None:
+    one = layers(3, 1, seed=9)
+    found = aggregate(one.expand(-1, 4, -1), f"routing:{kernel}")
+    np.testing.assert_allclose(found / torch.linalg.vector_norm(found, dim=1, keepdim=True), one[:, 0], atol=1e-12)
+
+
+def test_a_token_that_no_layer_is_near_keeps_the_mean_of_its_layers() -> None:
+    z = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]], [[0.6, 0.8], [0.6, 0.8]]], dtype=torch.float64)
+    found = aggregate(z, "routing:epanechnikov")
+    assert found[0].tolist() == [0.0, 0.0]
+    assert bool((found[1] > 0).all())
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_token_does_not_depend_on_its_neighbours(how: str) -> None:
+    z = torch.cat([layers(5, 4, seed=1, spread=spread) for spread in (0.05, 1.0, 5.0)])
+    together = aggregate(z, how)
+    for t in range(len(z)):
+        torch.testing.assert_close(aggregate(z[t : t + 1], how)[0], together[t], atol=1e-14, rtol=0)
+    torch.testing.assert_close(aggregate(z.flip(0), how).flip(0), together, atol=1e-14, rtol=0)
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_nothing_comes_of_no_tokens(how: str) -> None:
+    assert len(aggregate(torch.zeros(0, 3, 4), how)) == 0
+
+
+@pytest.mark.parametrize("how", [way for way in WAYS if way != "concat"])
+def test_the_order_of_layers_does_not_matter_but_for_concatenation(how: str) -> None:
+    z = layers(5, 4, seed=3)
+    torch.testing.assert_close(aggregate(z.flip(1), how), aggregate(z, how), atol=1e-12, rtol=0)
+    assert not torch.allclose(aggregate(z.flip(1), "concat"), aggregate(z, "concat"))

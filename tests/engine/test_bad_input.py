@@ -1,0 +1,326 @@
+"""Texts and settings at the edge: one clear error or the documented answer, never NaN."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import twmd_registry
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.validation import check_segments
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
+from twmd_registry.models.pool import loaded
+from twmd_registry.registry.names import Centering, MetricName
+from twmd_registry.registry.signature import Signature
+
+UNTYPED: Any = twmd_registry
+"""For calls that a type checker would not let through."""
+ALIGNED = [metric for metric in MetricName if metric not in {MetricName.STSSCORE, MetricName.ENSEMBLE}]
+STRANGE = [
+    "\u202eright to left שלום",
+    "e\u0301\u0308\u0323 combining",
+    "日本語のテキスト",
+    "🙂🙃",
+    "a\x00b",
+    "\ufeff",
+    "\u200b",
+    "ﬁ ligature",
+    "x" * 300,
+]
+
+
+def quiet(metric: str, predictions: Any, references: Any, **keys: Any) -> ScoreSet:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        return twmd_registry.scorer(metric, **keys).score(predictions, references)
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_empty_texts_are_counted_in_one_warning(metric: str) -> None:
+    with pytest.warns(TwmdWarning, match="texts without a token: 5;") as caught:
+        found = twmd_registry.scorer(metric).score(["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["a cat", " "]])
+    assert len(caught) == 1
+    assert found.counts.empty == 5
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_empty_against_text_empty_against_empty(metric: str) -> None:
+    keys = {"members": "stsscore,sbert"} if metric == MetricName.ENSEMBLE else {}
+    found = quiet(metric, ["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["", "a cat"]], **keys)
+    assert found.scores[:3] == (0.0, 0.0, 1.0)
+    assert found.scores[3] > 0.8
+    assert found.counts.empty == 5
+
+
+@pytest.mark.parametrize(
+    ("metric", "keys"), [("twmd", {"special": "none"}), ("twmd", {"special": "cls"}), ("twmd", {"special": "all"}), ("stsscore", {})]
+)
+def test_a_text_of_dropped_characters_only_is_empty(metric: str, keys: dict[str, str]) -> None:
+    found = quiet(metric, ["\x00", "a cat", "\x00"], ["a cat", "\x00", ""], **keys)
+    assert found.scores == (0.0, 0.0, 1.0)
+    assert found.counts.empty == 4
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_strange_text_scores_a_finite_number(metric: str) -> None:
+    found = quiet(metric, STRANGE, list(reversed(STRANGE)))
+    assert all(math.isfinite(score) for score in found.scores)
+
+
+@pytest.mark.parametrize("metric", ALIGNED)
+@pytest.mark.parametrize("centering", Centering)
+def test_single_tokens_under_every_centering_are_finite(metric: str, centering: str) -> None:
+    keys = {"vectors": "unit"} if metric == "sbert" else {}
+    for special in ("none", "all"):
+        for texts in (["yes"], ["yes", "no", "yes"]):
+            found = quiet(metric, texts, ["no", "yes", "yes"][: len(texts)], centering=centering, special=special, **keys)
+            assert all(math.isfinite(score) for score in found.scores)
+
+
+@pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka"])
+def test_texts_of_which_centering_leaves_nothing_are_counted_and_alike_to_themselves_only(metric: str) -> None:
+    with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 2; each scores 1 against itself") as caught:
+        found = twmd_registry.scorer(metric, centering="sentence", special="none", ngram=1).score(
+            ["no", "a cat", "no", "no", ""], ["yes", "no", "a dog", "no", "no"]
+        )
+    assert found.scores == (0.0, 0.0, 0.0, 1.0, 0.0)
+    assert len(caught) == 2
+    assert found.counts.empty == 1
+
+
+def test_a_text_whose_mean_vector_is_zero_is_alike_to_itself() -> None:
+    found = quiet("sbert", ["no", "no"], ["no", "yes"], special="cls", centering="sentence", vectors="unit")
+    assert found.scores[0] == 1.0
+    assert found.scores[1] < 1.0
+
+
+def test_partners_without_a_token_that_counts_are_empty() -> None:
+    found = quiet("bertscore_centered", ["yes", "it rains"], ["it rains", "it rains"], centering="sentence", special="partners")
+    assert all(math.isfinite(score) for score in found.scores)
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_a_very_long_text_is_cut_and_counted_once(metric: str) -> None:
+    long = "long words " * 4546
+    assert len(long) > 50_000
+    with pytest.warns(TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;") as caught:
+        found = twmd_registry.scorer(metric).score([long, long, "short"], ["a cat", "a cat", "short"])
+    assert len(caught) == 1
+    assert found.counts.truncated == 1
+    assert all(math.isfinite(score) for score in found.scores)
+
+
+def test_a_cut_text_scores_like_its_beginning() -> None:
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+    cut = quiet("twmd", [" ".join(words)], ["a cat"], truncation="cut:6", special="none")
+    assert cut.score == pytest.approx(quiet("twmd", [" ".join(words[:4])], ["a cat"], special="none").score, abs=1e-6)
+    assert "truncation:cut%3A6" in str(cut.signature)
+
+
+@pytest.mark.parametrize("centering", ["batch", "corpus"])
+def test_a_single_segment_under_a_neighbours_mean_is_announced(centering: str) -> None:
+    with pytest.warns(TwmdWarning, match="alone in its batch"):
+        twmd_registry.scorer("twmd", centering=centering).score(["a cat"], ["the cat"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        twmd_registry.scorer("twmd", centering=centering).score(["a cat", "it rains"], ["the cat", "it pours"])
+
+
+def test_a_last_batch_of_one_segment_is_announced() -> None:
+    texts = [f"line {i}" for i in range(5)]
+    with pytest.warns(TwmdWarning, match="centering=batch: the last segment is alone in its batch"):
+        twmd_registry.scorer("twmd", centering="batch", centering_size=4).score(texts, texts)
+    with pytest.warns(TwmdWarning, match="centering=batch: a segment is alone in its batch"):
+        twmd_registry.scorer("twmd", centering="batch", centering_size=1).score(texts, texts)
+
+
+def test_an_untuned_layer_is_announced_once(tmp_path: Any) -> None:
+    from tests import tiny
+
+    scorer = twmd_registry.scorer("twmd", model=str(tiny.save_encoder("bert", tmp_path / "bert")))
+    with pytest.warns(TwmdWarning, match="^untuned: nobody has measured") as caught:
+        for _ in range(2):
+            scorer.score(["a cat", "it ran"], ["the cat", "it sat"])
+    assert len(caught) == 1
+    assert scorer.spec.layer == round(tiny.DEPTH * 5 / 6)
+
+
+def test_layers_out_of_range_are_refused() -> None:
+    with pytest.raises(SpecError, match="layer=7 is out of range: sentence-transformers/all-MiniLM-L6-v2 has hidden states 0 to 6"):
+        twmd_registry.scorer("twmd", layer=7).score(["a"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references", "words"),
+    [
+        (["a"], ["b", "c"], "there are 1 predictions but 2 references: give one entry per prediction"),
+        (["a", "b"], [["x", "y"]] * 3, "there are 2 predictions but 3 references: references look transposed"),
+        ([], [], "predictions and references are empty"),
+        (None, ["a"], "predictions must be a list of texts, one per segment; got NoneType None"),
+        ("text", ["a"], "predictions must be a list of texts, one per segment; got str 'text'"),
+        (["a"], b"a", "references must be a list"),
+        (["a", None], ["a", "b"], r"predictions\[1\] must be a text; got NoneType None"),
+        (["a", b"b"], ["a", "b"], r"predictions\[1\] must be a text; got bytes b'b'"),
+        (["a", ["b"]], ["a", "b"], r"predictions\[1\] must be a text; got list"),
+        (["a", 2.5], ["a", "b"], r"predictions\[1\] must be a text; got float 2.5"),
+        (["a", "b"], ["a", 3], r"references\[1\] must be a text or a list of texts; got int 3"),
+        (["a", "b"], ["a", None], r"references\[1\] must be a text or a list of texts; got NoneType None"),
+        (["a"], [{"de": "ein", "en": "one"}], r"references\[0\] must be a text or a list of texts; got dict"),
+        ({"pred": ["a"]}, ["a"], "predictions must be a list of texts, one per segment; got dict"),
+        ({"a", "b"}, ["a", "b"], "predictions must be a list of texts, one per segment; got set"),
+        (["a", "b"], [{"a"}, {"b"}], r"references\[0\] must be a text or a list of texts; got set"),
+        (np.array("a cat"), ["a"], "predictions must be a list of texts, one per segment; got ndarray"),
+        (pd.DataFrame({"pred": ["a"]}), ["a"], "predictions must be a list of texts, one per segment; got DataFrame"),
+        (["a", "b"], [["a"], ["b", None]], r"references\[1\]\[1\] must be a text; got NoneType"),
+        (["a", "b"], [["a"], []], r"references\[1\] is an empty list"),
+        (["a", "b"], [["a"], "b"], r"references\[1\] is a text but references\[0\] is a list"),
+        (["a", "\udc80b"], ["a", "b"], r"predictions\[1\] is not valid Unicode: lone surrogate '\\udc80' at character 0"),
+    ],
+)
+def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        twmd_registry.scorer("twmd").score(predictions, references)
+
+
+def test_rows_may_be_generators() -> None:
+    rows = (iter(row) for row in (["a cat", "the cat"], ["it rains"]))
+    assert check_segments(iter(["a cat", "it rains"]), rows).references == [["a cat", "the cat"], ["it rains"]]
+
+
+def test_members_of_a_text_enum_are_their_text() -> None:
+    class Answer(str, Enum):  # noqa: UP042 (a StrEnum would say its value)
+        YES = "it is so"
+
+    assert check_segments([Answer.YES], [Answer.YES]) == (["it is so"], [["it is so"]])
+
+
+@pytest.mark.parametrize("metric", ["twmd", "trwmd"])
+@pytest.mark.parametrize("temperature", [1e-6, 1e6])
+@pytest.mark.parametrize("objective", ["expected", "entropic"])
+def test_the_ends_of_the_temperature_range_score_finite_numbers(metric: str, temperature: float, objective: str) -> None:
+    found = quiet(metric, ["a cat sat", "a cat"], ["the cat sat down", "a cat"], temperature=temperature, objective=objective)
+    assert math.isfinite(found.scores[0])
+    assert found.scores[1] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_rows_of_a_later_batch_keep_counting() -> None:
+    with pytest.raises(InputError, match=r"references\[12\]\[0\]"):
+        check_segments(["a", "b", "c"], [["x"], ["y"], [None]], first_row=10)
+
+
+def test_ragged_references_and_any_kind_of_list_are_fine() -> None:
+    found = check_segments(("a", "b"), (text for text in (["x"], ("y", "z"))))
+    assert found == (["a", "b"], [["x"], ["y", "z"]])
+
+
+def test_no_scorer_is_an_error() -> None:
+    with pytest.raises(SpecError, match="no metric to score by"):
+        twmd_registry.score_all([], ["a"], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: UNTYPED.scorer(["twmd"]), "there is no metric"),
+        (lambda: UNTYPED.scorer("twmd", preset=["embedded"]), "twmd has no preset"),
+        (lambda: UNTYPED.score_all(["twmd"], ["a"], ["a"]), "expected a list of scorers"),
+        (lambda: UNTYPED.score_all(UNTYPED.scorer("twmd"), ["a"], ["a"]), "expected a list of scorers"),
+        (lambda: UNTYPED.score_all([], ["a"], ["a"]), "there is no metric to score by"),
+        (lambda: UNTYPED.parse(None), "a signature is a text, not NoneType"),
+    ],
+)
+def test_something_else_where_a_name_or_a_scorer_belongs_is_one_clear_error(call: Any, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        call()
+
+
+EMPTY = "texts without a token: 1; each scores 0 against text and 1 against another empty text (before any baseline)."
+
+
+def shown_by(action: Any, calls: int) -> list[str]:
+    """What a user sees of the warnings of some calls from one line, under one filter of Python's; None is the default."""
+    scorer, shown = twmd_registry.scorer("twmd"), list[str]()
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        if action is not None:
+            warnings.simplefilter(action)
+        warnings.showwarning = lambda message, *_where, **_how: shown.append(str(message))
+        for _ in range(calls):
+            scorer.score([""], ["a"])
+    return shown
+
+
+@pytest.mark.parametrize(("action", "times"), [(None, 3), ("default", 3), ("always", 3), ("ignore", 0), ("once", 1), ("module", 1)])
+def test_a_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(action: str | None, times: int) -> None:
+    assert shown_by(action, 3) == [EMPTY] * times
+
+
+def test_a_filter_that_makes_errors_of_warnings_does_so_in_every_call() -> None:
+    for _ in range(2):
+        with pytest.raises(TwmdWarning, match="texts without a token: 1"):
+            shown_by("error", 1)
+
+
+def test_two_models_give_a_warning_of_one_text_once_per_call() -> None:
+    keys = {"centering": "sentence", "special": "none"}
+    scorers = [twmd_registry.scorer("twmd", dtype=dtype, **keys) for dtype in ("float32", "bfloat16")]
+    with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 1;") as caught:
+        twmd_registry.score_all(scorers, ["yes", "a cat"], ["a dog", "a dog"])
+    assert len(caught) == 1
+
+
+WRITTEN_FOR = r"the signature of twmd was written for nrefs:{}; these texts have nrefs:{}\. More references make scores higher"
+
+
+@pytest.mark.parametrize(("nrefs", "references", "found"), [("2", [["a"]], "1"), ("var", [["a"]], "1"), ("1", [["a", "b"]], "2")])
+def test_a_signature_for_another_number_of_references_is_announced_in_every_call(nrefs: str, references: Any, found: str) -> None:
+    signature = str(Signature(twmd_registry.scorer("twmd").spec, nrefs))
+    scorer = twmd_registry.scorer(signature)
+    for made in (scorer, scorer, pickle.loads(pickle.dumps(scorer))):
+        with pytest.warns(TwmdWarning, match=WRITTEN_FOR.format(nrefs, found)) as caught:
+            made.score(["a"], references)
+        assert len(caught) == 1
+    with pytest.warns(TwmdWarning, match=WRITTEN_FOR.format(nrefs, found)):
+        twmd_registry.score(["a"], references, signature)
+
+
+def test_a_signature_for_the_same_number_of_references_or_for_none_is_silent() -> None:
+    spec = twmd_registry.scorer("twmd").spec
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for nrefs, references in (("2", [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])):
+            twmd_registry.scorer(Signature(spec, nrefs)).score(["a"] * len(references), references)
+
+
+def test_an_ensembles_signature_for_another_number_of_references_is_announced() -> None:
+    signature = str(Signature(twmd_registry.scorer("ensemble(twmd,sbert)").spec, "2"))
+    with pytest.warns(TwmdWarning, match="the signature of ensemble was written for nrefs:2; these texts have nrefs:1"):
+        twmd_registry.scorer(signature).score(["a"], ["b"])
+
+
+def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
+    expected = twmd_registry.scorer("twmd", layer=3).score(["a cat"], ["the cat"])
+    assert twmd_registry.score(["a cat"], ["the cat"], layer=3) == expected
+    assert twmd_registry.score(["a cat"], ["the cat"], "sbert", device="cpu") == twmd_registry.scorer("sbert").score(["a cat"], ["the cat"])
+    assert twmd_registry.score(["a cat"], ["the cat"], metric=expected.signature) == expected
+    twmd_registry.score(["a cat"], ["the cat"], "twmd", dtype="bfloat16")
+    before = loaded()
+    twmd_registry.score(["a dog"], ["the dog"], "trwmd", dtype="bfloat16")
+    assert loaded() == before
+    twmd_registry.score(["a dog"], ["the dog"])
+    assert len(loaded()) == len(before) - 1
+    with pytest.raises(SpecError, match="did you mean 'temperature'"):
+        twmd_registry.score(["a"], ["b"], temprature=1)
+
+
+def test_a_warning_points_at_the_users_own_line() -> None:
+    with pytest.warns(TwmdWarning) as caught:
+        twmd_registry.scorer("twmd").score([""], ["a"])
+    assert caught[0].filename == __file__

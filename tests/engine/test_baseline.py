@@ -1,0 +1,129 @@
+"""Baseline rescaling: fitted on random pairs, kept by hash, applied to every side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twmd_registry
+from twmd_registry.cli import main
+from twmd_registry.engine.baseline import BASELINE, random_pairs
+from twmd_registry.errors import InputError, ModelError, SpecError
+from twmd_registry.models.fitted import save
+
+CORPUS = ["a heron at the weir", "bread and butter", "the bell rang twice", "snow in the quarry", "my uncle paints boats", "trains are late again"]
+PREDICTIONS = ["the heron stood there", "it snowed", "nobody rang the bell"]
+REFERENCES = [["a heron was standing there", "birds"], ["there was snow"], ["the bell was not rung"]]
+METRICS = ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "stsscore", "sbert"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def fitted(folder: Path, metric: str, **keys: Any) -> Path:
+    return save(BASELINE, twmd_registry.scorer(metric, **keys).fit_baseline(CORPUS, pairs=8), folder)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_side_is_rescaled_by_the_mean_of_its_random_pairs(metric: str, tmp_path: Path) -> None:
+    path = fitted(tmp_path, metric)
+    unrelated = twmd_registry.scorer(metric).score(*random_pairs(CORPUS, 8, 0))
+    plain, rescaled = (twmd_registry.scorer(metric, baseline=baseline).score(PREDICTIONS, REFERENCES) for baseline in (None, path))
+    for side in ("scores", "precision", "recall", "f1"):
+        before, after, chance = (getattr(one, side) for one in (plain, rescaled, unrelated))
+        if before is None:
+            assert after is None
+            continue
+        b = float(np.mean(chance))
+        assert after == pytest.approx((np.array(before) - b) / (1 - b), abs=1e-9)
+    assert rescaled.scores != plain.scores
+
+
+def test_the_random_pairs_themselves_score_0_on_the_mean_and_identical_texts_1(tmp_path: Path) -> None:
+    path = fitted(tmp_path, "bertscore_centered", centering="none")
+    with twmd_registry.scorer("bertscore_centered", centering="none", baseline=path) as one:
+        assert one.score(*random_pairs(CORPUS, 8, 0)).score == pytest.approx(0, abs=1e-9)
+        assert one.score(CORPUS, CORPUS).score == pytest.approx(1, abs=1e-6)
+
+
+def test_it_is_found_by_its_hash_and_the_signature_gives_the_scorer_back(home: Path) -> None:
+    path = fitted(BASELINE.home, "twmd")
+    digest = path.stem.partition("-")[2]
+    found = twmd_registry.scorer("twmd", baseline=digest).score(PREDICTIONS, REFERENCES)
+    assert f"|baseline:{digest}|multiref:max|" in str(found.signature)
+    assert twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES).scores == found.scores
+    moved = path.rename(home / "elsewhere.json")
+    with pytest.raises(ModelError, match=rf"baseline {digest} is not here: put {path.name} into"):
+        twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES)
+    assert twmd_registry.scorer(str(found.signature), baseline=moved).score(PREDICTIONS, REFERENCES).scores == found.scores
+
+
+def test_explaining_shows_the_rescaled_score(tmp_path: Path) -> None:
+    found = twmd_registry.scorer("twmd", baseline=fitted(tmp_path, "twmd")).score(PREDICTIONS, REFERENCES)
+    assert found.explain(0).score == found.scores[0]
+
+
+@pytest.mark.parametrize("keys", [{"output": "recall"}, {"multiref": "mean"}])
+def test_it_serves_every_output_and_rule_for_references(keys: dict[str, Any], tmp_path: Path) -> None:
+    path = fitted(tmp_path, "twmd")
+    assert twmd_registry.scorer("twmd", baseline=path, **keys).score(PREDICTIONS, REFERENCES).scores
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [({"layer": 3}, "layer: 4 there, 3 here"), ({"ngram": 2}, "ngram: none there, 2 here"), ({"temperature": 0.1}, "temperature: 0.15 there")],
+)
+def test_a_baseline_of_other_settings_is_refused(keys: dict[str, Any], words: str, tmp_path: Path) -> None:
+    path = fitted(tmp_path, "twmd")
+    with pytest.raises(ModelError, match="was fitted for other settings") as caught:
+        twmd_registry.scorer("twmd", baseline=path, **keys).score(PREDICTIONS, REFERENCES)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": {"precision": 1.0}},
+        {"values": {"precision": 0.5}},
+        {"values": {}},
+        {"values": {"precision": float("nan"), "recall": 0, "f1": 0}},
+        {"values": 3},
+        {"keys": None},
+    ],
+)
+def test_a_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    path = fitted(tmp_path, "twmd")
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"a baseline is below 1|is not a baseline|holds 1 values: twmd needs another number"):
+        twmd_registry.scorer("twmd", baseline=path).score(PREDICTIONS, REFERENCES)
+
+
+def test_one_text_is_no_corpus_and_a_baseline_has_none_itself(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="needs two different texts at least; there are 1"):
+        twmd_registry.scorer("twmd").fit_baseline(["one", "one", " "])
+    with pytest.raises(SpecError, match="is set already"):
+        twmd_registry.scorer("twmd", baseline=fitted(tmp_path, "twmd")).fit_baseline(CORPUS)
+
+
+def test_random_pairs_are_never_a_text_and_itself_and_the_same_for_a_seed() -> None:
+    firsts, seconds = random_pairs(CORPUS * 2, 25, 3)
+    assert len(firsts) == len(seconds) == 25
+    assert all(one != other for one, other in zip(firsts, seconds, strict=True))
+    assert {firsts.count(text) for text in CORPUS} <= {4, 5}
+    assert random_pairs(CORPUS[::-1], 25, 3) == (firsts, seconds) != random_pairs(CORPUS, 25, 4)
+
+
+def test_the_command_fits_and_says_how_to_use_it(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
+    assert main(["fit-baseline", "sbert", str(corpus), "--pairs", "6", "--set", "layer=2"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    (path,) = (home / "baselines").iterdir()
+    assert said == f"use --set baseline={path.stem.partition('-')[2]}"

@@ -1,0 +1,205 @@
+"""Every centering against its definition, and what becomes of tokens of which it leaves nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+from tests.align.problems import QUICK, ragged, seeds
+from tests.oracles import family as oracle
+from twmd_registry.align.kernel import kernel
+from twmd_registry.align.marginal import Marginal
+from twmd_registry.align.settings import Settings
+from twmd_registry.engine.centering import CENTERINGS, Means, center, sum_groups
+from twmd_registry.engine.reduction import normalise
+from twmd_registry.registry.names import Centering, Vectors
+from twmd_registry.tensors import TokenVectors, pad, span_indices
+
+LENGTHS = [3, 1, 5, 2]
+GROUP = torch.tensor([0, 0, 1, 1])
+WEIGHT = torch.tensor([1, 3, 1, 2])
+
+
+@pytest.fixture
+def tokens() -> TokenVectors:
+    draw = np.random.default_rng(1)
+    return TokenVectors(torch.tensor(draw.normal(size=(sum(LENGTHS), 4)) + 2, dtype=torch.float32), torch.tensor(LENGTHS))
+
+
+def centered_alone(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: Means | None = None) -> TokenVectors:
+    """The vectors of a single layer, centered."""
+    return center([tokens], centering, vectors, [means] if means else None)[0]
+
+
+def rows_of(tokens: TokenVectors) -> list[np.ndarray]:
+    return [part.numpy() for part in torch.split(tokens.vectors, tokens.lengths.tolist())]
+
+
+def expected(tokens: TokenVectors, centering: Centering) -> list[np.ndarray]:
+    rows = rows_of(tokens)
+    if centering is Centering.NONE:
+        return rows
+    if centering is Centering.DIMENSION:
+        return [oracle.center_dimensions(row) for row in rows]
+    if centering is Centering.SENTENCE:
+        return [oracle.center_sentence(row) for row in rows]
+    if centering is Centering.BACKGROUND:
+        return [row - np.array([1.0, 2.0, 3.0, 4.0]) for row in rows]
+    means = oracle.group_means(rows, GROUP.tolist(), WEIGHT.tolist(), 2)
+    return [row - means[int(g)] for row, g in zip(rows, GROUP, strict=True)]
+
+
+def means_for(tokens: TokenVectors, centering: Centering) -> Means | None:
+    if centering is Centering.BACKGROUND:
+        return Means(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.zeros(4, dtype=torch.int64))
+    if centering in {Centering.BATCH, Centering.CORPUS}:
+        return Means(sum_groups(tokens, GROUP, WEIGHT, 2).mean(), GROUP)
+    return None
+
+
+@pytest.mark.parametrize("centering", Centering)
+def test_every_centering_is_its_definition(tokens: TokenVectors, centering: Centering) -> None:
+    means = means_for(tokens, centering)
+    raw = centered_alone(tokens, centering, Vectors.RAW, means)
+    unit = centered_alone(tokens, centering, Vectors.UNIT, means)
+    wanted = expected(tokens, centering)
+    if centering is Centering.SENTENCE:
+        wanted[1] = wanted[1][:0]
+    np.testing.assert_allclose(raw.vectors, np.concatenate(wanted), atol=1e-6)
+    np.testing.assert_allclose(unit.vectors, np.concatenate([row / np.linalg.norm(row, axis=1, keepdims=True) for row in wanted]), atol=1e-6)
+    assert raw.lengths.tolist() == unit.lengths.tolist() == [len(row) for row in wanted]
+
+
+def test_every_centering_has_a_function() -> None:
+    assert set(CENTERINGS) == set(Centering)
+
+
+def test_a_token_of_which_nothing_is_left_is_dropped(tokens: TokenVectors) -> None:
+    counted = torch.ones(sum(LENGTHS), dtype=torch.bool)
+    centered = centered_alone(tokens._replace(counted=counted), Centering.SENTENCE, Vectors.UNIT)
+    assert centered.lengths.tolist() == [3, 0, 5, 2]
+    assert centered.counted is not None
+    assert len(centered.counted) == len(centered.vectors) == 10
+    assert bool(torch.isfinite(centered.vectors).all())
+
+
+@pytest.mark.parametrize("centering", [Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND])
+def test_a_centering_that_needs_means_says_so(tokens: TokenVectors, centering: Centering) -> None:
+    with pytest.raises(ValueError, match="needs means"):
+        centered_alone(tokens, centering, Vectors.UNIT)
+
+
+def test_sums_add_up_piece_by_piece(tokens: TokenVectors) -> None:
+    whole = sum_groups(tokens, GROUP, WEIGHT, 2)
+    first = TokenVectors(tokens.vectors[:4], tokens.lengths[:2])
+    second = TokenVectors(tokens.vectors[4:], tokens.lengths[2:])
+    parts = sum_groups(first, GROUP[:2], WEIGHT[:2], 2).plus(sum_groups(second, GROUP[2:], WEIGHT[2:], 2))
+    torch.testing.assert_close(parts.sums, whole.sums)
+    assert whole.counts.tolist() == [3 + 3 * 1, 5 + 2 * 2]
+
+
+def test_tokens_that_do_not_count_are_not_in_the_mean(tokens: TokenVectors) -> None:
+    counted = torch.ones(sum(LENGTHS), dtype=torch.bool)
+    counted[0] = False
+    sums = sum_groups(tokens._replace(counted=counted), GROUP, torch.ones(4, dtype=torch.int64), 2)
+    np.testing.assert_allclose(sums.mean()[0], tokens.vectors[1:4].mean(0), atol=1e-6)
+
+
+def test_a_group_without_tokens_has_mean_zero(tokens: TokenVectors) -> None:
+    assert sum_groups(tokens, GROUP, WEIGHT, 3).mean()[2].tolist() == [0.0] * 4
+
+
+def test_padding_puts_an_items_tokens_first(tokens: TokenVectors) -> None:
+    block = pad(tokens, torch.tensor([2, 1]))
+    assert block.mask.tolist() == [[True] * 5, [True] + [False] * 4]
+    torch.testing.assert_close(block.vectors[0], tokens.vectors[4:9])
+    torch.testing.assert_close(block.vectors[1, 0], tokens.vectors[3])
+
+
+def test_spans_may_be_empty_and_in_any_order() -> None:
+    assert span_indices(torch.tensor([4, 9, 0]), torch.tensor([2, 0, 1])).tolist() == [4, 5, 0]
+
+
+@pytest.mark.parametrize("centering", Centering)
+def test_unit_vectors_have_length_one_and_raw_ones_keep_theirs(tokens: TokenVectors, centering: Centering) -> None:
+    means = means_for(tokens, centering)
+    raw, unit = (centered_alone(tokens, centering, kind, means).vectors for kind in (Vectors.RAW, Vectors.UNIT))
+    norms = torch.linalg.vector_norm(raw, dim=1)
+    np.testing.assert_allclose(torch.linalg.vector_norm(unit, dim=1), np.ones(len(unit)), atol=1e-6)
+    torch.testing.assert_close(unit * norms[:, None], raw)
+    assert float(norms.std()) > 0.1
+
+
+@pytest.mark.parametrize("centering", Centering)
+def test_what_came_in_is_left_as_it_was(tokens: TokenVectors, centering: Centering) -> None:
+    before = tokens.vectors.clone()
+    centered_alone(tokens, centering, Vectors.UNIT, means_for(tokens, centering))
+    assert torch.equal(tokens.vectors, before)
+    assert tokens.lengths.tolist() == LENGTHS
+
+
+@QUICK
+@given(ragged, seeds)
+def test_group_means_are_the_oracles_for_any_groups_and_occurrences(sizes: list[tuple[int, int]], seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    rows = [draw.normal(size=(n, 5)) + 3 for n, _ in sizes]
+    group, weight = [int(g) for g in draw.integers(0, 3, len(rows))], [int(w) for w in draw.integers(1, 4, len(rows))]
+    tokens = TokenVectors(torch.tensor(np.concatenate(rows)), torch.tensor([len(row) for row in rows]))
+    found = sum_groups(tokens, torch.tensor(group), torch.tensor(weight), 3).mean()
+    assert found.dtype == torch.float32
+    np.testing.assert_allclose(found, oracle.group_means(rows, group, weight, 3), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4])
+def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(size: float) -> None:
+    mean = torch.tensor([[3.0, -4.0, 12.0]]) * size
+    vectors = torch.cat([mean, mean * (1 + 1e-7), mean * (1 + 1e-5), mean * 2])
+    means = Means(mean, torch.tensor([0, 0]))
+    centered = centered_alone(TokenVectors(vectors, torch.tensor([2, 2])), Centering.BACKGROUND, Vectors.RAW, means)
+    assert centered.lengths.tolist() == [0, 2]
+    np.testing.assert_allclose(centered.vectors[1], mean[0], rtol=1e-6)
+
+
+def test_a_word_repeated_is_nothing_but_its_mean() -> None:
+    vectors = torch.tensor([[0.1, 0.7, -0.3]]).repeat(7, 1)
+    assert centered_alone(TokenVectors(vectors, torch.tensor([3, 4])), Centering.SENTENCE, Vectors.UNIT).lengths.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("centering", Centering)
+def test_a_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering) -> None:
+    vectors = tokens.vectors.clone()
+    vectors[3] = 0.0
+    means = Means(torch.zeros(1, 4), torch.zeros(4, dtype=torch.int64)) if means_for(tokens, centering) else None
+    centered = centered_alone(tokens._replace(vectors=vectors), centering, Vectors.UNIT, means)
+    assert centered.lengths.tolist() == [3, 0, 5, 2]
+    assert bool(torch.isfinite(centered.vectors).all())
+
+
+def test_dropping_keeps_which_of_the_other_tokens_count(tokens: TokenVectors) -> None:
+    counted = torch.tensor([True, False, True, True, False, True, True, True, True, True, True])
+    centered = centered_alone(tokens._replace(counted=counted), Centering.SENTENCE, Vectors.UNIT)
+    assert centered.counted is not None
+    assert centered.counted.tolist() == [*counted[:3].tolist(), *counted[4:].tolist()]
+    assert centered.counted_lengths.tolist() == [2, 0, 4, 2]
+
+
+def test_kernel_alignment_with_dimension_centering_is_cka(tokens: TokenVectors) -> None:
+    x, y = rows_of(tokens)[0], rows_of(tokens)[2]
+    centered = centered_alone(tokens, Centering.DIMENSION, Vectors.RAW)
+    blocks = [pad(centered, torch.tensor([item])) for item in (0, 2)]
+    c, own, other = (
+        kernel(a.vectors @ b.vectors.mT, Marginal(a.mask), Marginal(b.mask), Settings())
+        for a, b in ((blocks[0], blocks[1]), (blocks[0], blocks[0]), (blocks[1],) * 2)
+    )
+    assert float(normalise(c, own, other)) == pytest.approx(oracle.linear_cka(x, y), abs=1e-6)
+
+
+def test_centering_and_scaling_can_be_trained_through(tokens: TokenVectors) -> None:
+    vectors = tokens.vectors.double().requires_grad_()
+
+    def centered(x: torch.Tensor) -> torch.Tensor:
+        return centered_alone(TokenVectors(x, tokens.lengths), Centering.DIMENSION, Vectors.UNIT).vectors
+
+    assert torch.autograd.gradcheck(centered, (vectors,))

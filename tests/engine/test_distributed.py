@@ -1,0 +1,264 @@
+"""Two processes score what one does. They are started once, for all cases."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+import twmd_registry
+from tests import tiny
+from tests.processes import CONTEXT, PATIENCE
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.tokenization import TokenIds
+from twmd_registry.engine.chunking import make_pairs, take_share
+from twmd_registry.engine.distributed import score_over_ranks
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.validation import check_segments
+from twmd_registry.errors import ModelError, TwmdError, TwmdWarning
+from twmd_registry.tensors import Encoded
+
+RANKS = 2
+BERT, REGRESSOR, TABLE = "bert", "regressor", "table.txt"
+
+WORDS = [word for word in tiny.WORDS if word.isalpha()]
+DRAW = np.random.default_rng(11)
+
+
+def sentence() -> str:
+    return " ".join(DRAW.choice(WORDS, DRAW.integers(2, 9)))
+
+
+SEGMENTS = [(sentence(), [sentence() for _ in range(DRAW.integers(1, 4))]) for _ in range(17)]
+"""With 1 to 3 references."""
+
+METRICS: dict[str, tuple[str, dict[str, Any]]] = {
+    "twmd": ("twmd", {"centering": "none"}),
+    "twmd, batches of 2": ("twmd", {"centering": "batch", "centering_size": 2, "centering_side": "joint"}),
+    "twmd, batches of 3": ("twmd", {"centering": "batch", "centering_size": 3, "centering_side": "separate", "multiref": "mean"}),
+    "trwmd, corpus": ("trwmd", {"centering": "corpus", "centering_side": "joint"}),
+    "bertscore, corpus": ("bertscore_centered", {"centering": "corpus", "centering_side": "separate", "idf": "references"}),
+    "moverscore, idf": ("moverscore", {"centering": "none", "idf": "corpus", "ngram": 2}),
+    "moverscore, corpus and idf": ("moverscore", {"centering": "corpus", "idf": "corpus", "layer": "1,3", "aggregation": "mean"}),
+    "wordset_cka": ("wordset_cka", {"centering": "dimension"}),
+    "sbert": ("sbert", {"centering": "none"}),
+    "stsscore": ("stsscore", {"model": REGRESSOR, "scale": 5}),
+    "static": ("twmd", {"model": TABLE, "layer": 0, "centering": "corpus"}),
+}
+ODD = [
+    ("", ["the cat", " "]),
+    ("cat", ["cat"]),
+    ("cat " * 60, ["the dog", "dog " * 60]),
+    ("zebra", ["the cat"]),
+    ("the cat", ["zebra", "cat", ""]),
+    ("the heron ran", ["it ran"]),
+    ("", ["the heron ran"]),
+]
+"""Empty, cut, unknown, of one word, and the same in both shares."""
+
+
+class Case(NamedTuple):
+    """Texts, metrics, and what goes wrong on the second rank."""
+
+    segments: list[tuple[str, list[str]]]
+    metrics: list[tuple[str, dict[str, Any]]]
+    trouble: str = ""
+    calls: int = 1
+
+
+class Outcome(NamedTuple):
+    """What came of a case on one rank; texts encoded by the last call."""
+
+    found: list[ScoreSet]
+    error: tuple[str, str] | None
+    warnings: list[str]
+    encoded: int
+
+
+CASES: dict[str, Case] = {
+    **{f"{number} segments": Case(SEGMENTS[:number], list(METRICS.values())) for number in (1, 2, 3, 17)},
+    **{f"{name} alone": Case(SEGMENTS, [metric]) for name, metric in METRICS.items() if "," in name},
+    "ensemble": Case(
+        SEGMENTS, [("ensemble", {"members": f"twmd;model={BERT};layer=2;centering=corpus,2*sbert;model={BERT};layer=1;centering=none"})]
+    ),
+    "odd texts": Case(ODD, [*METRICS.values(), ("twmd", {"centering": "sentence", "special": "none", "subwords": "keep"})]),
+    "untuned": Case(SEGMENTS[:4], [("twmd", {"layer": None})]),
+    "kept references": Case(SEGMENTS, [("twmd", {"centering": "corpus", "keep_references": "1MB"})], calls=2),
+    "bad row": Case([("a cat", ["the cat"]), ("a dog", [])], [METRICS["twmd"]]),
+}
+TROUBLES: dict[str, tuple[str, str]] = {
+    "texts": ("InputError", r"^rank 1 was given other texts \(17 segments\) than rank 0 \(17\): give every rank all"),
+    "fewer texts": ("InputError", r"^rank 1 was given other texts \(16 segments\) than rank 0 \(17\)"),
+    "metric": ("SpecError", r"^rank 1 scores by twmd\|.*layer:1\|.*, and rank 0 by twmd\|.*layer:2\|"),
+    "model": ("ModelError", r"^rank 1 of 2 failed: .*nowhere"),
+    "encoder": ("ModelError", r"^rank 1 of 2 failed: out of patience$"),
+    "bug": ("TwmdError", r"^rank 1 of 2 failed: KeyError: 'a bug'$"),
+}
+"""What goes wrong on rank 1, and the error that all ranks raise."""
+BROKEN = {name: Case(SEGMENTS, [METRICS["trwmd, corpus"] if name != "metric" else METRICS["twmd"]], trouble=name) for name in TROUBLES}
+AFTERWARDS = {"after all troubles": Case(SEGMENTS, [METRICS["trwmd, corpus"]])}
+
+
+def scorers_of(case: Case, folder: Path, rank: int | None) -> Iterator[twmd_registry.Scorer]:
+    for metric, given in case.metrics:
+        keys = {"layer": 2, "model": BERT, **given}
+        if metric == "stsscore":
+            del keys["layer"]
+        if metric == "ensemble":
+            keys = {"members": given["members"].replace(f"model={BERT}", f"model={folder / BERT}")}
+        else:
+            keys["model"] = str(folder / keys["model"])
+        if rank == 1 and case.trouble == "metric":
+            keys["layer"] = 1
+        if rank == 1 and case.trouble == "model":
+            keys["model"] = str(folder / "nowhere")
+        yield twmd_registry.scorer(metric, **keys)
+
+
+def run(case: Case, folder: Path, rank: int | None, patch: pytest.MonkeyPatch) -> Outcome:
+    """Score a case; in a process of its own, or as one of several ranks."""
+    predictions, references = (list(side) for side in zip(*case.segments, strict=True))
+    found: list[ScoreSet] = []
+    error, done, encode = None, list[int](), Encoder.encode
+
+    def count(encoder: Encoder, tokens: TokenIds, *rest: Any, **more: Any) -> Encoded:
+        done.append(len(tokens.lengths))
+        return encode(encoder, tokens, *rest, **more)
+
+    patch.setattr(Encoder, "encode", count)
+    if rank == 1:
+        if case.trouble == "texts":
+            predictions[3] = "another"
+        if case.trouble == "fewer texts":
+            predictions, references = predictions[:-1], references[:-1]
+        if case.trouble in {"encoder", "bug"}:
+            patch.setattr(Encoder, "encode", _fail_by(ModelError("out of patience") if case.trouble == "encoder" else KeyError("a bug")))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TwmdWarning)
+        try:
+            scorers = list(scorers_of(case, folder, rank))
+            for _ in range(case.calls):
+                done.clear()
+                found = score_over_ranks(scorers, predictions, references)
+        except TwmdError as raised:
+            error = type(raised).__name__, str(raised)
+    patch.undo()
+    return Outcome(found, error, [str(one.message) for one in caught if one.category is TwmdWarning], sum(done))
+
+
+def _fail_by(error: Exception) -> Any:
+    def encode(*_: object, **__: object) -> None:
+        raise error
+
+    return encode
+
+
+def work(rank: int, folder: Path) -> None:
+    """One of the ranks; its outcomes go into a file."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=(folder / "store").as_uri(), rank=rank, world_size=RANKS, timeout=timedelta(seconds=PATIENCE))
+    patch = pytest.MonkeyPatch()
+    found = {name: run(case, folder, rank, patch) for name, case in (CASES | BROKEN | AFTERWARDS).items()}
+    (folder / f"rank{rank}.pickle").write_bytes(pickle.dumps(found))
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    here = tmp_path_factory.mktemp("ranks")
+    tiny.save_encoder("bert", here / BERT)
+    tiny.save_regressor(here / REGRESSOR)
+    rows = [f"{word} {' '.join(f'{x:.4f}' for x in DRAW.normal(size=6))}" for word in WORDS]
+    (here / TABLE).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return here
+
+
+@pytest.fixture(scope="module")
+def outcomes(folder: Path) -> list[dict[str, Outcome]]:
+    """By rank."""
+    started = [CONTEXT.Process(target=work, args=(rank, folder)) for rank in range(RANKS)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(PATIENCE)
+        process.kill()
+    assert [process.exitcode for process in started] == [0] * RANKS
+    return [pickle.loads((folder / f"rank{rank}.pickle").read_bytes()) for rank in range(RANKS)]
+
+
+@pytest.mark.parametrize("name", [*CASES, *AFTERWARDS])
+def test_every_rank_gets_what_a_single_process_does(
+    name: str, folder: Path, outcomes: list[dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = run((CASES | AFTERWARDS)[name], folder, None, monkeypatch)
+    assert (alone.error is not None) is (name == "bad row")
+    for of_rank in outcomes:
+        mine = of_rank[name]
+        assert mine.error == alone.error
+        assert len(mine.found) == len(alone.found)
+        for found, expected in zip(mine.found, alone.found, strict=True):
+            assert (found.signature, found.counts, found.texts) == (expected.signature, expected.counts, expected.texts)
+            for side in ("scores", "precision", "recall", "f1"):
+                mine_side, alone_side = getattr(found, side), getattr(expected, side)
+                assert (mine_side is None) is (alone_side is None)
+                if alone_side is not None:
+                    np.testing.assert_allclose(mine_side, alone_side, rtol=0, atol=1e-5)
+    assert outcomes[0][name].found == outcomes[1][name].found
+    assert outcomes[0][name].warnings == alone.warnings
+    assert outcomes[1][name].warnings == []
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_what_goes_wrong_on_one_rank_is_an_error_on_all(trouble: str, outcomes: list[dict[str, Outcome]]) -> None:
+    kind, text = TROUBLES[trouble]
+    for of_rank in outcomes:
+        error = of_rank[trouble].error
+        assert error is not None
+        assert error[0] == kind
+        with pytest.raises(ValueError, match=text):
+            raise ValueError(error[1])
+
+
+def test_the_cases_hold_what_they_are_for(outcomes: list[dict[str, Outcome]]) -> None:
+    odd = outcomes[0]["odd texts"]
+    assert all(max(getattr(found.counts, name) for found in odd.found) > 0 for name in ("truncated", "empty", "unknown", "repeated", "oov"))
+    for said in ("nothing is left to compare", "texts without a token", "longer than the limit", "unknown tokens", "'heron'", "without a vector"):
+        assert any(said in message for message in odd.warnings), said
+    assert any("untuned" in message for message in outcomes[0]["untuned"].warnings)
+
+
+def test_every_rank_encodes_its_share_only(folder: Path, outcomes: list[dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "twmd, batches of 2 alone"
+    shares = [of_rank[name].encoded for of_rank in outcomes]
+    alone = run(CASES[name], folder, None, monkeypatch).encoded
+    assert len({text for prediction, references in SEGMENTS for text in (prediction, *references)}) == alone == sum(shares)
+    assert min(shares) > alone / 4
+
+
+def test_every_rank_keeps_the_references_of_its_share(outcomes: list[dict[str, Outcome]]) -> None:
+    assert sum(of_rank["kept references"].encoded for of_rank in outcomes) == len(SEGMENTS)
+
+
+@pytest.mark.parametrize(("step", "shares"), [(1, 1), (1, 3), (1, 40), (6, 2), (32, 2)])
+def test_shares_make_up_the_whole_and_keep_batches_together(step: int, shares: int) -> None:
+    pairs = make_pairs(check_segments(*zip(*SEGMENTS, strict=True)))
+    found = [take_share(pairs, number, shares, step) for number in range(shares)]
+    listed = [(pairs.texts[h], pairs.texts[r]) for h, r in zip(pairs.hyp, pairs.ref, strict=True)]
+    assert [(own.texts[h], own.texts[r]) for own, _ in found for h, r in zip(own.hyp, own.ref, strict=True)] == listed
+    assert all(own.texts == [pairs.texts[i] for i in texts] for own, texts in found)
+    sizes = [len(own.counts) for own, _ in found]
+    assert np.concatenate([own.counts for own, _ in found]).tolist() == pairs.counts.tolist()
+    assert all(first % step == 0 or first == len(SEGMENTS) for first in np.cumsum(sizes).tolist())
+    assert all(own.segment.tolist() == np.repeat(np.arange(len(own.counts)), own.counts).tolist() for own, _ in found)
+    if step == 1:
+        assert max(sizes) - min(sizes) <= 1

@@ -1,0 +1,232 @@
+"""Laws that every metric keeps, whatever its model says."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twmd_registry
+from tests.conftest import Texts
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import Centering, MetricName
+
+TOLERANCE = 1e-5
+METRICS = list(MetricName)
+ALIGNED = [metric for metric in METRICS if metric not in {MetricName.STSSCORE, MetricName.ENSEMBLE}]
+TWO_SIDED = [metric for metric in METRICS if CATALOGUE[metric].two_sided]
+
+Key = tuple[MetricName, str | None]
+"""A metric and its centering; None: the one that it has by default, or none at all."""
+DEFAULTS: list[Key] = [(metric, None) for metric in METRICS]
+CENTERED: list[Key] = [(metric, centering) for metric in ALIGNED for centering in Centering if centering is not Centering.BATCH]
+NEIGHBOURLESS = [*DEFAULTS, *((metric, centering) for metric, centering in CENTERED if centering is not Centering.CORPUS)]
+WITH_REFERENCES = [metric for metric in METRICS if "multiref" in CATALOGUE[metric].keys]
+WHOLE: list[dict[str, Any]] = [{"centering": "batch", "centering_size": 16}, {"centering": "corpus"}]
+ALONE = (0, 7, 15)
+
+Score = Callable[..., ScoreSet]
+Scored = dict[Key, ScoreSet]
+
+
+@pytest.fixture(scope="module")
+def score(texts: Texts) -> Score:
+    """Scores the shared texts by a metric and keys."""
+
+    def run(metric: str, **keys: Any) -> ScoreSet:
+        return twmd_registry.scorer(metric, **keys).score(*texts)
+
+    return run
+
+
+def scored(predictions: Sequence[str], references: Sequence[str]) -> Scored:
+    """Scores by every metric under every centering but ``batch``, for which every text is encoded once."""
+    # Raw vectors have no mean left under `sentence`.
+    unit = {MetricName.SBERT: {"vectors": "unit"}}
+    keys = [*DEFAULTS, *CENTERED]
+    scorers = [twmd_registry.scorer(metric, **({"centering": of, **unit.get(metric, {})} if of else {})) for metric, of in keys]
+    return dict(zip(keys, twmd_registry.score_all(scorers, predictions, references), strict=True))
+
+
+@pytest.fixture(scope="module")
+def given(texts: Texts) -> Scored:
+    return scored(*texts)
+
+
+@pytest.fixture(scope="module")
+def order(texts: Texts) -> list[int]:
+    return [int(i) for i in np.random.default_rng(5).permutation(len(texts.predictions))]
+
+
+@pytest.fixture(scope="module")
+def shuffled(texts: Texts, order: list[int]) -> Scored:
+    return scored(*([side[i] for i in order] for side in texts))
+
+
+@pytest.fixture(scope="module")
+def alone(texts: Texts) -> dict[int, Scored]:
+    return {i: scored(*([side[i]] for side in texts)) for i in ALONE}
+
+
+@pytest.fixture(scope="module")
+def with_itself(texts: Texts) -> Scored:
+    return scored(texts.references, texts.references)
+
+
+@pytest.fixture(scope="module")
+def swapped(texts: Texts) -> Scored:
+    return scored(texts.references, texts.predictions)
+
+
+@pytest.fixture(scope="module")
+def unrelated(texts: Texts) -> Scored:
+    return scored(texts.predictions, texts.references[7:] + texts.references[:7])
+
+
+@pytest.fixture(scope="module")
+def centered_whole(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
+    """By a batch of everything and by the corpus, both sides jointly; then each side by itself."""
+    keys = [{**how, "centering_side": side} for side in ("joint", "separate") for how in WHOLE]
+    found = twmd_registry.score_all([twmd_registry.scorer(metric, **own) for metric in ALIGNED for own in keys], *texts)
+    return {metric: found[k * len(keys) : (k + 1) * len(keys)] for k, metric in enumerate(ALIGNED)}
+
+
+@pytest.fixture(scope="module", params=[1, 64, 100_000])
+def batched(texts: Texts, request: pytest.FixtureRequest) -> dict[MetricName, ScoreSet]:
+    scorers = [twmd_registry.scorer(metric, batch_tokens=request.param) for metric in METRICS]
+    return dict(zip(METRICS, twmd_registry.score_all(scorers, *texts), strict=True))
+
+
+@pytest.fixture(scope="module")
+def of_two_references(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
+    """With the reference; with the next pair's; with both in every second segment, by the best and by the mean."""
+    others = texts.references[1:] + texts.references[:1]
+    both = [[a, b] if i % 2 else [a] for i, (a, b) in enumerate(zip(texts.references, others, strict=True))]
+    given: list[tuple[Any, dict[str, Any]]] = [(texts.references, {}), (others, {}), (both, {"multiref": "max"}), (both, {"multiref": "mean"})]
+    found = [twmd_registry.score_all([twmd_registry.scorer(metric, **keys) for metric in WITH_REFERENCES], texts[0], own) for own, keys in given]
+    return {metric: list(of_metric) for metric, *of_metric in zip(WITH_REFERENCES, *found, strict=True)}
+
+
+def differences(a: ScoreSet, b: ScoreSet, order: Any = None) -> float:
+    first, second = np.array(a.scores), np.array(b.scores)
+    return float(np.abs(first - (second if order is None else second[order])).max())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_compute_batch_changes_nothing(given: Scored, batched: dict[MetricName, ScoreSet], metric: MetricName) -> None:
+    assert differences(given[metric, None], batched[metric]) <= TOLERANCE
+
+
+@pytest.mark.parametrize("key", [*DEFAULTS, *CENTERED])
+def test_shuffling_changes_nothing(given: Scored, shuffled: Scored, order: list[int], key: Key) -> None:
+    assert differences(shuffled[key], given[key], order) <= TOLERANCE
+
+
+@pytest.mark.parametrize("key", NEIGHBOURLESS)
+def test_a_pair_scores_the_same_alone(given: Scored, alone: dict[int, Scored], key: Key) -> None:
+    for i in ALONE:
+        assert abs(alone[i][key].score - given[key].scores[i]) <= TOLERANCE
+
+
+@pytest.mark.parametrize("metric", ALIGNED)
+def test_batch_centering_of_everything_is_corpus_centering(centered_whole: dict[MetricName, list[ScoreSet]], metric: MetricName) -> None:
+    batch, corpus, separate_batch, separate_corpus = centered_whole[metric]
+    assert differences(batch, corpus) <= TOLERANCE
+    assert differences(separate_batch, separate_corpus) <= TOLERANCE
+    assert differences(separate_batch, batch) > 10 * TOLERANCE
+
+
+@pytest.mark.parametrize("key", CENTERED)
+def test_a_text_scores_one_against_itself(with_itself: Scored, key: Key) -> None:
+    assert np.abs(np.array(with_itself[key].scores) - 1).max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("metric", TWO_SIDED)
+def test_swapping_exchanges_precision_and_recall(given: Scored, swapped: Scored, metric: MetricName) -> None:
+    there, back = given[metric, None], swapped[metric, None]
+    assert np.abs(np.array(there.precision) - np.array(back.recall)).max() <= TOLERANCE
+    assert np.abs(np.array(there.recall) - np.array(back.precision)).max() <= TOLERANCE
+    assert np.abs(np.array(there.precision) - np.array(there.recall)).max() > 100 * TOLERANCE
+
+
+@pytest.mark.parametrize("metric", [metric for metric in ALIGNED if metric not in TWO_SIDED])
+def test_one_sided_metrics_of_the_family_are_symmetric(given: Scored, swapped: Scored, metric: MetricName) -> None:
+    assert differences(given[metric, None], swapped[metric, None]) <= TOLERANCE
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_scores_stay_in_the_declared_range(given: Scored, unrelated: Scored, metric: MetricName) -> None:
+    lowest, highest = CATALOGUE[metric].lowest, CATALOGUE[metric].highest
+    strange, related = (np.array(found[metric, None].scores) for found in (unrelated, given))
+    assert np.isfinite(strange).all()
+    assert lowest is None or min(strange.min(), related.min()) >= lowest - TOLERANCE
+    assert highest is None or max(strange.max(), related.max()) <= highest + TOLERANCE
+    assert related.mean() > strange.mean() + 0.1
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_scoring_twice_by_a_scorer_or_its_copy_gives_the_same_digits(texts: Texts, metric: str) -> None:
+    few = [side[:4] for side in texts]
+    scorer = twmd_registry.scorer(metric)
+    first = scorer.score(*few)
+    assert scorer.score(*few) == first
+    assert pickle.loads(pickle.dumps(scorer)).score(*few) == first
+
+
+def test_several_metrics_and_references_encode_every_different_text_once(texts: Texts) -> None:
+    scorers = [twmd_registry.scorer(metric, centering="none", special="none") for metric in ALIGNED]
+    encoder = scorers[0].route.model
+    before = encoder.sentences_encoded
+    references = [[reference, texts.references[0], prediction] for reference, prediction in zip(texts.references, texts.predictions, strict=True)]
+    found = twmd_registry.score_all(scorers, texts.predictions, references)
+    different = len(set(texts.predictions + texts.references))
+    assert encoder.sentences_encoded - before == different
+    assert found[0].counts.repeated == 4 * len(texts.predictions) - different
+
+
+@pytest.mark.parametrize("metric", WITH_REFERENCES)
+def test_several_references_best_and_mean(of_two_references: dict[MetricName, list[ScoreSet]], metric: MetricName) -> None:
+    one, two, best, mean = (np.array(found.scores) for found in of_two_references[metric])
+    odd = np.arange(len(one)) % 2 == 1
+    assert np.abs(best - np.where(odd, np.maximum(one, two), one)).max() <= TOLERANCE
+    assert np.abs(mean - np.where(odd, (one + two) / 2, one)).max() <= TOLERANCE
+
+
+def test_balanced_transport_never_beats_greedy_matching(score: Score) -> None:
+    keys = {"layer": 4, "special": "none", "centering": "none"}
+    balanced, greedy = score("moverscore", ngram=1, transform="linear", **keys), score("bertscore_centered", **keys)
+    for side in (greedy.precision, greedy.recall):
+        assert (np.array(balanced.scores) <= np.array(side) + TOLERANCE).all()
+
+
+def test_temperature_limits_at_the_level_of_texts(score: Score) -> None:
+    cold = score("trwmd", temperature=1e-4, normalize="no", centering="none", layer=4, special="none")
+    greedy = score("bertscore_centered", centering="none", layer=4, special="none")
+    assert differences(cold, greedy) <= 1e-4
+    hot = score("trwmd", temperature=1e6, centering="none", layer=4, special="none")
+    pooled = score("sbert", centering="none", layer=4, special="none", vectors="unit")
+    assert differences(hot, pooled) <= 1e-4
+
+
+def test_bfloat16_stays_near_float32_and_keeps_scores_apart(score: Score, texts: Texts) -> None:
+    exact, coarse = score("twmd"), score("twmd", dtype="bfloat16")
+    assert 0 < differences(exact, coarse) < 0.05
+    assert len(set(coarse.scores)) >= len(set(exact.scores)) - 1
+    assert "dtype:bfloat16" in str(coarse.signature)
+    assert len(texts.predictions) == len(coarse.scores)
+
+
+def test_converged_twmd_at_a_low_temperature_is_exact_transport_on_real_text(texts: Texts) -> None:
+    short = [[side[i] for i in (1, 6, 14)] for side in texts]
+    keys: dict[str, Any] = {"layer": 4, "special": "all", "centering": "none"}
+    scorers = [
+        twmd_registry.scorer("twmd", temperature=1e-3, iterations="converged", normalize="no", **keys),
+        twmd_registry.scorer("moverscore", ngram=1, transform="linear", **keys),
+    ]
+    cold, balanced = twmd_registry.score_all(scorers, *short)
+    for side in (cold.precision, cold.recall):
+        assert float(np.abs(np.array(side) - np.array(balanced.scores)).max()) <= 1e-3

@@ -1,0 +1,104 @@
+"""Reports of progress add up to what there is, whatever is encoded once, twice or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.engine import pipeline
+from twmd_registry.engine import pipeline as blocks
+from twmd_registry.progress import Meter, expect
+
+TEXTS = ["the cat sat", "a dog ran over the hill", "it", "the cat sat", "the cat sat on the mat"]
+REFERENCES = [["a cat sat on the mat"], ["it ran", "a dog ran"], ["we saw it"], ["a cat sat on the mat"], ["it"]]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.save_encoder("bert", tmp_path_factory.mktemp("bert")))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [{"centering": "none"}],
+        [{"centering": "corpus"}],
+        [{"centering": "none"}, {"centering": "none", "dtype": "bfloat16"}],
+        [{"centering": "none", "truncation": "window:4/2"}],
+    ],
+    ids=["one pass", "two passes", "two encoders", "windows"],
+)
+def test_reports_add_up_to_the_segments(keys: list[dict[str, str]], model: str) -> None:
+    scorers = [twmd_registry.scorer("twmd", model=model, layer=1, **own) for own in keys]
+    done: list[int] = []
+    twmd_registry.score_all(scorers, TEXTS, REFERENCES, progress=done.append)
+    assert sum(done) == len(TEXTS)
+    assert min(done) > 0
+
+
+def test_alignment_counts_beside_encoding(model: str) -> None:
+    scorers = [twmd_registry.scorer("twmd", model=model, layer=1, temperature=0.1 + i / 100) for i in range(40)]
+    order, align = list[str](), blocks.align_pairs
+
+    def note(*given: Any) -> Any:
+        order.append("aligned")
+        return align(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "align_pairs", note)
+        twmd_registry.score_all(scorers, TEXTS, REFERENCES, progress=lambda segments: order.append("reported"))
+    assert order[-1] == "reported"  # the bar is not at its end when all is encoded, and most of the work is to come
+
+
+def test_texts_that_are_kept_are_done_at_once(model: str) -> None:
+    with twmd_registry.scorer("twmd", model=model, layer=1, keep_references="1MB") as scorer:
+        for _ in range(2):
+            done: list[int] = []
+            twmd_registry.score_all([scorer], [own[0] for own in REFERENCES], REFERENCES, progress=done.append)
+            assert sum(done) == len(TEXTS)
+
+
+def test_a_regression_model_reports_segments(tmp_path: Path) -> None:
+    folder, done = tiny.save_regressor(tmp_path / "model"), list[int]()
+    scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5, symmetric=True)
+    twmd_registry.score_all([scorer], TEXTS, REFERENCES, progress=done.append)
+    assert sum(done) == len(TEXTS)
+
+
+def test_a_stage_is_done_when_it_ends_and_never_more_than_done() -> None:
+    done: list[int] = []
+    meter = Meter(done.append, segments=10, stages=2)
+    with meter.stage(4) as report:
+        assert report is not None
+        report(3)
+        assert done == [3]  # three quarters of the first five segments
+        report(100)
+        assert sum(done) == 5
+    with meter.stage(1):
+        pass
+    assert sum(done) == 10
+
+
+def test_a_stage_that_nobody_watches_reports_nothing() -> None:
+    with Meter(None, segments=10, stages=1).stage(4) as report:
+        assert report is None
+
+
+def test_a_total_is_told_to_what_asks_for_it() -> None:
+    class Bar:
+        total = 0
+
+        def __call__(self, done: int) -> None:
+            """Not called here."""
+
+        def expect(self, total: int) -> None:
+            self.total += total
+
+    bar = Bar()
+    for one in (bar, bar, print, None):
+        expect(one, 7)
+    assert bar.total == 14

@@ -1,0 +1,35 @@
+"""Scorers in several threads of one process."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import twmd_registry
+from twmd_registry.engine.result import ScoreSet
+
+PREDICTIONS = [f"the number {i} is on the list" for i in range(12)]
+REFERENCES = [f"number {i + i % 2} is listed" for i in range(12)]
+SETTINGS: list[tuple[str, dict[str, Any]]] = [("twmd", {"layer": 1}), ("twmd", {"layer": 4}), ("moverscore", {"layer": 6}), ("stsscore", {})]
+
+
+def score(setting: tuple[str, dict[str, Any]]) -> ScoreSet:
+    metric, keys = setting
+    return twmd_registry.scorer(metric, **keys).score(PREDICTIONS, REFERENCES)
+
+
+def test_threads_share_models_and_get_the_scores_of_one_thread() -> None:
+    alone = [score(setting) for setting in SETTINGS]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(score, SETTINGS * 4))
+    for one, other in zip(alone * 4, together, strict=True):
+        assert other.scores == pytest.approx(one.scores, abs=1e-6)
+
+
+def test_one_scorer_can_be_used_by_threads() -> None:
+    with twmd_registry.scorer("trwmd") as scorer, ThreadPoolExecutor(4) as pool:
+        alone = scorer.score(PREDICTIONS, REFERENCES)
+        for other in pool.map(lambda _: scorer.score(PREDICTIONS, REFERENCES), range(8)):
+            assert other.scores == pytest.approx(alone.scores, abs=1e-6)

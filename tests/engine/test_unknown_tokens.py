@@ -1,0 +1,201 @@
+"""Text that the vocabulary does not hold: what it scores, what is counted, and what is said."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.errors import TwmdWarning
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.presets import presets
+from twmd_registry.registry.spec import make_spec
+
+ALIGNED = [metric for metric in MetricName if "unknown" in CATALOGUE[metric].keys]
+HEART, ANGRY, ROCKET = "\U0001f60d", "\U0001f621", "\U0001f680"
+PARTLY = [
+    ("\u0e23\u0e32\u0e04\u0e32 250 \u0e1a\u0e32\u0e17.", "\u0e2b\u0e21\u0e32\u0e01\u0e31\u0e14\u0e04\u0e19 250 \u0e04\u0e23\u0e31\u0e49\u0e07."),
+    ("\u222bx dx", "\u2211x dx"),
+    (f"I love it {HEART}", f"I love it {ANGRY}"),
+    (HEART, ANGRY),
+]
+"""Pairs of different texts that differ in unknown tokens only."""
+FAR = 5 / math.sqrt(384)
+"""Five standard deviations of the cosine of two random directions in the embedded model's dimensions."""
+WAYS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "bigrams": {"ngram": 2},
+    "sentences": {"ngram": "sentence"},
+    "layers": {"layer": "2-4", "aggregation": "pmeans"},
+    "idf": {"idf": "corpus"},
+    "own tokens": {"special": "none"},
+    "batch": {"centering": "batch", "centering_side": "joint"},
+    "dimension": {"centering": "dimension"},
+}
+
+
+def quiet(metric: str, predictions: list[str], references: Any, **keys: Any) -> ScoreSet:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        return twmd_registry.scorer(metric, **keys).score(predictions, references)
+
+
+@pytest.mark.parametrize("metric", ALIGNED)
+@pytest.mark.parametrize("way", WAYS)
+def test_different_unknown_tokens_do_not_match(metric: str, way: str) -> None:
+    predictions, references = map(list, zip(*PARTLY, strict=True))
+    apart = quiet(metric, predictions, references, **WAYS[way]).scores
+    alike = quiet(metric, predictions, references, **WAYS[way], unknown="keep").scores
+    assert alike == pytest.approx([1] * len(PARTLY), abs=1e-5)
+    assert all(score < 0.95 for score in apart)
+
+
+@pytest.mark.parametrize("idf", ["corpus", "references", "background"])
+def test_an_unknown_token_weighs_as_a_token_that_no_text_holds(idf: str, tmp_path: Path) -> None:
+    predictions, references = [f"we left {HEART}", f"they left {ANGRY}"], [f"we left {ANGRY}", f"they came {ROCKET}"]
+    if idf == "background":
+        with twmd_registry.scorer("twmd") as one:
+            assert isinstance(one.route, AlignmentRoute)
+            (tmp_path / "idf.json").write_bytes(one.route.fit_idf(references))
+        idf = f"background:{tmp_path / 'idf.json'}"
+    shown = quiet("bertscore_centered", predictions, references, idf=idf, centering="none", special="none").explain(0)
+    unseen, once = math.log(3 / 1), math.log(3 / 2)
+    np.testing.assert_allclose(shown.reference_shares, np.array([once, once, unseen]) / (2 * once + unseen), rtol=1e-5)
+
+
+@pytest.mark.parametrize("metric", ALIGNED)
+@pytest.mark.parametrize("way", WAYS)
+def test_equal_unknown_tokens_match(metric: str, way: str) -> None:
+    texts = [text for pair in PARTLY for text in pair]
+    assert quiet(metric, texts, texts, **WAYS[way]).scores == pytest.approx([1] * len(texts), abs=1e-5)
+    assert quiet(metric, [f"I LOVE it {HEART}"], [f"i love it {HEART}"], **WAYS[way]).score == pytest.approx(1, abs=1e-5)
+
+
+def test_an_unknown_token_has_similarity_one_to_the_same_text_and_about_zero_to_any_other() -> None:
+    texts = [f"we left {HEART} and {ROCKET}"], [f"{ROCKET} {HEART} {ANGRY} at once"]
+    shown = [quiet("bertscore_centered", *texts, special="all", centering="none", unknown=unknown).explain(0) for unknown in ("apart", "keep")]
+    apart, alike = (np.array(one.similarities) for one in shown)
+    x, y = (np.array([token == "[UNK]" for token in side]) for side in (shown[0].hypothesis, shown[0].reference))
+    np.testing.assert_allclose(apart[np.ix_(x, y)], [[0, 1, 0], [1, 0, 0]], atol=FAR)
+    np.testing.assert_allclose([apart[3, 2], apart[5, 1]], 1, atol=1e-5)
+    assert (np.abs(apart[x][:, ~y]) < FAR).all()
+    assert (np.abs(apart[~x][:, y]) < FAR).all()
+    np.testing.assert_array_equal(apart[~x][:, ~y], alike[~x][:, ~y])
+    assert (alike[np.ix_(x, y)] > 0.5).all()
+
+
+def test_an_unknown_tokens_vector_keeps_its_length() -> None:
+    texts = [f"we left {HEART} and {ROCKET}"]
+    apart, alike = (np.array(quiet("sbert", texts, texts, vectors="raw", unknown=unknown).explain(0).similarities) for unknown in ("apart", "keep"))
+    np.testing.assert_allclose(np.diag(apart), np.diag(alike), rtol=1e-5)
+    assert abs(apart[2, 4]) < FAR * math.sqrt(apart[2, 2] * apart[4, 4]) < alike[2, 4]
+
+
+@pytest.mark.parametrize("metric", ALIGNED)
+def test_texts_without_unknown_tokens_score_the_same_either_way(metric: str) -> None:
+    texts = ["a heron waited at the weir", "it rains"], ["the heron stood by the dam", "it is raining"]
+    assert quiet(metric, *texts).scores == quiet(metric, *texts, unknown="keep").scores
+
+
+@pytest.mark.parametrize("metric", ALIGNED)
+def test_the_default_is_signed_and_a_signature_without_the_key_keeps_its_meaning(metric: str) -> None:
+    found = quiet(metric, *map(list, zip(*PARTLY, strict=True)))
+    signed = str(found.signature)
+    assert "|unknown:apart|" in signed
+    assert "|un:apart|" in found.signature.format(short=True)
+    assert quiet(signed, *map(list, zip(*PARTLY, strict=True))).scores == found.scores
+    without = signed.replace("|unknown:apart|", "|")
+    assert quiet(without, *map(list, zip(*PARTLY, strict=True))).scores == pytest.approx([1] * len(PARTLY), abs=1e-5)
+
+
+def test_presets_that_repeat_a_program_keep_its_unknown_tokens() -> None:
+    kept = {name for (_, name), preset in presets().items() if preset.model and "unknown" not in preset.keys and preset.metric in ALIGNED}
+    assert kept == {"moverscore-v1", "moverscore-v2", "moverscore-smd", "sentence-transformers"}
+    assert make_spec("twmd", model="any/other").unknown == "apart"
+
+
+@pytest.mark.parametrize("metric", MetricName)
+def test_unknown_tokens_are_counted_and_their_texts_named(metric: str) -> None:
+    long = f"{ROCKET} went up over the old harbour in the cold morning"
+    predictions = [f"I love it {HEART}", "a cat", long]
+    references = [[f"I love it {ANGRY}", "I love it"], [f"a cat {HEART}"], ["a rocket went up"]]
+    with pytest.warns(TwmdWarning) as caught:
+        found = twmd_registry.scorer(metric).score(predictions, references)
+    messages = [str(one.message) for one in caught if "unknown" in str(one.message)]
+    assert len(messages) == 1
+    assert "more than 10% are unknown tokens: 3 (predictions[0], references[0][0], references[1])" in messages[0]
+    assert (found.counts.unknown, found.counts.oov) == (3, 4)
+
+
+@pytest.mark.parametrize("metric", ["twmd", "stsscore"])
+def test_a_small_share_of_unknown_tokens_is_counted_without_a_warning(metric: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TwmdWarning)
+        found = twmd_registry.scorer(metric).score([f"{ROCKET} went up over the old house in the cold and wet morning"], ["it went up"])
+    assert (found.counts.unknown, found.counts.oov) == (0, 1)
+
+
+@pytest.mark.parametrize("metric", ["twmd", "stsscore"])
+def test_no_special_token_counts_as_unknown(metric: str) -> None:
+    assert quiet(metric, ["", "a cat", "long words " * 4000], ["", "the cat", "a"]).counts.oov == 0
+
+
+def test_a_warning_names_a_few_texts_of_many() -> None:
+    with pytest.warns(
+        TwmdWarning, match=r"tokens: 2 \(predictions\[0\], references\[0\], predictions\[1\], references\[1\], predictions\[2\], ...\)\."
+    ):
+        twmd_registry.scorer("twmd").score([HEART] * 4, [ANGRY] * 4)
+
+
+def test_kept_texts_still_hold_their_unknown_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    predictions, references = map(list, zip(*PARTLY, strict=True))
+    plain = quiet("twmd", predictions, references)
+    with twmd_registry.scorer("twmd", keep_references="1MB") as one, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TwmdWarning)
+        for _ in range(2):
+            found = one.score(predictions, references)
+            assert found.scores == pytest.approx(plain.scores, abs=1e-6)
+            assert found.counts == plain.counts
+    monkeypatch.setenv("TWMD_HOME", str(tmp_path))
+    for _ in range(2):
+        found = quiet("twmd", predictions, references, disk_cache="10MB")
+        assert found.scores == pytest.approx(plain.scores, abs=1e-6)
+        assert found.counts == plain.counts
+
+
+def test_windows_hold_the_unknown_tokens_of_a_long_text() -> None:
+    long = f"the heron waited {HEART} at the weir {ANGRY} and then it flew {ROCKET} over the old harbour"
+    other = long.replace(HEART, "X").replace(ANGRY, HEART).replace("X", ANGRY)
+    keys = {"truncation": "window:8/3", "centering": "none"}
+    assert quiet("twmd", [long], [long], **keys).score == pytest.approx(1, abs=1e-5)
+    swapped = quiet("bertscore_centered", [long], [other], **keys, special="none")
+    assert swapped.counts.oov == 6
+    cosines, names = np.array(swapped.explain(0).similarities), swapped.explain(0).hypothesis
+    places = [i for i, name in enumerate(names) if name == "[UNK]"]
+    np.testing.assert_allclose(cosines[np.ix_(places, places)], [[0, 1, 0], [1, 0, 0], [0, 0, 1]], atol=0.26)
+
+
+def test_a_table_of_word_vectors_leaves_unknown_words_out_whatever_the_key_says(tmp_path: Path) -> None:
+    table = tmp_path / "table.txt"
+    table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
+    for unknown in ("keep", "apart"):
+        found = quiet("twmd", ["cat heron"], ["cat stork"], model=str(table), layer=0, centering="none", unknown=unknown)
+        assert found.score == pytest.approx(1)
+        assert (found.counts.oov, found.counts.unknown) == (2, 0)
+        assert "unknown" not in str(found.signature)
+
+
+def test_a_narrow_model_tells_unknown_tokens_apart(tmp_path: Path) -> None:
+    folder = str(tiny.save_encoder("bert", tmp_path / "bert"))
+    found = quiet("bertscore_centered", ["zebra", "zebra"], ["heron", "zebra"], model=folder, layer=1, centering="none", special="none")
+    assert found.scores[0] < 0.7
+    assert found.scores[1] == pytest.approx(1)

@@ -1,0 +1,126 @@
+"""The layout of mt-metrics-eval: what is paired, left out, named and refused."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tests.judgments.test_readers import written
+from twmd_registry.errors import FileError, TwmdWarning
+from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval, read_system_ratings
+
+SCORES = "A\t-1.5\nB\tNone\nrefA\t0\nA\t0\nB\t-5\nrefA\t0\n"
+OUTPUTS = {"A": "a one\na two\n", "B": "b one\nb two\n"}
+
+
+def wmt(folder: Path, scores: str, outputs: dict[str, str], pair: str = "zh-en", rating: str = "mqm") -> Path:
+    written(folder, "ref one\nref two\n", f"references/{pair}.refA.txt")
+    written(folder, scores, f"human-scores/{pair}.{rating}.seg.score")
+    for system, text in outputs.items():
+        written(folder, text, f"system-outputs/{pair}/{system}.txt")
+    return folder
+
+
+def test_every_systems_lines_are_paired_with_its_scores(tmp_path: Path) -> None:
+    with pytest.warns(TwmdWarning, match=r"without a rating of segments that others have one of: B \(1 of 2\)"):
+        found = read_mt_metrics_eval(wmt(tmp_path, SCORES, OUTPUTS), pair="zh-en")
+    assert found.group == ["zh-en"] * 3
+    assert found.item == ["zh-en:1", "zh-en:2", "zh-en:2"]
+    assert found.system == ["A", "A", "B"]
+    assert found.predictions == ["a one", "a two", "b two"]
+    assert found.references == ["ref one", "ref two", "ref two"]
+    assert found.ratings.tolist() == [-1.5, 0.0, -5.0]
+    assert found.dropped == 1
+
+
+def test_all_pairs_with_a_rating_are_read_and_only_those(tmp_path: Path) -> None:
+    wmt(tmp_path, "A\t0.5\nA\t-0.25\n", {"A": "one\ntwo\n"}, "cs-en", "wmt-z")
+    wmt(tmp_path, "A\t60\nA\tNone\n", {"A": "eins\nzwei\n"}, "en-de", "wmt-z")
+    wmt(tmp_path, "A\t0\nA\t0\n", {"A": "raz\ndva\n"}, "en-ru", "mqm.merged")
+    with pytest.warns(TwmdWarning, match=r"wmt-z of cs-en, en-de: .* left out: 1 \(segment 2 of A\)"):
+        found = read_mt_metrics_eval(tmp_path, rating="wmt-z")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        merged = read_mt_metrics_eval(tmp_path, rating="mqm.merged")
+    assert (found.group, found.ratings.tolist(), found.dropped) == (["cs-en", "cs-en", "en-de"], [0.5, -0.25, 60], 1)
+    assert merged.predictions == ["raz", "dva"]
+
+
+def test_systems_of_one_file_only_are_named_and_counted(tmp_path: Path) -> None:
+    folder = wmt(tmp_path, "A\t0\nC\t-1\nA\t-2\nC\t-3\n", {**OUTPUTS, "refA": "ref one\nref two\n"})
+    with pytest.warns(TwmdWarning) as caught:
+        found = read_mt_metrics_eval(folder, pair="zh-en")
+    said = [str(one.message) for one in caught]
+    assert len(said) == 3
+    assert said[0].endswith("systems without output, left out: C (2 ratings).")
+    assert said[1].endswith("systems with output and without ratings, left out: B.")
+    assert said[2].endswith("left out: 2 (segment 1 of C, segment 2 of C).")
+    assert (found.system, found.dropped) == (["A", "A"], 2)
+
+
+def test_another_reference_is_a_system_like_others(tmp_path: Path) -> None:
+    folder = wmt(tmp_path, "A\t0\nA\t-1\nrefB\t-2\nrefB\t-3\n", {"A": "a one\na two\n", "refB": "b one\nb two\n"})
+    written(folder, "b one\n\n", "references/zh-en.refB.txt")
+    assert read_mt_metrics_eval(folder, pair="zh-en").system == ["A", "A", "refB", "refB"]
+    other = read_mt_metrics_eval(folder, pair="zh-en", reference="refB")
+    assert (other.system, other.references, other.dropped) == (["A"], ["b one"], 1)  # a segment has no such reference
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ("A\t0\n", "A has 1 ratings and 2 lines of output; there are 2 references"),
+        ("A\t0\nA\tbad\n", "segment 2 of A: expected a rating, a finite number, not 'bad'"),
+        ("A\t0\nA\tnan\n", "segment 2 of A: expected a rating, a finite number, not 'nan'"),
+        ("A 0\nA\t0\n", "line 1: expected SYSTEM<TAB>SCORE, got 'A 0'"),
+        ("A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
+    ],
+)
+def test_a_damaged_folder_is_refused(scores: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError) as caught:
+        read_mt_metrics_eval(wmt(tmp_path, scores, {"A": "a one\na two\n"}), pair="zh-en")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"pair": "zh-en", "rating": "mqn"}, "zh-en.mqn.seg.score: No such file or directory; did you mean 'zh-en.mqm'? Choices: zh-en.mqm."),
+        ({"pair": "zn-en"}, "zn-en.mqm.seg.score: No such file or directory; did you mean 'zh-en.mqm'? Choices: en-de.wmt-z, zh-en.mqm."),
+        ({"rating": "wmt"}, "PAIR.wmt.seg.score: No such file or directory; did you mean 'wmt-z'? Choices: wmt-z, mqm."),
+        ({"pair": "zh-en", "reference": "ref"}, "zh-en.ref.txt: No such file or directory; did you mean 'refA'? Choices: refA."),
+    ],
+)
+def test_what_is_not_there_gets_the_menu(asked: dict[str, str], words: str, tmp_path: Path) -> None:
+    wmt(tmp_path, "A\t0\nA\t0\n", OUTPUTS, "en-de", "wmt-z")
+    with pytest.raises(FileError) as caught:
+        read_mt_metrics_eval(wmt(tmp_path, SCORES, OUTPUTS), **asked)
+    assert words in str(caught.value)
+
+
+def test_whole_systems_have_ratings_of_their_own(tmp_path: Path) -> None:
+    written(tmp_path, "A\t-0.5\nB\tNone\nrefA\t0\nC\t0.25\n", "human-scores/en-de.wmt-z.sys.score")
+    found = read_system_ratings(tmp_path, "en-de", rating="wmt-z")
+    assert (found.pair, found.ratings, found.unrated) == ("en-de", {"A": -0.5, "C": 0.25}, ("B",))
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ("A\t1\nA\t2\n", "expected one rating per system; A has 2"),
+        ("A\tinf\n", "sys.score, A: expected a rating, a finite number, not 'inf'"),
+        ("A\tNone\nrefA\t1\n", "holds no rated system"),
+    ],
+)
+def test_damaged_ratings_of_systems_are_refused(scores: str, words: str, tmp_path: Path) -> None:
+    written(tmp_path, scores, "human-scores/en-de.mqm.sys.score")
+    with pytest.raises(FileError, match=words):
+        read_system_ratings(tmp_path, "en-de")
+
+
+def test_missing_ratings_of_systems_get_the_menu(tmp_path: Path) -> None:
+    written(tmp_path, "A\t1\n", "human-scores/en-de.mqm.sys.score")
+    with pytest.raises(FileError, match=r"en-de.mqn.sys.score: No such file or directory; did you mean 'en-de.mqm'"):
+        read_system_ratings(tmp_path, "en-de", rating="mqn")

@@ -1,0 +1,108 @@
+"""Readers of rated data: what they read, drop, count and refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import shared
+from twmd_registry.errors import FileError
+from twmd_registry.judgments.generation import read_data_to_text, read_summeval
+from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
+from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
+from twmd_registry.judgments.rows import Rated, read_lines
+from twmd_registry.judgments.stsb import read_stsb
+from twmd_registry.judgments.wmt import read_wmt
+
+MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"
+
+
+def written(folder: Path, text: str, name: str = "data.txt") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
+    assert read_lines(written(tmp_path, "\ufeffone\r\ntwo\u2028still two\x0b\nlast")) == ["one", "two\u2028still two\x0b", "last"]
+    assert read_lines(written(tmp_path, "one\n\n")) == ["one", ""]
+
+
+def test_stsb_rows_are_csv(tmp_path: Path) -> None:
+    found = read_stsb(written(tmp_path, '"One, two.","She said ""no"".",2.5\nA heron.,A bird.,5\n'))
+    assert (found.predictions, found.references) == (["One, two.", "A heron."], ['She said "no".', "A bird."])
+    assert found.ratings.tolist() == [2.5, 5.0]
+    assert found.dropped == 0
+
+
+def test_quotes_are_letters_in_mrpc(tmp_path: Path) -> None:
+    found = read_mrpc(written(tmp_path, f'\ufeff{MRPC}\r\n1\t1\t2\t"Yes, he said.\tHe said "yes".\r\n0\t3\t4\tRain\tSnow\r\n'))
+    assert (found.predictions, found.references) == (['"Yes, he said.', "Rain"], ['He said "yes".', "Snow"])
+    assert found.ratings.tolist() == [1.0, 0.0]
+
+
+def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
+    quoted = f'{QQP}\n"0"\t"1"\t"2"\t"What is\nrain?"\t"Say ""rain""?"\t"1"\n"1"\t"3"\t"4"\t""\t"Why?"\t"0"\n'
+    plain = f'{QQP}\n0\t1\t2\tIs "rain\twet?\t1\n1\t3\t4\tonly this\n2\t5\t6\tWhy?\tHow?\t0\n'
+    first, second = read_qqp(written(tmp_path, quoted, "a")), read_qqp(written(tmp_path, plain, "b"))
+    assert (first.predictions, first.references, first.dropped) == (["What is\nrain?"], ['Say "rain"?'], 1)
+    assert (second.predictions, second.references, second.dropped) == (['Is "rain', "Why?"], ["wet?", "How?"], 1)
+    assert second.ratings.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "words"),
+    [
+        (read_stsb, "a,b\n", "row 1: expected sentence1,sentence2,rating, without a header; got 2 fields"),
+        (read_stsb, "a,b,1,2\n", "row 1: expected sentence1,sentence2,rating, without a header; got 4 fields"),
+        (read_stsb, "a,b,1\na,b,c\n", "row 2: expected a rating, a number from 0 to 5, not 'c'"),
+        (read_stsb, "a,b,6\n", "row 1: expected a rating, a number from 0 to 5, not '6'"),
+        (read_stsb, "a,b,nan\n", "row 1: expected a rating, a number from 0 to 5, not 'nan'"),
+        (read_stsb, 'a,"' + "b" * 200_000, "line 1: field larger than field limit .* is a quote not closed"),
+        (read_wmt, '{"lang": "x", "candidate": null, "reference": "b", "score": 1}', "line 1: expected a text as candidate, not None"),
+        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "line 1: no column 'score'; Choices: lang, candidate, reference"),
+        (read_wmt, '{"lang": "", "candidate": "aa", "reference": "bb", "score": 1}', "line 1: expected a name as lang, not ''"),
+        (
+            read_wmt,
+            '{"lang": "x", "candidate": "aa", "reference": "bb", "score": true}',
+            "line 1, score: expected a rating, a finite number, not True",
+        ),
+        (read_wmt, '\n{"lang": ', "line 2: expected a JSON object"),
+        (read_wmt, "[1]", r"line 1: expected a JSON object, not \[1\]"),
+        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb", "score": NaN}', r"holds no rated segment \(1 rows left out\)"),
+        (read_stsb, "", "holds no rated segment"),
+        (read_mrpc, "", "line 1: expected the header Quality, #1 ID, .* between tabs; got nothing"),
+        (read_mrpc, "a\tb\n", "got a, b"),
+        (
+            read_mrpc,
+            f"{MRPC}\n1\t1\t2\tonly one\n",
+            "line 2: expected Quality, #1 ID, #2 ID, #1 String, #2 String between tabs, the first of them 0 or 1",
+        ),
+        (read_mrpc, f"{MRPC}\n2\t1\t2\ta\tb\n", "line 2: expected"),
+        (read_mrpc, f"{MRPC}\n", "holds no rated segment"),
+        (read_qqp, "id\tquestion\n", "line 1: expected the header id, qid1"),
+        (read_qqp, f"{QQP}\n0\t1\t2\ta\tb\tmaybe\n", "row 2: is_duplicate is 0 or 1, not 'maybe'"),
+    ],
+)
+def test_another_form_is_refused_with_its_place(reader: Callable[[Path], Rated], text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=words):
+        reader(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("reader", [read_stsb, read_mrpc, read_qqp, read_wmt, read_mt_metrics_eval, read_data_to_text, read_summeval])
+def test_a_missing_file_is_named(reader: Callable[[Path], Rated], tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="No such file or directory"):
+        reader(tmp_path / "nowhere")
+
+
+def test_the_public_data_read_as_described() -> None:
+    sizes = {name: len(read_stsb(shared(f"data/stsb/{name}.csv")).ratings) for name in ("train", "dev")}
+    assert sizes == {"train": 5749, "dev": 1500}
+    train = read_mrpc(shared("data/mrpc/msr_paraphrase_train.txt"))
+    assert len(train.ratings) == 4076
+    assert np.mean(train.ratings) == pytest.approx(0.675, abs=0.001)

@@ -1,0 +1,112 @@
+"""Names of rated data."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.judgments.test_mt_metrics_eval import wmt
+from tests.judgments.test_readers import written
+from twmd_registry.errors import FileError, SpecError
+from twmd_registry.judgments import sets
+from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.sets import FORMATS, content_of, read_rated
+
+RATED = Rated(["a", "b"], ["One.", "Two."], ["1.", "2."], np.array([1.0, 0.0]), 3, ["x", "y"], ["s", "t"])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_formats_keys_are_its_readers(name: str) -> None:
+    _, *keys = inspect.signature(FORMATS[name].read).parameters
+    assert sorted(keys) == sorted(FORMATS[name].keys)
+
+
+def test_a_format_and_its_keys_reach_the_reader(tmp_path: Path) -> None:
+    folder = wmt(tmp_path / "a,b", "A\t1\nA\t2\n", {"A": "one\ntwo\n"}, "cs-en", "wmt-z")
+    assert read_rated(f"mte:{folder},rating=wmt-z,pair=cs-en,reference=refA").ratings.tolist() == [1.0, 2.0]
+    row = {"prediction": "One.", "references": ["1."], "informativeness": 2, "naturalness": 3, "quality": 4}
+    path = written(tmp_path, json.dumps(row), "own.jsonl")
+    assert read_rated(f"d2t:{path}").ratings.tolist() == [4.0]
+    assert read_rated(f"d2t:{path},rating=naturalness").ratings.tolist() == [3.0]
+    assert read_rated(f"table:{path},reference=references,rating=quality").ratings.tolist() == [4.0]
+
+
+def test_a_path_alone_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    table = written(tmp_path, "prediction,reference,mark\nOne.,1.,2\n", "own.csv")
+    for name, example in ((f"{table},rating=mark",) * 2, ("nowhere.jsonl",) * 2, (str(tmp_path), "ratings.csv")):
+        with pytest.raises(SpecError) as caught:
+            read_rated(name)
+        assert str(caught.value).startswith(f"{name}: expected FORMAT:PATH, as in table:{example}; the formats are wmt, sts, ")
+
+
+def test_a_path_may_hold_a_colon_or_start_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, "prediction,reference,rating\nOne.,1.,2\n", "a:b.csv")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_rated("table:a:b.csv").ratings.tolist() == [2.0]
+    assert read_rated("table:~/a:b.csv").ratings.tolist() == [2.0]
+
+
+def test_a_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def read_hub(name: str) -> Rated:
+        asked.append(name)
+        return RATED
+
+    monkeypatch.setattr(sets, "read_hub", read_hub)
+    assert read_rated("glue/mrpc") is RATED
+    assert asked == ["glue/mrpc"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("wtm:x.jsonl", "no format 'wtm'; did you mean 'wmt'? Choices: wmt, sts, stsb, mrpc, qqp, mte, d2t, summeval, table."),
+        ("glue/mrcp", "'glue/mrcp' is neither FORMAT:PATH nor a data set on the Hub; did you mean 'glue/mrpc'? Choices: glue/stsb, "),
+        ("mte:wmt22,ratings=mqm", "no key 'ratings'; did you mean 'rating'? Choices: pair, rating, reference."),
+        ("stsb:dev.csv,rating=3", "no key 'rating'; this format takes none."),
+        ("d2t:x.jsonl,rating=a,rating=b", "expected rating=VALUE once."),
+        ("d2t:x.jsonl,rating=", "expected rating=VALUE once."),
+        ("wmt:", "wmt:: expected a path, as in table:ratings.csv,rating=score."),
+        ("", "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."),
+    ],
+)
+def test_a_name_that_says_nothing_is_refused(name: str, words: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        read_rated(name)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["table:nowhere.csv", "table:nowhere.jsonl", "wmt:nowhere", "mte:nowhere"])
+def test_what_is_not_there_is_the_readers_to_say(name: str) -> None:
+    with pytest.raises(FileError, match="nowhere"):
+        read_rated(name)
+
+
+def test_a_digest_is_of_compact_json() -> None:
+    written_out = b'[["a","b"],["One.","Two."],[["1."],["2."]],[1.0,0.0],["x","y"],["s","t"]]'
+    assert content_of(RATED) == hashlib.sha256(written_out).hexdigest()[:12]
+    same = RATED._replace(references=[["1."], "2."], ratings=np.array([1.0, -0.0]), dropped=0, predictions=list(RATED.predictions))
+    assert content_of(same) == content_of(RATED)
+
+
+def test_whatever_moves_a_result_moves_the_digest() -> None:
+    changes: list[dict[str, object]] = [
+        {"group": ["a", "c"]},
+        {"predictions": ["One.", "Two. "]},
+        {"references": ["1.", ["2.", "2."]]},
+        {"ratings": np.array([1.0, np.nextafter(0, 1)])},
+        {"item": None},
+        {"item": ["x", "x"]},
+        {"system": None},
+        {"item": ["s", "t"], "system": ["x", "y"]},
+        {name: list(reversed(getattr(RATED, name))) for name in RATED._fields[:4]},
+    ]
+    found = [content_of(RATED._replace(**change)) for change in changes]  # type: ignore[arg-type]
+    assert len({content_of(RATED), *found}) == 1 + len(changes)

@@ -1,0 +1,73 @@
+"""The reader of a year of STS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import shared
+from twmd_registry.errors import FileError, TwmdWarning
+from twmd_registry.judgments.sts import read_sts
+
+
+def year(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        kind, _, subset = name.partition("_")
+        (folder / f"STS.{kind}.{subset}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_year_is_read_by_subset_without_the_unrated(tmp_path: Path) -> None:
+    birds = "A heron waits.\tA bird waits.\nA gull.\tA boat.\nOwls.\tOwls.\n"
+    found = read_sts(year(tmp_path, input_news="It rained.\tIt rains.\n", gs_news="4.25\n", input_birds=birds, gs_birds="3.5\n\n5\n"))
+    assert found.group == ["birds", "birds", "news"]
+    assert found.predictions == ["A heron waits.", "Owls.", "It rained."]
+    assert found.references == ["A bird waits.", "Owls.", "It rains."]
+    assert found.ratings.tolist() == [3.5, 5.0, 4.25]
+    assert (found.dropped, found.item, found.system) == (1, None, None)
+
+
+def test_half_a_subset_is_left_out_by_name_and_counted(tmp_path: Path) -> None:
+    folder = year(tmp_path, input_a="One.\tTwo.\n", gs_a="1\n", gs_lost="1\n2\n", input_unrated="Three.\tFour.\n")
+    with pytest.warns(TwmdWarning) as caught:
+        found = read_sts(folder)
+    said = [str(one.message) for one in caught]
+    assert "lost has no STS.input.lost.txt; left out with its 2 lines." in said[0]
+    assert "unrated has no STS.gs.unrated.txt; left out with its 1 lines." in said[1]
+    assert (found.group, found.dropped) == (["a"], 3)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "ratings", "words"),
+    [
+        ("One.\tTwo.\n", "1\n2\n", "STS.gs.a.txt has 2 lines, and STS.input.a.txt 1; expected as many"),
+        ("One.\tTwo.\nThree.\n", "1\n2\n", "STS.input.a.txt, line 2: expected two sentences with a tab between them, got 'Three.'"),
+        ("One.\tTwo.\tThree.\n", "1\n", "STS.input.a.txt, line 1: expected two sentences"),
+        ("One.\tTwo.\n", "5.1\n", "STS.gs.a.txt, line 1: expected a rating, a number from 0 to 5, not '5.1'"),
+        ("One.\tTwo.\n", "nan\n", "STS.gs.a.txt, line 1: expected a rating"),
+        ("One.\tTwo.\n", "\n", "holds no rated segment"),
+    ],
+)
+def test_a_damaged_subset_is_refused(sentences: str, ratings: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=words):
+        read_sts(year(tmp_path, input_a=sentences, gs_a=ratings))
+
+
+def test_another_folder_is_said_to_be_one(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"holds no STS.input.SUBSET.txt; expected the folder of a year of STS"):
+        read_sts(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(("name", "rows"), [("STS12", 3108), ("STS14", 3750), ("STS15", 3000), ("STS16", 1186)])
+def test_the_public_years_have_their_published_sizes(name: str, rows: int) -> None:
+    found = read_sts(shared(f"data/sts/{name}"))
+    assert len(found.ratings) == len(found.predictions) == rows
+    assert found.ratings.min() >= 0
+    assert found.ratings.max() <= 5
+
+
+def test_sts13_is_without_the_subset_whose_sentences_are_not_distributed() -> None:
+    with pytest.warns(TwmdWarning, match="SMT has no STS.input.SMT.txt; left out with its 750 lines"):
+        found = read_sts(shared("data/sts/STS13"))
+    assert (len(found.ratings), found.dropped, set(found.group)) == (1500, 750, {"FNWN", "OnWN", "headlines"})

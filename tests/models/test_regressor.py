@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.errors import ModelError, SpecError, TwmdWarning
+from twmd_registry.models.regressor import Regressor
+
+FIRST = ["the cat sat", "a dog ran over the hill", "it", "the cat sat"]
+SECOND = ["a cat sat on the mat", "it ran", "we saw it again today", "a cat sat on the mat"]
+
+
+def test_the_score_is_the_raw_logit_over_the_scale(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    found = twmd_registry.scorer("stsscore", model=str(folder), scale=4).score(FIRST, SECOND)
+    network, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder).eval(), tiny.tokenizer()
+    for first, second, score in zip(FIRST, SECOND, found.scores, strict=True):
+        with torch.inference_mode():
+            inputs = tokenizer(first, second, return_tensors="pt", return_token_type_ids=True)
+            assert score == pytest.approx(float(network(**inputs).logits[0, 0]) / 4, abs=1e-6)
+    assert found.precision is None
+    assert set(found.as_dict()) == {"stsscore", "scores", "signature", *found.counts._fields}
+
+
+def test_different_pairs_go_through_the_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    predict, predicted, done = Regressor.predict, list[str](), list[int]()
+
+    def keep(regressor: Regressor, firsts: list[str], *rest: Any, **more: Any) -> Any:
+        predicted.extend(firsts)
+        return predict(regressor, firsts, *rest, **more)
+
+    monkeypatch.setattr(Regressor, "predict", keep)
+    twmd_registry.score_all([twmd_registry.scorer("stsscore", model=str(folder), scale=5)], FIRST, SECOND, progress=done.append)
+    assert sorted(predicted) == sorted(set(FIRST))
+    assert sum(done) == len(FIRST)  # progress is told in segments
+
+
+def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5)
+    long = " ".join(["cat"] * 100)
+    with pytest.warns(TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;"):
+        cut = scorer.score([long, "it"], ["a dog ran", "it"])
+    kept = " ".join(["cat"] * (tiny.POSITIONS - 3 - 3))
+    assert cut.scores[0] == pytest.approx(scorer.score([kept], ["a dog ran"]).score, abs=1e-6)
+    assert cut.counts.truncated == 1
+
+
+def test_a_text_is_counted_only_where_it_was_cut_itself(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5, symmetric=True)
+    long, longer = " ".join(["cat"] * 100), " ".join(["it"] * 120)
+    with pytest.warns(TwmdWarning, match="different texts longer than the limit"):
+        assert scorer.score(["a dog ran", "a dog sat", "it ran"], [long] * 3).counts.truncated == 1
+        assert scorer.score([long], [longer]).counts.truncated == 2
+
+
+def test_empty_texts_never_reach_the_model(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    with pytest.warns(TwmdWarning, match="texts without a token: 4;"):
+        found = twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(["", " ", "it"], ["it", "\n", ""])
+    assert found.scores == (0.0, 1.0, 0.0)
+
+
+def test_a_model_of_another_kind_is_said_so(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}), encoding="utf-8")
+    with pytest.raises(ModelError, match="is a BertForMaskedLM and has no trained head: stsscore needs a regression model"):
+        twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
+
+
+def test_a_classifier_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model", outputs=2)
+    with pytest.raises(ModelError, match="has 2 outputs: stsscore needs a regression model with one"):
+        twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
+
+
+def test_a_model_without_a_trained_head_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "model")
+    config = (folder / "config.json").read_text(encoding="utf-8")
+    (folder / "config.json").write_text(config.replace("{", '{"num_labels": 1,', 1), encoding="utf-8")
+    with pytest.raises(ModelError, match="no trained head"):
+        twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
+
+
+def test_a_limit_without_room_for_two_texts_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "model")
+    for limit, words in (("cut:4", "expected at least 5"), ("cut:41", "reads at most 40 tokens")):
+        with pytest.raises(SpecError, match=words):
+            twmd_registry.scorer("stsscore", model=str(folder), scale=5, truncation=limit).score(FIRST, SECOND)
+
+
+def test_bfloat16_keeps_pairs_apart(tmp_path: Path) -> None:
+    """A head in bfloat16 rounds many pairs to one number; here the head stays float32."""
+    folder = tiny.save_regressor(tmp_path / "model")
+    words = tiny.WORDS
+    firsts = [f"{a} {b}" for a in words for b in words]
+    seconds = ["the cat sat"] * len(firsts)
+    exact = twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(firsts, seconds)
+    coarse = twmd_registry.scorer("stsscore", model=str(folder), scale=5, dtype="bfloat16").score(firsts, seconds)
+    assert len(set(coarse.scores)) > 0.9 * len(set(exact.scores))
+    assert float(np.abs(np.array(exact.scores) - np.array(coarse.scores)).max()) < 0.05
+
+
+def test_the_order_of_the_texts_is_a_choice(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {
+        "model": str(tiny.save_regressor(tmp_path / "model")),
+        "scale": 1e-4,
+    }  # a tiny model hardly minds the order: what it minds is made large
+    there = twmd_registry.scorer("stsscore", **keys).score(FIRST, SECOND)
+    back = twmd_registry.scorer("stsscore", **keys, first="reference").score(SECOND, FIRST)
+    assert there.scores == pytest.approx(back.scores, abs=1e-3)
+    turned = twmd_registry.scorer("stsscore", **keys, first="reference").score(FIRST, SECOND)
+    assert max(abs(a - b) for a, b in zip(there.scores, turned.scores, strict=True)) > 1e-2
+    assert "first" not in str(there.signature)
+    assert "|scale:0.0001|first:reference|" in str(back.signature)
+
+
+def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {
+        "model": str(tiny.save_regressor(tmp_path / "model")),
+        "scale": 1e-4,
+    }  # a tiny model hardly minds the order: what it minds is made large
+    one, other, both = twmd_registry.score_all(
+        [twmd_registry.scorer("stsscore", **keys, **more) for more in ({}, {"first": "reference"}, {"symmetric": "yes"})], FIRST, SECOND
+    )
+    assert both.scores == pytest.approx(np.mean([one.scores, other.scores], axis=0))
+    assert max(abs(a - b) for a, b in zip(one.scores, other.scores, strict=True)) > 1e-2
+    assert twmd_registry.scorer("stsscore", **keys, symmetric=True).score(SECOND, FIRST).scores == pytest.approx(both.scores, abs=1e-3)
+    with pytest.raises(SpecError, match="first=reference has no meaning with symmetric=yes"):
+        twmd_registry.scorer("stsscore", **keys, symmetric=True, first="reference")
+
+
+def test_clipping_cuts_off_what_lies_beyond_0_and_1(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"model": str(tiny.save_regressor(tmp_path / "model")), "scale": 1e-3}
+    free, clipped = (twmd_registry.scorer("stsscore", **keys, clip=clip).score(FIRST, SECOND) for clip in ("no", "yes"))
+    assert max(map(abs, free.scores)) > 1
+    assert clipped.scores == pytest.approx(np.clip(free.scores, 0, 1))
+    assert ("clip:yes" in str(clipped.signature), "clip" in str(free.signature)) == (True, False)
+
+
+def test_texts_that_are_empty_score_the_same_in_every_order(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"model": str(tiny.save_regressor(tmp_path / "model")), "scale": 5}
+    with pytest.warns(TwmdWarning, match="texts without a token: 3;"):
+        found = twmd_registry.scorer("stsscore", **keys, symmetric=True).score(["", "it"], ["", ""])
+    assert found.scores == (1.0, 0.0)

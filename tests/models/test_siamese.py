@@ -1,0 +1,158 @@
+"""Siamese regression models: pairs taken apart, a line on a cosine, loaded as an adapter with a head."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModel
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.errors import ModelError
+from twmd_registry.models.adapter import HEAD_FILE, packaged_adapters
+from twmd_registry.models.files import find_model
+from twmd_registry.models.load import load_tokenizer
+from twmd_registry.models.siamese import Siamese, load_line, save_line, take_apart
+
+PACKAGED = packaged_adapters() / "stsb-siamese"
+EMBEDDED = "0336012e2308"
+FIRST = ["a heron waits", "it rained all night long in the old town by the river", "bread"]
+SECOND = ["the heron is waiting at the weir", "rain", "the baker sold nine loaves"]
+
+
+def test_a_row_of_a_pair_comes_apart_into_two_rows_of_a_text() -> None:
+    tokenizer = load_tokenizer(find_model("embedded"))
+    halves = take_apart(**tokenizer(FIRST, SECOND, padding=True, return_tensors="pt"))
+    for row, mask, text in zip(halves.ids, halves.mask, FIRST + SECOND, strict=True):
+        assert row[mask].tolist() == tokenizer(text)["input_ids"]
+
+
+def test_the_score_is_a_line_on_the_cosine_of_mean_vectors(tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    line = torch.nn.Linear(1, 1)
+    with torch.no_grad():
+        line.weight.fill_(3.0)
+        line.bias.fill_(-0.5)
+    save_line(line, folder, EMBEDDED)
+    found = twmd_registry.scorer("stsscore", adapter=str(folder), scale=2).score(FIRST, SECOND)
+    with_adapter: dict[str, Any] = {"layer": 6, "special": "all", "centering": "none", "adapter": str(folder)}
+    cosines = twmd_registry.scorer("sbert", **with_adapter).score(FIRST, SECOND).scores
+    assert found.scores == pytest.approx([(3 * cosine - 0.5) / 2 for cosine in cosines], abs=1e-6)
+
+
+def test_it_is_the_same_in_either_order_and_gives_a_text_itself_the_most() -> None:
+    scorer = twmd_registry.scorer("stsscore")
+    there, back, same = (scorer.score(*texts).scores for texts in ((FIRST, SECOND), (SECOND, FIRST), (FIRST, FIRST)))
+    assert there == pytest.approx(back, abs=1e-6)
+    assert all(itself > other for itself, other in zip(same, there, strict=True))
+    assert same == pytest.approx([same[0]] * 3, abs=1e-6)
+
+
+def test_gradients_reach_line_and_encoder(tmp_path: Path) -> None:
+    encoder = AutoModel.from_pretrained(tiny.save_encoder("bert", tmp_path))
+    network = Siamese(encoder)
+    batch = tiny.tokenizer()(["the cat", "a dog"], ["it ran", "we saw it again"], padding=True, return_tensors="pt", return_token_type_ids=True)
+    found = network(**batch, labels=torch.tensor([1.0, 4.0]))
+    errors = found.logits[:, 0] - torch.tensor([1.0, 4.0])
+    assert float(found.loss.detach()) == pytest.approx(float((errors**2).mean().detach()))
+    found.loss.backward()
+    assert all(parameter.grad is not None and bool(parameter.grad.abs().sum() > 0) for parameter in network.line.parameters())
+    assert float(encoder.embeddings.word_embeddings.weight.grad.abs().sum()) > 0
+
+
+def test_another_head_is_another_content(tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    before = twmd_registry.scorer("stsscore", adapter=str(folder)).spec.adapter
+    line = load_line(folder / HEAD_FILE, EMBEDDED)
+    with torch.no_grad():
+        line.bias.add_(1)
+    save_line(line, folder, EMBEDDED)
+    assert twmd_registry.scorer("stsscore", adapter=str(folder)).spec.adapter != before
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is not the head of a regression model"),
+        (b"nothing", "is not the head of a regression model"),
+        ({"weight": torch.ones(1, 2), "bias": torch.zeros(1)}, "is not the head of a regression model"),
+        ({"weight": torch.ones(1, 1)}, "is not the head of a regression model"),
+        ({"weight": torch.full((1, 1), torch.nan), "bias": torch.zeros(1)}, "holds a number that is not finite"),
+    ],
+)
+def test_a_damaged_head_is_refused(content: bytes | dict[str, torch.Tensor], words: str, tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    if isinstance(content, bytes):
+        (folder / HEAD_FILE).write_bytes(content)
+    else:
+        save_file(content, folder / HEAD_FILE)
+    with pytest.raises(ModelError, match=words):
+        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
+
+
+def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    save_line(load_line(folder / HEAD_FILE, EMBEDDED), folder, "ba9876543210")
+    with pytest.raises(ModelError, match=r"was trained on a model of the content @ba9876543210, not on @0336012e2308"):
+        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
+
+
+def test_an_adapter_that_names_another_base_is_refused(tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    (folder / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "org/other-model"}), encoding="utf-8")
+    words = r"was made for org/other-model, not for sentence-transformers/all-MiniLM-L6-v2"
+    for metric, keys in (("stsscore", {}), ("sbert", {"centering": "none"})):
+        with pytest.raises(ModelError, match=words):
+            twmd_registry.scorer(metric, adapter=str(folder), **keys).score(["a"], ["b"])
+
+
+def test_a_base_without_an_owner_is_a_name_too(tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    (folder / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "bert-base-uncased"}), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"was made for bert-base-uncased, not for sentence-transformers/all-MiniLM-L6-v2"):
+        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
+
+
+def test_an_encoders_adapter_that_lost_its_head_is_said_so(tmp_path: Path) -> None:
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    (folder / HEAD_FILE).unlink()
+    with pytest.raises(ModelError, match=r"is one of an encoder and has no head.safetensors"):
+        twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
+
+
+def test_an_order_that_does_nothing_is_not_signed() -> None:
+    usual = twmd_registry.scorer("stsscore").score(["It rained."], ["The rain fell."])
+    for keys in ({"symmetric": True}, {"first": "reference"}):
+        found = twmd_registry.scorer("stsscore", **keys).score(["It rained."], ["The rain fell."])
+        assert (str(found.signature), found.scores) == (str(usual.signature), usual.scores)
+
+
+def test_a_head_alone_does_not_make_an_adapter_fit(tmp_path: Path) -> None:
+    base = tiny.save_encoder("electra", tmp_path / "electra")
+    folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    with pytest.raises(ModelError, match=r"takes pairs apart by token types|does not fit this model"):
+        twmd_registry.scorer("stsscore", model=str(base), adapter=str(folder), scale=5).score(["a"], ["b"])
+
+
+def test_padding_on_the_left_changes_nothing(tmp_path: Path) -> None:
+    folder = shutil.copytree(find_model("embedded").folder, tmp_path / "model")
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"padding_side": "left"}), encoding="utf-8")
+    adapter = shutil.copytree(PACKAGED, tmp_path / "adapter")
+    save_line(load_line(adapter / HEAD_FILE, EMBEDDED), adapter, find_model(str(folder)).fingerprint)
+    found = twmd_registry.scorer("stsscore", model=str(folder), adapter=str(adapter), scale=5).score(FIRST, SECOND)
+    assert found.scores == pytest.approx(twmd_registry.scorer("stsscore").score(FIRST, SECOND).scores, abs=1e-6)
+
+
+def test_a_model_without_token_types_cannot_take_pairs_apart(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("roberta", tmp_path / "roberta")
+    with pytest.raises(ModelError, match="takes pairs apart by token types"):
+        twmd_registry.scorer("stsscore", model=str(folder), adapter=str(PACKAGED), scale=5).score(["a"], ["b"])

@@ -1,0 +1,111 @@
+"""Texts to token ids: nothing hidden, nothing cut in silence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.tensors import UNKNOWN_SHARE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+
+LEFT_OUT = 3
+"""The mark of a word that has no vector."""
+
+
+class TokenIds(NamedTuple):
+    """The tokens of some texts.
+
+    Attributes:
+        ids: One array of token ids per text, special tokens included.
+        special: One array per text: 0 for a token of the text, 1 for the special token that opens it, 2 for
+            any other special token, `LEFT_OUT` for a word that is left out because the vocabulary does not hold it.
+        truncated: Whether a text was cut; shape (number of texts,).
+        unknown: Whether more than `UNKNOWN_SHARE` of a text's own tokens are unknown, where such are kept; shape (number of texts,).
+        missing: What the vocabulary does not hold of every text: its unknown tokens, or the words that are left out, as they were written.
+    """
+
+    ids: list[np.ndarray]
+    special: list[np.ndarray]
+    truncated: np.ndarray
+    unknown: np.ndarray
+    missing: Sequence[tuple[str, ...]] = ()
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of every text, special tokens included."""
+        return np.fromiter((len(row) for row in self.ids), dtype=np.int64, count=len(self.ids))
+
+    @property
+    def content(self) -> np.ndarray:
+        """Tokens of every text that are the text's own, left out or not."""
+        owners = np.repeat(np.arange(len(self.ids)), self.lengths)
+        own = np.isin(np.concatenate([np.zeros(0, dtype=np.uint8), *self.special]), (0, LEFT_OUT))
+        return np.bincount(owners[own], minlength=len(self.ids))
+
+    def select(self, rows: np.ndarray) -> TokenIds:
+        """Some of the texts, in the order given."""
+        missing = [self.missing[i] for i in rows] if self.missing else ()
+        return TokenIds([self.ids[i] for i in rows], [self.special[i] for i in rows], self.truncated[rows], self.unknown[rows], missing)
+
+
+def tokenise(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: int | None, *, drop_unknown: bool = False) -> TokenIds:
+    """Turn texts into token ids.
+
+    The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched
+    off; a text that is too long loses tokens at its end, before the special tokens that close it.
+
+    Args:
+        tokenizer: A fast tokenizer.
+        texts: The texts.
+        limit: Most tokens of a text, special tokens included; None for no limit.
+        drop_unknown: Whether words that the vocabulary does not hold are left out.
+    """
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    rows = [_cut(encoding, limit) for encoding in backend.encode_batch_fast(list(texts))]
+    truncated = np.array([len(encoding) > len(ids) for encoding, (ids, _) in rows], dtype=bool)
+    unknown = np.zeros(len(rows), dtype=bool)
+    missing: list[tuple[str, ...]] = [()] * len(rows)
+    places = [find_unknown(ids, special, tokenizer.unk_token_id) for _, (ids, special) in rows]
+    odd = [i for i, gone in enumerate(places) if len(gone)]
+    # Only the slower call says where in its text a token is.
+    for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
+        special = rows[i][1][1]
+        missing[i] = tuple(texts[i][slice(*encoding.offsets[place])] for place in places[i])
+        unknown[i] = not drop_unknown and len(places[i]) > UNKNOWN_SHARE * int((special == 0).sum())
+        if drop_unknown:
+            special[places[i]] = LEFT_OUT
+    return TokenIds([ids for _, (ids, _) in rows], [special for _, (_, special) in rows], truncated, unknown, missing)
+
+
+def find_unknown(ids: np.ndarray, special: np.ndarray, unknown_id: int | None) -> np.ndarray:
+    """The places of the unknown tokens among a text's own."""
+    return np.flatnonzero((special == 0) & (ids == unknown_id)) if unknown_id is not None else np.zeros(0, dtype=np.int64)
+
+
+def codes_of(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) -> list[int]:
+    """A number for every string, the same for two that the tokenizer reads alike (in lower case, say), and never 0."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    read = [normalizer.normalize_str(word) if normalizer else word for word in words]
+    return [int.from_bytes(hashlib.blake2b(word.strip().encode(), digest_size=8).digest(), signed=True) | 1 for word in read]
+
+
+def _cut(encoding: Any, limit: int | None) -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
+    """Mark special tokens and cut what is too long, keeping the special tokens at the end."""
+    ids = np.array(encoding.ids, dtype=np.int64)
+    special = np.array(encoding.special_tokens_mask, dtype=np.uint8) * 2
+    if len(special) and special[0]:
+        special[0] = 1
+    if limit is None or len(ids) <= limit:
+        return encoding, (ids, special)
+    content = np.flatnonzero(special == 0)
+    closing = len(ids) - 1 - int(content[-1]) if len(content) else 0
+    keep = np.r_[0 : limit - closing, len(ids) - closing : len(ids)]
+    return encoding, (ids[keep], special[keep])

@@ -1,0 +1,393 @@
+"""The two ways to a score: through token vectors and their alignment, or through a regression model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from twmd_registry.encode import idf
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.layers import check_layer, last_layers, rule_layer
+from twmd_registry.encode.mean_vectors import MEAN_VECTOR, Background, find_background, fit_background
+from twmd_registry.encode.stopwords import STOP_WORDS, StopWords, find_stop_words
+from twmd_registry.encode.store import Reading
+from twmd_registry.encode.words import as_tokenized
+from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
+from twmd_registry.engine.chunking import Pairs
+from twmd_registry.engine.pipeline import ENCODED, Job, PairPlan, Run, Total, alone
+from twmd_registry.engine.reduction import empty_score
+from twmd_registry.engine.result import PairScores
+from twmd_registry.engine.token_selection import Fitted
+from twmd_registry.errors import ModelError, warn
+from twmd_registry.models.adapter import AdapterFiles, find_adapter
+from twmd_registry.models.arithmetic import exact_arithmetic
+from twmd_registry.models.files import ModelFiles, find_model
+from twmd_registry.models.fitted import find_signed
+from twmd_registry.models.load import pick_device
+from twmd_registry.models.pool import Handle
+from twmd_registry.models.regressor import Predictions, Regressor
+from twmd_registry.progress import Progress
+from twmd_registry.registry.artifacts import Parts, SharedParts
+from twmd_registry.registry.keys import layers_text
+from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special, Unknown
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.own_presets import warn_of_other_settings
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import TextFlags
+
+Scored = tuple[list[PairScores], TextFlags]
+"""The scores of all pairs by every route of a group, and what to know of the texts."""
+
+
+class Route:
+    """What the two ways share: finding the model, claiming it, settling the specification.
+
+    Attributes:
+        kind: The class of the loaded model.
+    """
+
+    kind: type[Encoder] | type[Regressor]
+
+    def __init__(self, spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> None:
+        """Remember what to do; nothing is found or loaded yet.
+
+        Args:
+            spec: What to compute.
+            options: Where and how fast.
+            parts: Where its parts are, when `spec` is a stranger's; None when the user wrote it, paths and all.
+        """
+        self.requested, self.options, self.parts = spec, options, parts
+        self._handle: Handle | None = None
+
+    @cached_property
+    def files(self) -> ModelFiles:
+        """The model's files.
+
+        Raises:
+            ModelError: The model is not here, or its content is not what the signature says.
+        """
+        name, wanted = str(self.requested.model), self.requested.fingerprint
+        if self.parts and self.parts.model:
+            files = find_model(self.parts.model)
+            if wanted and wanted != files.fingerprint:
+                # The folder may be another metric's of the same record: this one's model may be here under its own name.
+                with contextlib.suppress(ModelError):
+                    files = find_model(name, self.requested.revision, paths=False)
+        else:
+            files = find_model(name, self.requested.revision, paths=self.parts is None)
+        if wanted and wanted != files.fingerprint:
+            raise ModelError(f"model {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for.")
+        # Of two names for one content, the one that was published stays.
+        return files._replace(name=name) if wanted and self.parts else files
+
+    @cached_property
+    def adapter(self) -> AdapterFiles | None:
+        """The adapter's files, None when there is no adapter.
+
+        Raises:
+            ModelError: There is no such adapter here, or not with that content.
+        """
+        asked = self.requested.adapter
+        if asked is None:
+            return None
+        if self.parts is None or self.parts.adapter is None:
+            return find_adapter(asked, paths=self.parts is None)
+        found, (_, _, wanted) = find_adapter(self.parts.adapter), asked.partition("@")
+        if wanted and found.name.rpartition("@")[2] != wanted:
+            if isinstance(self.parts, SharedParts):
+                with contextlib.suppress(ModelError):
+                    return find_adapter(asked, paths=False)
+            raise ModelError(f"adapter {self.parts.adapter} has the content {found.name.rpartition('@')[2]}, not {wanted} as asked for.")
+        return found._replace(name=asked) if wanted else found
+
+    @property
+    def model_key(self) -> Hashable:
+        """Everything that decides which loaded model this is."""
+        return (self.kind.__name__, self.files, self.adapter, self.requested.dtype, str(pick_device(self.options.device)))
+
+    @property
+    def model(self) -> Any:
+        """The loaded model, shared."""
+        if self._handle is None:
+            # A partial and not a method of this route: no cycle keeps the model alive when the scorer is gone.
+            load = partial(self.kind, self.files, self.adapter, str(self.requested.dtype), pick_device(self.options.device))
+            self._handle = Handle(self.model_key, load)
+        return self._handle.get()
+
+    @cached_property
+    def spec(self) -> MetricSpec:
+        """The applied specification."""
+        return self._settled.replace(baseline=self.baseline.hash if self.baseline else None)
+
+    @cached_property
+    def _settled(self) -> MetricSpec:
+        return self._settle()
+
+    @cached_property
+    def baseline(self) -> Baseline | None:
+        """What scores are rescaled by.
+
+        Raises:
+            ModelError: It is not here, damaged, or of other settings.
+        """
+        asked = self.requested.baseline
+        if asked is None:
+            return None
+        return find_signed(lambda wanted: find_baseline(wanted, self._settled), asked, self.parts, BASELINE)
+
+    def _settle(self) -> MetricSpec:
+        """Fill in what only the model can say."""
+        limit = self.model.check_limit(self.requested.limit)
+        return self.requested.replace(
+            model=self.files.name,
+            fingerprint=self.files.fingerprint,
+            adapter=self.adapter.name if self.adapter else None,
+            truncation=self._truncation(limit),
+        )
+
+    def _truncation(self, limit: int | None) -> str:
+        """The applied truncation."""
+        return "cut" if limit is None else f"cut:{limit}"
+
+    @property
+    def share_key(self) -> Hashable:
+        """Scorers with the same key are scored together."""
+        return (self.model_key, self.spec.truncation, self.options.batch_tokens)
+
+    def close(self) -> None:
+        """Give the model back."""
+        if self._handle is not None:
+            self._handle.release()
+            self._handle = None
+
+    def park(self) -> None:
+        """Leave the device, if the model is loaded, until it is used again."""
+        if self._handle is not None:
+            self._handle.get().park()
+
+    def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
+        """Score all pairs by every member of a group that shares a key."""
+        raise NotImplementedError
+
+    def work(self, group: Sequence[Any], pairs: Pairs) -> int:
+        """Units of progress that scoring such a group reports at most."""
+        raise NotImplementedError
+
+    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: Total) -> None:
+        """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does."""
+
+
+class AlignmentRoute(Route):
+    """encode -> center -> align -> assemble."""
+
+    kind = Encoder
+
+    @cached_property
+    def background(self) -> Background | None:
+        """The mean vectors that background centering subtracts.
+
+        Raises:
+            ModelError: They are not here, damaged, or of another model.
+        """
+        if self.requested.centering_kind is not Centering.BACKGROUND:
+            return None
+        asked = self.requested.background
+        of_model = partial(find_background, fingerprint=self.files.fingerprint, adapter=self.adapter.name if self.adapter else None)
+        return of_model(None) if asked is None else find_signed(of_model, asked, self.parts, MEAN_VECTOR)
+
+    @cached_property
+    def stop_words(self) -> StopWords | None:
+        """The words that are left out.
+
+        Raises:
+            ModelError: The list is not here, or not one.
+        """
+        asked = self.requested.stopwords
+        return None if asked is None else find_signed(find_stop_words, asked, self.parts, STOP_WORDS)
+
+    @cached_property
+    def frequencies(self) -> idf.IdfFile | None:
+        """The document frequencies of ``idf=background``.
+
+        Raises:
+            ModelError: They are not here, damaged, or of another tokenizer.
+        """
+        asked = self.requested.idf_file
+        return None if asked is None else find_signed(lambda wanted: idf.find_idf(wanted, self.model.tokenizer), asked, self.parts, idf.FREQUENCIES)
+
+    def _settle(self) -> MetricSpec:
+        """Fill in what only the model can say; warns when its layer was chosen by rule."""
+        background, stop_words, frequencies = self.background, self.stop_words, self.frequencies
+        settled = (
+            super()
+            ._settle()
+            .replace(
+                layer=self._layers(),
+                unknown=None if self.model.static else self.requested.unknown,
+                stopwords=stop_words.hash if stop_words else None,
+                idf=f"{Idf.BACKGROUND}:{frequencies.hash}" if frequencies else self.requested.idf,
+                centering=f"{Centering.BACKGROUND}:{background.hash}" if background else self.requested.centering,
+            )
+        )
+        if self.adapter is not None:
+            warn_of_other_settings(settled, self.adapter.folder)
+        return settled
+
+    def _layers(self) -> int | str:
+        """The layers that are read, written as in a signature."""
+        asked, encoder = self.requested.layer, self.model
+        if asked is None:
+            layer = rule_layer(encoder.depth)
+            warn(
+                f"untuned: nobody has measured which settings of {self.files.name} agree best with people: layer={layer} (5/6 of its depth) by "
+                f"rule, centering={self.requested.centering} and the rest as in the signature."
+            )
+            return check_layer(layer, encoder.depth, self.files.name)
+        layers = self.requested.layers or last_layers(str(asked), encoder.depth)
+        check_layer(max(layers), encoder.depth, self.files.name)
+        return layers_text(layers)  # type: ignore[return-value]
+
+    def _truncation(self, limit: int | None) -> str:
+        window = self.model.window(limit, self.requested.stride)
+        return super()._truncation(limit) if window is None else f"window:{window.size}/{window.stride}"
+
+    @property
+    def reading(self) -> Reading:
+        """How long texts are read."""
+        return Reading(self.spec.limit, self.model.window(self.spec.limit, self.spec.stride))
+
+    @property
+    def job(self) -> Job:
+        """The applied specification with what was fitted for it."""
+        fitted, encoder = Fitted(), self.model
+        if self.background is not None:
+            means = self.background.means[Special(str(self.spec.special))]
+            fitted = fitted._replace(means={k: means[k] for k in self.spec.layers})
+        if self.stop_words is not None:
+            fitted = fitted._replace(stop_words=as_tokenized(self.stop_words.words, encoder.tokenizer, encoder.pieces))
+        if self.frequencies is not None:
+            unseen = encoder.tokenizer.unk_token_id if self.spec.unknown == Unknown.APART else None
+            weights = torch.from_numpy(self.frequencies.frequencies.unseen(unseen).weights)
+            fitted = fitted._replace(weights=(weights, weights))
+        return Job(self.spec, fitted)
+
+    def run(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Run:
+        """Plan the work of a group."""
+        return Run(
+            self.model,
+            [route.job for route in group],
+            pairs,
+            self.reading,
+            batch_tokens=self.options.batch_tokens,
+            keep=max(route.options.kept_bytes for route in group),
+            disk=max(route.options.disk_bytes for route in group),
+            total=total,
+            progress=progress,
+        )
+
+    def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
+        """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""
+        with self.model.lock, torch.inference_mode(), exact_arithmetic():
+            return fit_background(self.model, texts, self.reading, adapter=self.spec.adapter, progress=progress)
+
+    def fit_idf(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
+        """Count document frequencies over a corpus: the content of a frequencies file."""
+        with self.model.lock:
+            return idf.fit_idf(self.model, texts, self.reading, progress)
+
+    def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
+        """Score all pairs by every member, each different text encoded once."""
+        with self.model.lock, torch.inference_mode(), exact_arithmetic():
+            return self.run(group, pairs, progress, total).score()
+
+    def work(self, group: Sequence[AlignmentRoute], pairs: Pairs) -> int:
+        """Every different text, twice where sums over the corpus take a pass of their own, and every pair by every specification."""
+        passes = 2 if any(route.spec.centering_kind is Centering.CORPUS for route in group) else 1
+        return len(pairs.texts) * passes * ENCODED + len(pairs.hyp) * len(group)
+
+    def sum_up(self, group: Sequence[AlignmentRoute], pairs: Pairs, total: Total) -> None:
+        """Give `total` the sums of token vectors and the document frequencies of these pairs."""
+        with self.model.lock, torch.inference_mode(), exact_arithmetic():
+            self.run(group, pairs, None, total).sum_up()
+
+    def explain(self, pairs: Pairs, pair: int) -> PairPlan:
+        """How a pair among these is aligned."""
+        with self.model.lock, torch.inference_mode(), exact_arithmetic():
+            return self.run([self], pairs, None).explain(pair)
+
+
+class RegressionRoute(Route):
+    """A pair of texts in, a number out."""
+
+    kind = Regressor
+
+    def _settle(self) -> MetricSpec:
+        """Leave out the keys of order where a model reads the texts apart: there they do nothing."""
+        settled = super()._settle()
+        return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
+
+    def score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
+        """Score all pairs; each different pair goes through the model once, and depends on no other."""
+        del total
+        with self.model.lock:
+            return self._score_group(group, pairs, progress)
+
+    def work(self, group: Sequence[RegressionRoute], pairs: Pairs) -> int:
+        """A unit per pair and order."""
+        return len(pairs.hyp) * len({first for route in group for first in route.orders})
+
+    def _score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> Scored:
+        flags = self.model.look_at(pairs.texts)
+        empty = flags.empty
+        different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
+        hyp, ref = different
+        full = np.flatnonzero(~empty[hyp] & ~empty[ref])
+        blank = np.flatnonzero(empty[hyp] | empty[ref])
+        fixed = np.array([empty_score(bool(empty[hyp[i]]), bool(empty[ref[i]])) for i in blank])
+        raw: dict[First, np.ndarray] = {}
+        for first in sorted({first for route in group for first in route.orders}) if len(full) else ():
+            before, after = (hyp[full], ref[full]) if first is First.PREDICTION else (ref[full], hyp[full])
+            predicted = self._predict([pairs.texts[i] for i in before], [pairs.texts[i] for i in after], progress)
+            raw[first] = predicted.values
+            flags.truncated[np.stack([before, after], axis=1)[predicted.truncated]] = True
+        found = []
+        for route in group:
+            scores = np.zeros(len(hyp))
+            scores[blank] = fixed
+            if raw:
+                scores[full] = np.mean([raw[first] for first in route.orders], axis=0) / float(route.spec.scale or 1.0)
+            found.append(PairScores((np.clip(scores, 0.0, 1.0) if route.spec.clip else scores)[inverse]))
+        return found, flags
+
+    def _predict(self, firsts: list[str], seconds: list[str], progress: Progress | None) -> Predictions:
+        with torch.inference_mode(), exact_arithmetic():
+            found: Predictions = self.model.predict(firsts, seconds, limit=self.spec.limit, batch_tokens=self.options.batch_tokens, progress=progress)
+        return found
+
+    @property
+    def orders(self) -> tuple[First, ...]:
+        """Which text is read first, in every reading."""
+        return tuple(First) if self.spec.symmetric else (First(self.spec.first or First.PREDICTION),)
+
+
+def route_of(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Route:
+    """The route of a specification's metric."""
+    return (RegressionRoute if spec.metric is MetricName.STSSCORE else AlignmentRoute)(spec, options, parts)
+
+
+def share_groups(routes: Sequence[Route]) -> list[list[int]]:
+    """Which of some routes are scored together, by their numbers: those that share a model, in the order of the first of each."""
+    groups: dict[Hashable, list[int]] = {}
+    for i, route in enumerate(routes):
+        groups.setdefault(route.share_key, []).append(i)
+    return list(groups.values())
+
+
+def score_group(group: Sequence[Route], pairs: Pairs, progress: Progress | None) -> Scored:
+    """Score all pairs by every route of a group that shares a model."""
+    return group[0].score_group(group, pairs, progress)

@@ -1,0 +1,127 @@
+"""Baseline rescaling: scores on a scale where unrelated texts are 0 and identical ones 1 (as bert_score has it)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from twmd_registry.engine.result import PairScores
+from twmd_registry.errors import InputError, ModelError
+from twmd_registry.models.fitted import Kind, hash_of, locate
+from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.spec import MetricSpec
+
+BASELINE = Kind("baseline", "baselines", "baseline", ".json", "baseline")
+"""Files of fitted baselines."""
+
+SIDES = ("precision", "recall", "f1")
+FREE = frozenset({"output", "multiref", "baseline", "revision", "model"})
+"""Keys that a baseline does not depend on; which model it was says its content."""
+
+
+class Baseline(NamedTuple):
+    """What unrelated texts score.
+
+    Attributes:
+        values: Mean precision, recall and F1; the first alone for a one-sided metric.
+        keys: The specification that was fitted, as text; see `keys_of`.
+        hash: Hash of the file.
+    """
+
+    values: tuple[float, ...]
+    keys: dict[str, str]
+    hash: str
+
+
+def keys_of(spec: MetricSpec) -> dict[str, str]:
+    """What a baseline depends on, as text."""
+    values = {name: KEYS[name].format(value) for name, value in spec.values().items() if name not in FREE}
+    return {"metric": str(spec.metric), "fingerprint": str(spec.fingerprint), **values}
+
+
+def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str], list[str]]:
+    """Draw pairs of different texts, every text about as often as any other.
+
+    Args:
+        texts: The corpus; each different text once.
+        number: How many pairs.
+        seed: Of the draw.
+
+    Raises:
+        InputError: Fewer than two different texts.
+    """
+    different = sorted({text for text in texts if text.strip()})
+    if len(different) < 2:
+        raise InputError(f"a baseline needs two different texts at least; there are {len(different)}.")
+    draw = np.random.default_rng(seed)
+    firsts: list[str] = []
+    seconds: list[str] = []
+    while len(firsts) < number:
+        order = draw.permutation(len(different))
+        firsts += [different[i] for i in order]
+        seconds += [different[i] for i in np.roll(order, 1)]
+    return firsts[:number], seconds[:number]
+
+
+def write_baseline(spec: MetricSpec, found: PairScores, seed: int) -> bytes:
+    """The content of a baseline file.
+
+    Args:
+        spec: The applied specification, without a baseline.
+        found: Scores of random pairs by it.
+        seed: Of their draw.
+
+    Raises:
+        ModelError: Unrelated texts score 1 or more: nothing could be told apart above that.
+    """
+    values = [float(np.mean(side, dtype=np.float64)) for side in found if side is not None]
+    _check(values, "these settings")
+    about = {"keys": keys_of(spec), "pairs": len(found.precision), "seed": seed, "values": dict(zip(SIDES, values, strict=False))}
+    return (json.dumps(about, sort_keys=True, indent=1) + "\n").encode()
+
+
+def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
+    """Find and read a baseline file.
+
+    Args:
+        wanted: Its hash or its path.
+        spec: The applied specification that it must have been fitted for.
+
+    Raises:
+        ModelError: No such file, a damaged one, or one for other settings; names the keys.
+    """
+    path = locate(BASELINE, wanted)
+    try:
+        content = path.read_bytes()
+        about = json.loads(content)
+        values = [float(about["values"][side]) for side in SIDES if side in about["values"]]
+        found = Baseline(tuple(values), {str(name): str(value) for name, value in about["keys"].items()}, hash_of(content))
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise ModelError(f"{path.name} is not a baseline that 'twmd fit-baseline' wrote.") from error
+    _check(values, path.name)
+    if len(values) != (len(SIDES) if entry(spec.metric).two_sided else 1):
+        raise ModelError(f"{path.name} holds {len(values)} values: {spec.metric} needs another number.")
+    own = keys_of(spec)
+    if other := sorted(name for name in {*own, *found.keys} if own.get(name) != found.keys.get(name)):
+        listed = "; ".join(f"{name}: {found.keys.get(name, 'none')} there, {own.get(name, 'none')} here" for name in other)
+        raise ModelError(f"{path.name} was fitted for other settings ({listed}): fit another with 'twmd fit-baseline'.")
+    return found
+
+
+def _check(values: list[float], where: str) -> None:
+    if not values or not all(math.isfinite(value) and value < 1 for value in values):
+        raise ModelError(f"{where}: a baseline is below 1, not {', '.join(map(str, values)) or 'nothing'}.")
+
+
+def rescale(found: PairScores, baseline: Baseline) -> PairScores:
+    """``(x - b) / (1 - b)``, each side by its own b (Zhang et al. 2020, as bert_score's ``rescale_with_baseline``).
+
+    An empty text's 0 becomes -b / (1 - b), as there: less than two unrelated texts score.
+    """
+    sides = [side for side in found if side is not None]
+    return PairScores(*((side - b) / (1 - b) for side, b in zip(sides, baseline.values, strict=True)))

@@ -1,0 +1,139 @@
+"""Centering: what is subtracted from token vectors before their norms are taken.
+
+Centering happens after a layer has been chosen and before L2 normalisation (TWMD paper, section 5). ``batch``
+and ``corpus`` are one operation with different groups: the mean of a group of texts is subtracted from each of
+its tokens. A group's mean weighs every token once per occurrence of its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from twmd_registry.registry.names import Centering, Vectors
+from twmd_registry.tensors import EPSILON, NOTHING, TokenVectors
+
+
+class Means(NamedTuple):
+    """The mean vectors of some groups.
+
+    Attributes:
+        vectors: Shape (G, D).
+        group: The group of every item; shape (I,).
+    """
+
+    vectors: Tensor
+    group: Tensor
+
+
+class GroupSums(NamedTuple):
+    """Sums from which group means follow, so that a corpus can be summed up piece by piece.
+
+    Attributes:
+        sums: Shape (G, D), float64.
+        counts: Tokens in each group; shape (G,), float64.
+    """
+
+    sums: Tensor
+    counts: Tensor
+
+    def mean(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The means, as numbers of this format; shape (G, D); zero for a group without tokens."""
+        return (self.sums / self.counts.clamp(min=1)[:, None]).to(dtype)
+
+    @classmethod
+    def nothing(cls, groups: int, width: int, device: torch.device) -> GroupSums:
+        """The sums of so many groups without a token, of D = `width`."""
+        sums = torch.zeros(groups, width, dtype=torch.float64, device=device)
+        return cls(sums, sums[:, 0].clone())
+
+    def plus(self, other: GroupSums) -> GroupSums:
+        """The sums of both."""
+        return GroupSums(self.sums + other.sums, self.counts + other.counts)
+
+
+def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int) -> GroupSums:
+    """Sum the token vectors of every group, those that count.
+
+    Args:
+        tokens: I items.
+        group: The group of every item; shape (I,).
+        weight: How often each item occurs in its group; shape (I,).
+        groups: Number of groups, G.
+    """
+    shape = (len(tokens.lengths), tokens.vectors.shape[1])
+    vectors = tokens.vectors if tokens.counted is None else torch.where(tokens.counted[:, None], tokens.vectors, 0.0)  # (T, D)
+    texts = vectors.new_zeros(shape).index_add(0, tokens.owners, vectors).to(torch.float64)  # (I, D)
+    weight = weight.to(torch.float64)
+    sums = texts.new_zeros(groups, shape[1]).index_add(0, group, texts * weight[:, None])  # (G, D)
+    counts = texts.new_zeros(groups).index_add(0, group, tokens.counted_lengths * weight)
+    return GroupSums(sums, counts)
+
+
+def _none(tokens: TokenVectors, means: Means | None) -> Tensor:
+    return tokens.vectors
+
+
+def _dimension(tokens: TokenVectors, means: Means | None) -> Tensor:
+    return tokens.vectors - tokens.vectors.mean(dim=1, keepdim=True)
+
+
+def _sentence(tokens: TokenVectors, means: Means | None) -> Tensor:
+    every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
+    own = sum_groups(tokens, every, torch.ones_like(tokens.lengths), len(every)).mean(tokens.vectors.dtype)  # (I, D)
+    return tokens.vectors - own.index_select(0, tokens.owners)
+
+
+def _group(tokens: TokenVectors, means: Means | None) -> Tensor:
+    if means is None:
+        raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
+    return tokens.vectors - means.vectors.index_select(0, means.group[tokens.owners])
+
+
+CENTERINGS: dict[Centering, Callable[[TokenVectors, Means | None], Tensor]] = {
+    Centering.NONE: _none,
+    Centering.DIMENSION: _dimension,
+    Centering.SENTENCE: _sentence,
+    Centering.BATCH: _group,
+    Centering.CORPUS: _group,
+    Centering.BACKGROUND: _group,
+}
+
+
+def center(layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[Means] | None = None) -> list[TokenVectors]:
+    """Center token vectors and scale them to length one, layer by layer.
+
+    A token of which centering leaves nothing but rounding errors (`NOTHING`) has no direction; it is dropped in every layer,
+    so an item may end up with no token at all (a one-word text under ``sentence`` centering does).
+
+    Args:
+        layers: The same I items in every layer.
+        centering: What to subtract.
+        vectors: Whether to scale to length one (``unit``) or not (``raw``).
+        means: The means that ``batch``, ``corpus`` and ``background`` subtract, one per layer.
+
+    Returns:
+        The same items, possibly with fewer tokens, with the rounding errors of what is left.
+
+    Raises:
+        ValueError: A centering that needs means came without.
+    """
+    centered = [CENTERINGS[centering](tokens, means[k] if means else None) for k, tokens in enumerate(layers)]  # each (T, D)
+    norms = [torch.linalg.vector_norm(one, dim=1) for one in centered]  # each (T,)
+    # What is subtracted from a vector brings an error that goes with the longer of the vector and the rest.
+    errors = [
+        EPSILON * torch.maximum(torch.linalg.vector_norm(tokens.vectors.detach(), dim=1), own.detach())
+        for tokens, own in zip(layers, norms, strict=True)
+    ]
+    keep = ~torch.stack([own <= NOTHING * error for own, error in zip(norms, errors, strict=True)]).any(0)  # (T,); NaN is no absence
+    whole = bool(keep.all())
+    found = []
+    for tokens, one, own, error in zip(layers, centered, norms, errors, strict=True):
+        # An absent token's length is set to one: divided by nothing it would give NaN, if not here then to every gradient.
+        length = torch.ones_like(own) if vectors is Vectors.RAW else torch.where(keep, own, 1.0)
+        scaled = tokens._replace(vectors=one / length[:, None], rounding=error / length.detach())
+        found.append(scaled if whole else scaled.select(keep))
+    return found

@@ -1,0 +1,137 @@
+"""Index arithmetic over text pairs: different texts once, shares, pieces of bounded size, what is needed when."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from twmd_registry.engine.validation import Segments
+from twmd_registry.registry.names import Centering
+from twmd_registry.registry.spec import MetricSpec
+
+BYTES_PER_TOKEN = 3
+"""A cautious guess (English has 4 to 5) from which pieces of bounded size are cut before texts are tokenised."""
+
+
+class Pairs(NamedTuple):
+    """All (hypothesis, reference) pairs of some segments.
+
+    Attributes:
+        texts: Every different text once.
+        hyp: Index into `texts`; shape (pairs,).
+        ref: Index into `texts`; shape (pairs,).
+        segment: The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,).
+        counts: References of every segment; shape (segments,).
+    """
+
+    texts: list[str]
+    hyp: np.ndarray
+    ref: np.ndarray
+    segment: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first pair of every segment; shape (segments,)."""
+        return np.asarray(np.cumsum(self.counts) - self.counts)
+
+
+def make_pairs(segments: Segments) -> Pairs:
+    """Number the different texts of some segments and list their pairs, in data order."""
+    number: dict[str, int] = {}
+    hyp, ref = [], []
+    for prediction, references in zip(*segments, strict=True):
+        h = number.setdefault(prediction, len(number))
+        for reference in references:
+            hyp.append(h)
+            ref.append(number.setdefault(reference, len(number)))
+    counts = np.array([len(references) for references in segments.references])
+    return Pairs(list(number), np.array(hyp), np.array(ref), np.repeat(np.arange(len(counts)), counts), counts)
+
+
+class Share(NamedTuple):
+    """Some of the pairs, numbered by themselves.
+
+    Attributes:
+        pairs: The pairs of some segments in a row.
+        texts: Of each of their texts, its number among all; ascending.
+    """
+
+    pairs: Pairs
+    texts: np.ndarray
+
+
+def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> Share:
+    """Take one of several shares of like size; in order, they are the whole.
+
+    Where they are cut depends on the number of segments alone: as long as it stays, a reference stays in its share.
+
+    Args:
+        pairs: All pairs.
+        number: Which share, from 0.
+        shares: How many there are; there may be more than segments, so that some are empty.
+        step: Shares end at multiples of so many segments, so that centering batches stay whole.
+    """
+    steps = math.ceil(len(pairs.counts) / step)
+    first, last = (min(steps * one // shares * step, len(pairs.counts)) for one in (number, number + 1))
+    starts = np.r_[pairs.starts, len(pairs.hyp)]
+    here = slice(int(starts[first]), int(starts[last]))
+    texts, inverse = np.unique(np.r_[pairs.hyp[here], pairs.ref[here]], return_inverse=True)
+    hyp, ref = np.split(inverse, 2)
+    return Share(Pairs([pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]), texts)
+
+
+def centering_step(specs: Iterable[MetricSpec]) -> int:
+    """Segments that must stay together so that the centering batches of every specification stay whole."""
+    return math.lcm(*(spec.centering_size or 1 for spec in specs if spec.centering_kind is Centering.BATCH))
+
+
+def estimate_tokens(texts: Sequence[str], limit: int | None) -> np.ndarray:
+    """A cautious guess of every text's number of tokens; shape (texts,)."""
+    guess = np.array([len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in texts])
+    return guess if limit is None else np.minimum(guess, limit)
+
+
+def plan_pieces(pairs: Pairs, tokens: np.ndarray, most_tokens: int, step: int = 1) -> list[slice]:
+    """Cut the pairs into consecutive pieces whose different texts hold a bounded number of tokens.
+
+    Args:
+        pairs: The pairs.
+        tokens: Tokens of every text.
+        most_tokens: Tokens per piece; a single step may hold more.
+        step: Pieces end at multiples of so many segments, so that centering batches stay whole.
+
+    Returns:
+        Slices over pairs.
+    """
+    steps = pairs.segment // step
+    starts = np.flatnonzero(np.diff(steps, prepend=-1))
+    pieces, begin, held, seen = [], 0, 0, set[int]()
+    for here in map(slice, starts.tolist(), [*starts[1:].tolist(), len(pairs.hyp)]):
+        texts = set(pairs.hyp[here].tolist()) | set(pairs.ref[here].tolist())
+        new = sum(int(tokens[text]) for text in texts - seen)
+        if held and held + new > most_tokens:
+            pieces.append(slice(begin, int(here.start)))
+            begin, held, seen = int(here.start), 0, set()
+            new = sum(int(tokens[text]) for text in texts)
+        held += new
+        seen |= texts
+    return [*pieces, slice(begin, len(pairs.hyp))] if len(pairs.hyp) else []
+
+
+def uses_of_texts(pairs: Pairs, pieces: Sequence[slice]) -> dict[int, list[int]]:
+    """For every text that occurs in several pieces: which ones, ascending."""
+    first: dict[int, int] = {}
+    several: dict[int, list[int]] = {}
+    for p, piece in enumerate(pieces):
+        for text in np.union1d(pairs.hyp[piece], pairs.ref[piece]).tolist():
+            if text in several:
+                several[text].append(p)
+            elif text in first:
+                several[text] = [first[text], p]
+            else:
+                first[text] = p
+    return several

@@ -1,0 +1,225 @@
+"""`ScoreSet`: what scoring gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import SpecError
+from twmd_registry.registry.names import MetricName, Output
+from twmd_registry.registry.signature import Signature
+
+
+class Link(NamedTuple):
+    """What one token has to do with another.
+
+    Attributes:
+        hypothesis: Number of the hypothesis token (or n-gram), from 0.
+        reference: Number of the reference token.
+        amount: What the plan carries between them.
+        similarity: Their cosine (their inner product, with raw vectors).
+    """
+
+    hypothesis: int
+    reference: int
+    amount: float
+    similarity: float
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """The alignment of one hypothesis with one reference: N hypothesis tokens (or n-grams), M reference tokens.
+
+    Attributes:
+        signature: What was applied.
+        score: *The* score of the pair.
+        hypothesis: The hypothesis's tokens, as they read.
+        reference: The reference's tokens.
+        hypothesis_shares: How much each counts; shape (N,), sum 1; zeros where a text has nothing to compare.
+        reference_shares: How much each counts; shape (M,), likewise.
+        similarities: S, cosines (inner products, with ``vectors=raw``); shape (N, M).
+        plans: By side (``precision`` and ``recall`` for a two-sided metric, else ``score``), how much of which token goes where;
+            each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for moverscore, of
+            plan times cost the EMD; ``objective=entropic`` adds T times the mean entropy of the rows). Transport plans have the shares as row sums
+            (precision) or column sums (recall), exact transport as both; a greedy token gives all it has to one partner;
+            sbert spreads evenly; wordset_cka weighs each similarity by itself.
+    """
+
+    signature: Signature
+    score: float
+    hypothesis: tuple[str, ...]
+    reference: tuple[str, ...]
+    hypothesis_shares: np.ndarray
+    reference_shares: np.ndarray
+    similarities: np.ndarray
+    plans: dict[str, np.ndarray]
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The sides that *the* score is made of: both for F1."""
+        output = str(self.signature.spec.output)
+        return (output,) if output in self.plans else tuple(self.plans)
+
+    def links(self, side: str | None = None) -> list[Link]:
+        """Everything that a plan carries, most first.
+
+        Args:
+            side: One of `plans`; the first of `sides` if not given.
+
+        Raises:
+            KeyError: There is no such side.
+        """
+        plan = self.plans[side or self.sides[0]]
+        found = [Link(int(i), int(j), float(plan[i, j]), float(self.similarities[i, j])) for i, j in zip(*np.nonzero(plan), strict=True)]
+        return sorted(found, key=lambda link: (-link.amount, link.hypothesis, link.reference))
+
+
+class PairScores(NamedTuple):
+    """Scores of pairs or segments.
+
+    Attributes:
+        precision: Of the hypothesis side; of a one-sided metric, the score; float64, shape (pairs,) or (segments,).
+        recall: Of the reference side, likewise; None for a one-sided metric.
+        f1: ``2 P R / (P + R)`` of every pair (min(P, R), where one of them is not positive), likewise; None for a one-sided metric.
+    """
+
+    precision: np.ndarray
+    recall: np.ndarray | None = None
+    f1: np.ndarray | None = None
+
+    @property
+    def sides(self) -> dict[Output, np.ndarray]:
+        """By output, for a two-sided metric; nothing for others."""
+        if self.recall is None or self.f1 is None:
+            return {}
+        return {Output.PRECISION: self.precision, Output.RECALL: self.recall, Output.F1: self.f1}
+
+    def chosen(self, output: str | None) -> np.ndarray:
+        """*The* scores: of the output asked for, where there are several; of the shape of `precision`."""
+        return self.sides[Output(output)] if output and self.sides else self.precision
+
+
+class Counts(NamedTuple):
+    """What a reader of a score should know about its texts.
+
+    Attributes:
+        segments: Segments scored.
+        truncated: Different texts that were longer than the model can read and lost their end.
+        empty: Predictions and references without a token.
+        unknown: Different texts of which more than a tenth of the tokens are unknown: the encoder's vocabulary does not hold them.
+        repeated: Predictions and references that had occurred before and were not encoded again.
+        oov: Tokens of different texts that the vocabulary does not hold: unknown tokens of an encoder, or words that have no
+            vector in a table of word vectors and were left out.
+    """
+
+    segments: int
+    truncated: int
+    empty: int
+    unknown: int
+    repeated: int
+    oov: int = 0
+
+
+@dataclass(frozen=True)
+class ScoreSet:
+    """The scores of some segments.
+
+    Attributes:
+        signature: What was applied.
+        scores: *The* score of every segment, finite, in the range that the catalogue says (``twmd explain METRIC``) unless it is
+            rescaled by a baseline.
+        precision: Hypothesis side of every segment, None for a one-sided metric.
+        recall: Reference side of every segment, None for a one-sided metric.
+        f1: F1 of every segment, None for a one-sided metric.
+        counts: Truncated, empty, unknown and repeated texts.
+        texts: sha256 of the texts as they were scored: of ``[predictions, references]`` as compact JSON in UTF-8.
+        explainer: Finds the alignment of a segment again; it remembers the texts, and no model.
+    """
+
+    signature: Signature
+    scores: tuple[float, ...]
+    precision: tuple[float, ...] | None
+    recall: tuple[float, ...] | None
+    f1: tuple[float, ...] | None
+    counts: Counts
+    texts: str
+    explainer: Callable[[int, int | None], Alignment] | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        """One line: signature and corpus score."""
+        return f"{self.signature} = {self.score:.4f}"
+
+    @property
+    def metric(self) -> MetricName:
+        """Which metric."""
+        return self.signature.spec.metric
+
+    @property
+    def score(self) -> float:
+        """The corpus score: the mean over segments."""
+        return _mean(self.scores)
+
+    def explain(self, segment: int, reference: int | None = None) -> Alignment:
+        """Show how a segment's score came about: which hypothesis token carries how much to which reference token.
+
+        The alignment is computed again, with everything that it depends on (its centering batch; the whole corpus, for
+        ``centering=corpus`` and the idf of these texts). It is that of one pair: with ``multiref=mean`` a segment's score is the
+        mean over its references, and each has an alignment. Keep the scorer open meanwhile, or the model is loaded every time.
+
+        Args:
+            segment: Its number, from 0.
+            reference: The number of one of its references, from 0; the one that scores highest if not given.
+
+        Returns:
+            Tokens, similarities of shape (N, M), and a plan of that shape per side.
+
+        Raises:
+            InputError: No such segment or reference.
+            SpecError: The metric aligns nothing (stsscore, an ensemble), or the scores come from elsewhere.
+            ModelError: The model is gone, or a part has changed since.
+        """
+        if self.explainer is None:
+            raise SpecError("these scores were not computed here: score the texts to have them explained.")
+        return self.explainer(segment, reference)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The flat result that `evaluate` users expect.
+
+        Returns:
+            The corpus score under the metric's name, corpus ``precision``, ``recall`` and ``f1`` for two-sided
+            metrics, every count of `Counts` under its own name, per-segment ``scores``, and ``signature``.
+        """
+        result: dict[str, Any] = {str(self.metric): self.score}
+        for output in Output:
+            values = getattr(self, output)
+            if values is not None:
+                result[str(output)] = _mean(values)
+        return result | self.counts._asdict() | {"scores": list(self.scores), "signature": str(self.signature)}
+
+
+def make_score_set(
+    signature: Signature, found: PairScores, counts: Counts, texts: str, explainer: Callable[[int, int | None], Alignment] | None = None
+) -> ScoreSet:
+    """Bundle the segments' scores, the chosen output first."""
+    sides = found.sides
+    return ScoreSet(
+        signature=signature,
+        scores=tuple(found.chosen(signature.spec.output).tolist()),
+        precision=_optional(sides.get(Output.PRECISION)),
+        recall=_optional(sides.get(Output.RECALL)),
+        f1=_optional(sides.get(Output.F1)),
+        counts=counts,
+        texts=texts,
+        explainer=explainer,
+    )
+
+
+def _optional(values: np.ndarray | None) -> tuple[float, ...] | None:
+    return None if values is None else tuple(values.tolist())
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(np.asarray(values, dtype=np.float64)))

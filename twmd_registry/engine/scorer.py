@@ -1,0 +1,408 @@
+"""`Scorer`: a specification that can be asked for scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from twmd_registry.engine.backends import Route, Scored, route_of, score_group, share_groups
+from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
+from twmd_registry.engine.chunking import Pairs, make_pairs
+from twmd_registry.engine.explanation import Explainer
+from twmd_registry.engine.input_warnings import count_empty, warn_of_lonely_centering, warn_of_nothing, warn_of_texts, warn_of_words
+from twmd_registry.engine.reduction import over_references
+from twmd_registry.engine.result import Counts, PairScores, ScoreSet, make_score_set
+from twmd_registry.engine.validation import Segments, check_segments, digest_of_texts
+from twmd_registry.errors import SpecError, hold_warnings, warn
+from twmd_registry.progress import Meter, Progress
+from twmd_registry.registry.artifacts import Parts, SharedParts, check_parts
+from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.ensemble import with_members, write_members
+from twmd_registry.registry.names import MetricName, Multiref
+from twmd_registry.registry.options import RunOptions, split_options
+from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
+from twmd_registry.tensors import TextFlags
+
+Rows = Sequence[int]
+GroupScore = Callable[[Sequence[Route], Pairs, Progress | None], Scored]
+
+BASELINE_PAIRS = 10_000
+"""Pairs that a baseline is the mean of."""
+
+
+class Scorer:
+    """Scores predictions against references by one specification.
+
+    The model is loaded at first use, shared with all other scorers of the process that use it with the same
+    adapter, dtype and device, and freed when the last of them is closed. A scorer can be pickled; the copy
+    loads its model again.
+
+    >>> with scorer("twmd") as twmd:
+    ...     round(twmd.score(["it rains"], ["it rains"]).score, 4)
+    1.0
+    """
+
+    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> None:
+        """Remember what to do; nothing is loaded yet.
+
+        Args:
+            spec: What to compute.
+            options: Where and how fast.
+            parts: Where its parts are, when `spec` is a stranger's (a signature's); names in it are then no paths.
+            nrefs: The number of references in the signature that `spec` was read from; texts with another number bring
+                a warning.
+        """
+        self.requested = spec
+        self.options = options or RunOptions()
+        self.parts = parts
+        self.nrefs = nrefs
+        self.route: Route = route_of(spec, self.options, parts)
+
+    @property
+    def members(self) -> tuple[Scorer, ...]:
+        """The scorers that do the work: itself, unless it is an ensemble."""
+        return (self,)
+
+    @property
+    def spec(self) -> MetricSpec:
+        """The specification as it is applied: layer, limit, fingerprint and mean vector settled. Loads the model.
+
+        Raises:
+            ModelError: The model, or another part that the specification names, is not there or not what was named.
+            SpecError: A layer or limit that the model does not have, or a device that this machine does not have.
+            MissingExtraError: The embedded model, or `peft` for an adapter, is not installed.
+        """
+        return self.route.spec
+
+    @property
+    def signature(self) -> str:
+        """The signature without the number of references. Loads the model, with the errors of `spec`."""
+        return str(Signature(self.spec))
+
+    def score(self, predictions: Iterable[str], references: Iterable[str] | Iterable[Iterable[str]]) -> ScoreSet:
+        """Score every prediction against its reference or references.
+
+        Args:
+            predictions: Texts, one per segment.
+            references: One text per segment, or one list of texts per segment; lists may differ in length.
+
+        Returns:
+            Scores per segment, their mean, the signature, and counts of truncated, empty and repeated texts.
+
+        Raises:
+            InputError: The texts cannot be scored (there are none, say); names the row.
+            ModelError: Memory does not suffice, or the model gives numbers that are not finite.
+            TwmdError: As for `spec`.
+
+        Warns:
+            TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts with many
+                unknown tokens, a centering batch of one segment, a solver that stopped early, another number of references
+                than in the signature from which the scorer was made.
+        """
+        return score_all([self], predictions, references)[0]
+
+    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None) -> bytes:
+        """Score pairs of unrelated texts, whose mean b rescales a score x to ``(x - b) / (1 - b)`` (Zhang et al. 2020).
+
+        Args:
+            texts: A corpus, which is paired at random.
+            pairs: How many pairs, at least 1.
+            seed: Of the draw, from 0.
+            progress: As for `score_all`.
+
+        Returns:
+            The content of a baseline file, for ``baseline=``: JSON in UTF-8.
+
+        Raises:
+            InputError: Fewer than two different texts, or no pair is asked for.
+            SpecError: The scorer has a baseline already.
+            ModelError: Unrelated texts score 1 or more.
+            TwmdError: As for `score`.
+        """
+        if self.requested.baseline is not None:
+            raise SpecError(f"baseline={self.requested.baseline} is set already: fit one for scores without it.")
+        found = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
+        sides = found.precision, found.recall, found.f1
+        scores = PairScores(*map(np.array, sides)) if None not in sides else PairScores(np.array(found.scores))
+        return write_baseline(self.spec, scores, seed)
+
+    def park(self) -> None:
+        """Move the model to the CPU, which frees the device's memory; it comes back when it is used again, by whomever."""
+        for one in self.members:
+            one.route.park()
+
+    def close(self) -> None:
+        """Give the model back; the last scorer to do so frees its memory. The scorer can be used again."""
+        for one in self.members:
+            one.route.close()
+
+    def __enter__(self) -> Scorer:
+        """Use the scorer in a ``with`` block that closes it."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what to do, not the model."""
+        return type(self), (self.requested, self.options, self.parts, self.nrefs)
+
+    def __repr__(self) -> str:
+        """Metric and requested keys."""
+        keys = ", ".join(f"{name}={value}" for name, value in self.requested.values().items())
+        return f"{type(self).__name__}({self.requested.metric}: {keys})"
+
+
+class EnsembleScorer(Scorer):
+    """The weighted mean of several scorers' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k`` (Herbold 2024, A.2).
+
+    Each member takes the best (or mean) of several references by itself. Texts are encoded once for all members that read the
+    same model.
+    """
+
+    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> None:
+        """Make the members; nothing is loaded yet.
+
+        Args:
+            spec: What to compute.
+            options: Where and how fast.
+            parts: Where parts of the members are, when `spec` is a stranger's.
+            nrefs: As for `Scorer`.
+
+        Raises:
+            SpecError: A member that cannot be.
+        """
+        self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
+        self.weights, specs = zip(*member_specs(spec), strict=True)
+        shared = SharedParts(*parts) if parts else parts
+        self._members = tuple(Scorer(one, self.options, shared) for one in specs)
+
+    @property
+    def members(self) -> tuple[Scorer, ...]:
+        """The scorers whose mean it is."""
+        return self._members
+
+    @property
+    def spec(self) -> MetricSpec:
+        """The specification as it is applied, every member settled. Loads the models.
+
+        Raises:
+            TwmdError: As for `Scorer.spec`.
+        """
+        return self.requested.replace(members=write_members(zip(self.weights, (one.spec for one in self.members), strict=True)))
+
+    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None) -> bytes:
+        """Refuse: an ensemble is a mean of members that have baselines of their own.
+
+        Raises:
+            SpecError: Always.
+        """
+        del texts, pairs, seed, progress
+        raise SpecError("an ensemble has no baseline of its own: give its members theirs, as in ensemble(bertscore_centered;baseline=HASH,sbert).")
+
+    def combine(self, found: Sequence[ScoreSet]) -> ScoreSet:
+        """The mean of the members' scores."""
+        scores = np.average([one.scores for one in found], axis=0, weights=self.weights)
+        counts = Counts(*map(max, zip(*(one.counts for one in found), strict=True)))
+        signature = Signature(self.spec, found[0].signature.nrefs)
+        return make_score_set(signature, PairScores(scores), counts, found[0].texts, _explain_no_ensemble)
+
+
+def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
+    raise SpecError("an ensemble is a mean of metrics and has no alignment of its own: explain a member's scores.")
+
+
+def scorer_of(spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> Scorer:
+    """The scorer of a specification; arguments as for `Scorer`."""
+    return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else Scorer)(spec, options, parts, nrefs)
+
+
+def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> Scorer:
+    """Make a scorer.
+
+    Args:
+        metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, each maybe with keys and a weight
+            (``ensemble(stsscore,2*sbert;layer=6)``); or a signature, which gives the scorer back that it was written by.
+        preset: A preset's name; without one, the preset tuned for the model.
+        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature only
+            run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
+            ``background=FILE``, ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``; their
+            content must be what the signature says.
+
+    Raises:
+        SpecError: Unknown metric, preset or key, or a value that is not possible; beside a signature, a key that it fixes or a part without use.
+        SignatureError: A line with ``|`` that is no signature; names the column.
+
+    Warns:
+        TwmdWarning: As for `parse_signature`.
+    """
+    if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
+        return _scorer_of_signature(metric, preset, keys)
+    name, given = with_members(metric, keys) if isinstance(metric, str) else (metric, keys)
+    options, spec_keys = split_options(given, entry(name).keys)
+    return scorer_of(make_spec(name, preset, **spec_keys), options)
+
+
+def _scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
+    if preset is not None:
+        raise SpecError(f"a signature says everything: preset={preset!r} cannot be given beside it.")
+    options, parts = split_options(keys, Parts._fields)
+    for name in parts:
+        if name not in Parts._fields:
+            raise SpecError(f"the signature fixes {name}: beside it, say only where its parts are ({', '.join(Parts._fields)}) and how to run.")
+    asked, places = parse_signature(signature), Parts(**{name: str(path) for name, path in parts.items() if path is not None})
+    check_parts(places, [asked.spec])
+    return scorer_of(asked.spec, options, places, asked.nrefs)
+
+
+_LATEST: list[Scorer] = []
+"""The scorer of the latest `score`: its model stays in memory, so that a loop of calls loads it once."""
+
+
+def score(
+    predictions: Iterable[str],
+    references: Iterable[str] | Iterable[Iterable[str]],
+    metric: str | Signature = MetricName.TWMD,
+    preset: str | None = None,
+    **keys: Any,
+) -> ScoreSet:
+    """Score texts by one metric, in one line.
+
+    The model stays loaded until a call with another one. To decide when it is freed, use `scorer`.
+
+    >>> score(["it rains"], ["it rains"]).score > 0.999
+    True
+
+    Args:
+        predictions: As for `Scorer.score`.
+        references: As for `Scorer.score`.
+        metric: As for `scorer`.
+        preset: As for `scorer`.
+        keys: As for `scorer`.
+
+    Returns:
+        As for `Scorer.score`.
+
+    Raises:
+        TwmdError: As for `scorer` and `Scorer.score`.
+
+    Warns:
+        TwmdWarning: As for `scorer` and `Scorer.score`.
+    """
+    made = scorer(metric, preset, **keys)
+    found = made.score(predictions, references)
+    _LATEST[:] = [made]
+    return found
+
+
+def score_all(
+    scorers: Sequence[Scorer],
+    predictions: Iterable[str],
+    references: Iterable[str] | Iterable[Iterable[str]],
+    *,
+    progress: Progress | None = None,
+) -> list[ScoreSet]:
+    """Score the same texts by several scorers, encoding each different text once per model.
+
+    Args:
+        scorers: At least one.
+        predictions: As for `Scorer.score`.
+        references: As for `Scorer.score`.
+        progress: Called with the number of segments done; the numbers add up to all of them.
+
+    Returns:
+        One `ScoreSet` per scorer.
+
+    Raises:
+        SpecError: There is no scorer, or something that is none.
+        TwmdError: As for `Scorer.score`.
+    """
+    check_scorers(scorers)
+    return score_segments(scorers, check_segments(predictions, references), progress=progress)
+
+
+def check_scorers(scorers: Sequence[Scorer]) -> None:
+    """Refuse what is no list of scorers; raises `SpecError`."""
+    if isinstance(scorers, Scorer) or not all(isinstance(one, Scorer) for one in scorers):
+        raise SpecError('expected a list of scorers: [scorer("twmd"), scorer("trwmd")].')
+    if not scorers:
+        raise SpecError("there is no metric to score by.")
+
+
+def score_segments(
+    scorers: Sequence[Scorer], segments: Segments, *, progress: Progress | None = None, score_group: GroupScore = score_group, rows: Rows = ()
+) -> list[ScoreSet]:
+    """Score checked texts by several scorers.
+
+    Args:
+        scorers: At least one.
+        segments: The texts.
+        progress: As for `score_all`.
+        score_group: Scores all pairs by the routes that share a model.
+        rows: The number of every segment, for warnings; from 0 if not given.
+
+    Raises:
+        TwmdError: As for `Scorer.score`, but for texts, which are checked.
+    """
+    members = [member for one in scorers for member in one.members]
+    with hold_warnings() as held:  # several models, or pieces of the texts, may give the same warning
+        found = iter(_score_each(members, segments, progress, score_group, rows or range(len(segments.predictions))))
+        sets = [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
+    for message in dict.fromkeys([*held, *_other_nrefs(scorers, sets)]):
+        warn(message)
+    return sets
+
+
+def _other_nrefs(scorers: Sequence[Scorer], sets: Sequence[ScoreSet]) -> Iterator[str]:
+    """Warnings of signatures that were written for another number of references than these texts have."""
+    for one, found in zip(scorers, sets, strict=True):
+        if one.nrefs not in {None, found.signature.nrefs}:
+            yield (
+                f"the signature of {found.metric} was written for nrefs:{one.nrefs}; these texts have nrefs:{found.signature.nrefs}. "
+                "More references make scores higher: do not compare this score with the one that was published."
+            )
+
+
+def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore, rows: Rows) -> list[ScoreSet]:
+    """Score by several scorers, none of them an ensemble."""
+    pairs, digest = make_pairs(segments), digest_of_texts(segments)
+    warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
+    results: dict[int, ScoreSet] = {}
+    (empty, unknown), truncated = np.zeros((2, len(pairs.texts)), dtype=bool), 0
+    meter = Meter(progress, len(pairs.counts), len(groups := share_groups([one.route for one in scorers])))
+    for members in groups:
+        routes = [scorers[i].route for i in members]
+        with meter.stage(routes[0].work(routes, pairs)) as report:
+            found, flags = score_group(routes, pairs, report)
+        empty |= flags.empty
+        unknown |= flags.unknown
+        truncated = max(truncated, int(flags.truncated.sum()))
+        warn_of_nothing(flags)
+        warn_of_words(flags.missing_words if scorers[members[0]].route.model.static else ())
+        for i, scores in zip(members, found, strict=True):
+            baseline = scorers[i].route.baseline
+            results[i] = _score_set(scorers[i], pairs, rescale(scores, baseline) if baseline else scores, flags, digest)
+    warn_of_texts(pairs, empty, truncated, unknown, rows)
+    return [results[i] for i in range(len(scorers))]
+
+
+def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
+    """Reduce references to segments and attach signature and counts."""
+    spec, rule = one.spec, Multiref(one.spec.multiref or Multiref.MAX)
+    segments = PairScores(*(None if side is None else over_references(side, pairs.counts, rule) for side in found))  # type: ignore[arg-type]
+    counts = Counts(
+        segments=len(pairs.counts),
+        truncated=int(flags.truncated.sum()),
+        empty=count_empty(pairs, flags.empty),
+        unknown=int(flags.unknown.sum()),
+        repeated=len(pairs.counts) + len(pairs.ref) - len(pairs.texts),
+        oov=len(flags.missing_words),
+    )
+    signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")
+    explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, found.chosen(spec.output))
+    return make_score_set(signature, segments, counts, digest, explainer)

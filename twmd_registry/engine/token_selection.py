@@ -1,0 +1,271 @@
+"""From what an encoder said to the vectors that metrics compare: select -> center -> aggregate -> weigh -> n-grams."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
+from twmd_registry.encode.pieces import Pieces
+from twmd_registry.encode.words import Phrase, WordPolicy, left_out
+from twmd_registry.engine.aggregation import aggregate
+from twmd_registry.engine.centering import GroupSums, Means, center, sum_groups
+from twmd_registry.engine.chunking import Pairs
+from twmd_registry.engine.ngrams import form_ngrams, unit
+from twmd_registry.registry.names import SENTENCE, Aggregation, Centering, Idf, Part, Punctuation, Side, Special, Unknown, Vectors
+from twmd_registry.registry.spec import MetricSpec
+from twmd_registry.tensors import Encoded, TokenVectors, span_indices
+
+
+class View(NamedTuple):
+    """What decides the vectors that metrics compare; metrics that agree on it share all similarities."""
+
+    layers: tuple[int, ...]
+    aggregation: str
+    special: Special
+    unknown: Unknown
+    subwords: Part
+    punctuation: Punctuation
+    stopwords: str | None
+    ngram: int | str
+    idf: str
+    centering: Centering
+    size: int
+    side: Side
+    vectors: Vectors
+    background: str | None
+
+    @property
+    def groups_per_batch(self) -> int:
+        """How many means a population has."""
+        return 2 if self.side is Side.SEPARATE else 1
+
+    @property
+    def asks_about_words(self) -> bool:
+        """Whether it takes the vocabulary to say which tokens take part."""
+        return self.stopwords is not None or self.subwords is Part.DROP or self.punctuation is not Punctuation.KEEP
+
+    @property
+    def weighs_sides_apart(self) -> bool:
+        """Whether a text's tokens weigh otherwise as a hypothesis than as a reference."""
+        return self.idf == Idf.CORPUS
+
+
+class Fitted(NamedTuple):
+    """What a view needs beside the texts.
+
+    Attributes:
+        means: Mean vectors by layer (background centering).
+        stop_words: Words that are left out.
+        weights: Weights of token ids, for hypotheses and for references; each of shape (V,).
+    """
+
+    means: dict[int, Tensor] | None = None
+    stop_words: frozenset[Phrase] = frozenset()
+    weights: tuple[Tensor, Tensor] | None = None
+
+
+class Items(NamedTuple):
+    """The texts of a piece, each once per group that it is centered with and per side that weighs it.
+
+    Attributes:
+        row: The text's row in what the store holds; shape (I,).
+        group: Its centering group; shape (I,).
+        side: 1 where it is weighed as a reference, else 0; shape (I,).
+        weight: How often the text occurs in that group's population; shape (I,).
+        groups: Number of groups.
+        hyp: The item of every pair's hypothesis; shape (pairs of the piece,).
+        ref: The item of every pair's reference; likewise.
+    """
+
+    row: np.ndarray
+    group: np.ndarray
+    side: np.ndarray
+    weight: np.ndarray
+    groups: int
+    hyp: np.ndarray
+    ref: np.ndarray
+
+
+def view_of(spec: MetricSpec) -> View:
+    """The view of an applied specification; keys that its centering does not use are set to one value."""
+    return View(
+        layers=spec.layers,
+        aggregation=spec.aggregation or Aggregation.SINGLE,
+        special=Special(spec.special or Special.NONE),
+        unknown=Unknown(spec.unknown or Unknown.KEEP),
+        subwords=Part(spec.subwords or Part.KEEP),
+        punctuation=Punctuation(spec.punctuation or Punctuation.KEEP),
+        stopwords=spec.stopwords,
+        ngram=spec.ngram or 1,
+        idf=spec.idf or Idf.NONE,
+        centering=spec.centering_kind,
+        size=spec.centering_size or 1,
+        side=Side(spec.centering_side or Side.JOINT),
+        vectors=Vectors(spec.vectors or Vectors.UNIT),
+        background=spec.background,
+    )
+
+
+def make_items(view: View, pairs: Pairs, piece: slice, ids: np.ndarray, rows: np.ndarray) -> Items:
+    """List the (text, group, side) combinations of a piece and how often each occurs."""
+    segment = pairs.segment[piece]
+    batch = (segment // view.size) - segment[0] // view.size if view.centering is Centering.BATCH else np.zeros_like(segment)
+    per_batch = view.groups_per_batch
+    groups = (int(batch[-1]) + 1) * per_batch
+    hyp_key = rows[np.searchsorted(ids, pairs.hyp[piece])] * groups + batch * per_batch
+    ref_key = rows[np.searchsorted(ids, pairs.ref[piece])] * groups + batch * per_batch + (per_batch - 1)
+    keys, inverse = np.unique(np.r_[hyp_key * 2, ref_key * 2 + int(view.weighs_sides_apart)], return_inverse=True)
+    hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
+    # A hypothesis belongs to its population once, however many references it is paired with.
+    first = np.r_[True, segment[1:] != segment[:-1]]
+    weight = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
+    return Items(keys // 2 // groups, keys // 2 % groups, keys % 2, weight, groups, hyp, ref)
+
+
+class Selected(NamedTuple):
+    """Some tokens of what the encoder said.
+
+    Attributes:
+        layers: The items' tokens in every layer of the view.
+        weightless: Items all of whose tokens weigh nothing; shape (I,), bool; None where tokens have no weights.
+        wordless: Texts, by row, whose words are all left out, so that special tokens alone are compared.
+        unknown: As in `Encoded`, over all its tokens; None where unknown tokens are like any other.
+    """
+
+    layers: list[TokenVectors]
+    weightless: Tensor | None
+    wordless: np.ndarray
+    unknown: Tensor | None = None
+
+
+def select(view: View, encoded: Encoded, items: Items, pieces: Pieces | None, fitted: Fitted) -> Selected:
+    """The tokens of every item that take part, as the encoder gave them, each with its weight.
+
+    Args:
+        view: Which tokens and layers.
+        encoded: What the encoder said.
+        items: The items.
+        pieces: The vocabulary; None where the view does not ask about words.
+        fitted: Stop words and weights.
+    """
+    keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
+    wordless = np.zeros(0, dtype=np.int64)
+    if pieces is not None:
+        policy = WordPolicy(view.subwords, view.punctuation, fitted.stop_words)
+        own = (encoded.special == 0).cpu().numpy()
+        gone = left_out(policy, pieces, encoded.ids.cpu().numpy(), own, encoded.lengths.cpu().numpy())
+        keep = keep & ~torch.from_numpy(gone).to(keep.device)
+        wordless = _wordless(encoded, own, own & ~gone, keep.cpu().numpy())
+    whole = TokenVectors(keep[:, None], encoded.lengths)
+    lengths = torch.zeros_like(encoded.lengths).index_add(0, whole.owners, keep.to(torch.int64))
+    row = torch.from_numpy(items.row).to(lengths.device)
+    kept = torch.nonzero(keep).squeeze(1)
+    places = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
+    counted = encoded.special[places] == 0 if view.special is Special.PARTNERS else None
+    layers = [TokenVectors(encoded.layers[k].index_select(0, places), lengths[row], counted, places=places) for k in view.layers]
+    unknown = encoded.unknown if view.unknown is Unknown.APART and bool(encoded.unknown.any()) else None
+    if fitted.weights is None:
+        return Selected(layers, None, wordless, unknown)
+    weights, weightless = _weigh(layers[0], encoded.ids[places], items, fitted.weights)
+    return Selected([tokens._replace(weights=weights) for tokens in layers], weightless, wordless, unknown)
+
+
+def _wordless(encoded: Encoded, own: np.ndarray, left: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """The rows of texts that had tokens of their own, have none left, and still have special ones."""
+    owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
+    had, have, kept = (np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0 for which in (own, left, keep))
+    return np.flatnonzero(had & ~have & kept)
+
+
+def _weigh(tokens: TokenVectors, ids: Tensor, items: Items, weights: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """The weight of every token (T,), and the items all of whose tokens weigh nothing (I,): there, all count the same."""
+    side = torch.from_numpy(items.side).to(ids.device)[tokens.owners]  # (T,)
+    found = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
+    weightless = (tokens._replace(weights=found).carrying_lengths == 0) & (tokens.lengths > 0)
+    return torch.where(weightless[tokens.owners], 1.0, found), weightless
+
+
+def sum_items(tokens: TokenVectors, items: Items) -> GroupSums:
+    """The sums of every centering group."""
+    device = tokens.vectors.device
+    return sum_groups(tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.weight).to(device), items.groups)
+
+
+def token_vectors(view: View, selected: Selected, items: Items, corpus: list[GroupSums] | None, fitted: Fitted) -> TokenVectors:
+    """One vector for every token of every item: centered in every layer, then aggregated."""
+    device = selected.layers[0].vectors.device
+    group = torch.from_numpy(items.group).to(device)
+    means = None
+    if view.centering is Centering.BATCH:
+        means = [Means(sum_items(tokens, items).mean(tokens.vectors.dtype), group) for tokens in selected.layers]
+    elif corpus is not None:
+        means = [Means(sums.mean(), group) for sums in corpus]
+    elif fitted.means is not None:
+        means = [Means(fitted.means[k].to(device)[None, :], torch.zeros_like(group)) for k in view.layers]
+    layers = center(selected.layers, view.centering, view.vectors, means)
+    tokens = layers[0]
+    if len(layers) > 1:
+        errors = torch.stack([one.rounding_errors for one in layers], dim=1)  # (T, L)
+        vectors = aggregate(torch.stack([one.vectors for one in layers], dim=1), view.aggregation)
+        tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
+    return tokens if selected.unknown is None else _tell_apart(tokens, selected.unknown)
+
+
+def _tell_apart(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
+    """Turn every unknown token's vector into the direction that belongs to what was written there; its length stays."""
+    codes = unknown[tokens.places]  # (T,)
+    places = torch.nonzero(codes).squeeze(1)  # (U,)
+    different, which = torch.unique(codes[places], return_inverse=True)
+    directions = np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()]) if len(different) else np.zeros((0, 1))
+    lengths = torch.linalg.vector_norm(tokens.vectors[places], dim=1, keepdim=True)  # (U, 1)
+    own = torch.from_numpy(directions).to(tokens.vectors)[which] * lengths  # (U, D)
+    return tokens._replace(vectors=tokens.vectors.index_copy(0, places, own)) if len(places) else tokens
+
+
+def _direction(code: int, width: int) -> np.ndarray:
+    """A unit vector of signs that looks random and is the same everywhere: its cosine with another one has mean 0 and variance 1/D; shape (D,)."""
+    bits = np.frombuffer(hashlib.shake_256(code.to_bytes(8, signed=True)).digest(math.ceil(width / 8)), dtype=np.uint8)
+    return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
+
+
+def compared(view: View, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
+    """What is compared: tokens or n-grams, with vectors of length one unless the view wants them raw.
+
+    Args:
+        view: The view.
+        tokens: What `token_vectors` gave.
+        weightless: Items all of whose tokens weigh nothing, as in `Selected`; each of their n-grams has the weight 1, as without idf.
+    """
+    if view.ngram != 1:
+        tokens = form_ngrams(tokens, view.ngram)
+        if tokens.weights is not None and weightless is not None:
+            tokens = tokens._replace(weights=torch.where(weightless[tokens.owners], 1.0, tokens.weights))
+    as_centered = len(view.layers) == 1 and view.ngram == 1
+    return tokens if as_centered or view.vectors is Vectors.RAW else unit(tokens)
+
+
+def places_of(view: View, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
+    """Where what is compared of an item comes from: for each unit, the places of its tokens in what the encoder said.
+
+    Args:
+        view: The view.
+        tokens: What `token_vectors` gave.
+        units: What `compared` made of it.
+        item: The item.
+
+    Raises:
+        ValueError: The tokens were encoded without their places.
+    """
+    if tokens.places is None or units.places is None:
+        raise ValueError("these tokens do not know where they come from.")
+    own = units.places[units.starts[item] : units.starts[item] + units.lengths[item]]
+    if view.ngram == 1:
+        return [place[None] for place in own]
+    width = int(tokens.lengths[item]) if view.ngram == SENTENCE else min(int(view.ngram), int(tokens.lengths[item]))
+    return [tokens.places[first : first + width] for first in own.tolist()]

@@ -1,0 +1,154 @@
+"""Rated data by their names on the Hugging Face Hub, read with `datasets`."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from twmd_registry.errors import FileError, menu
+from twmd_registry.judgments.generation import SUMMARY_RATINGS
+from twmd_registry.judgments.rows import LeftOut, Rated, Row, gather
+
+
+class HubData(NamedTuple):
+    """Where a data set is on the Hub, and what its columns are called.
+
+    Attributes:
+        repo: Its repository.
+        config: Its configuration; None where there is but one.
+        split: Which of its splits is read; of GLUE's STS-B and QQP the development set, because the test sets' ratings are not published.
+        columns: The prediction, the reference and the rating.
+        lowest: Smaller ratings stand for none (GLUE writes -1).
+        group: The column of the groups; None where there are none.
+        item: The column that says what a row is a version of.
+        system: The column that says what wrote a row.
+        keep: Which rows belong to it.
+        several: Whether a row holds a list of predictions and the list of their ratings.
+    """
+
+    repo: str
+    config: str | None
+    split: str
+    columns: tuple[str, str, str]
+    lowest: float = 0.0
+    group: str | None = None
+    item: str | None = None
+    system: str | None = None
+    keep: Callable[[Mapping[str, Any]], bool] = bool
+    several: bool = False
+
+
+def _sts(year: int) -> HubData:
+    return HubData(f"mteb/sts{year}-sts", None, "test", ("sentence1", "sentence2", "score"))
+
+
+def _direct_assessment(year: int) -> HubData:
+    """Direct assessments of a year's systems that translate into English; ratings are z-scores."""
+    return HubData(
+        "RicardoRei/wmt-da-human-evaluation",
+        None,
+        "train",
+        ("mt", "ref", "score"),
+        lowest=-math.inf,
+        group="lp",
+        item="src",
+        keep=lambda row: row["lp"].endswith("-en") and str(row["year"]) == f"20{year}",
+    )
+
+
+def _summeval(rating: str) -> HubData:
+    """Summaries of 100 articles; which system wrote one is not said."""
+    return HubData("mteb/summeval", None, "test", ("machine_summaries", "human_summaries", rating), item="id", several=True)
+
+
+_SENTENCES = ("sentence1", "sentence2", "label")
+
+HUB: dict[str, HubData] = {
+    "glue/stsb": HubData("nyu-mll/glue", "stsb", "validation", _SENTENCES),
+    "glue/mrpc": HubData("nyu-mll/glue", "mrpc", "test", _SENTENCES),
+    "glue/qqp": HubData("nyu-mll/glue", "qqp", "validation", ("question1", "question2", "label")),
+    "mteb/stsbenchmark-sts": HubData("mteb/stsbenchmark-sts", None, "test", ("sentence1", "sentence2", "score")),
+    "wmt22-zh-en-mqm": HubData(
+        "RicardoRei/wmt-mqm-human-evaluation",
+        None,
+        "train",
+        ("mt", "ref", "score"),
+        lowest=-math.inf,
+        group="lp",
+        item="src",
+        system="system",
+        keep=lambda row: row["lp"] == "zh-en" and str(row["year"]) == "2022" and row["system"] != "refA",
+    ),
+    **{f"wmt{year}-to-en-da": _direct_assessment(year) for year in range(17, 23)},
+    **{f"mteb/sts{year}-sts": _sts(year) for year in range(12, 17)},
+    **{f"mteb/summeval/{rating}": _summeval(rating) for rating in SUMMARY_RATINGS},
+}
+"""What can be read by name."""
+
+
+def read_hub(name: str, split: str | None = None) -> Rated:
+    """Read a data set from the Hub, or from its cache.
+
+    Args:
+        name: One of `HUB`.
+        split: Another split than the one named there.
+
+    Returns:
+        Its rated rows. Rows without a text or a rating (GLUE's test sets have -1) are left out, and counted.
+
+    Raises:
+        FileError: Not a name of `HUB`, no network and not in the cache, without a column that is needed, or without a rated row.
+    """
+    if name not in HUB:
+        raise FileError(f"no data set is called {name!r} here; {menu(name, HUB)}.")
+    wanted = HUB[name]
+    rows = (row for row in _load(name, wanted, split or wanted.split) if wanted.keep(row))
+    try:
+        single = (row for whole in rows for row in _unfold(whole, wanted, name))
+        read = [_read(row, number, wanted, name) for number, row in enumerate(single, 1)]
+    except KeyError as error:
+        raise FileError(f"{name} on the Hub has no column {error}; its form has changed.") from error
+    return gather(read, f"{name}, split {split or wanted.split}")
+
+
+def _load(name: str, wanted: HubData, split: str) -> Any:
+    import datasets
+
+    client = logging.getLogger("huggingface_hub")
+    before = client.level
+    client.setLevel(logging.ERROR)  # or every try without a network is a line
+    try:
+        return datasets.load_dataset(wanted.repo, wanted.config, split=split)
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # no network, no such split, a damaged cache
+        first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise FileError(
+            f"cannot read {name} from the Hub: {first}. Where there is no network, get it elsewhere with "
+            f"'hf download --repo-type dataset {wanted.repo}' and set HF_HUB_OFFLINE=1."
+        ) from error
+    finally:
+        client.setLevel(before)
+
+
+def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapping[str, Any]]:
+    """A row per prediction."""
+    if not wanted.several:
+        yield row
+        return
+    prediction, _, rating = wanted.columns
+    if len(row[prediction]) != len(row[rating]):
+        raise FileError(f"{name} on the Hub has a row of {len(row[prediction])} texts and {len(row[rating])} ratings.")
+    for text, value in zip(row[prediction], row[rating], strict=True):
+        yield {**row, prediction: text, rating: value}
+
+
+def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> Row | LeftOut:
+    """One row; left out where a text or the rating is missing."""
+    prediction, reference, rating = (row[column] for column in wanted.columns)
+    if not prediction or not reference or rating is None or not (math.isfinite(rating) and rating >= wanted.lowest):
+        return LeftOut(f"rated text {number}")
+    group, item, system = (str(row[column]) if column else None for column in (wanted.group, wanted.item, wanted.system))
+    if group and item:
+        item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
+    return Row(group or name, prediction, reference, float(rating), item, system)

@@ -1,0 +1,167 @@
+"""WMT's systems and their ratings (MQM, direct assessment and others), in the layout of mt-metrics-eval: any year and language pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from twmd_registry.errors import FileError, menu, warn
+from twmd_registry.judgments.fields import read_rating
+from twmd_registry.judgments.rows import LeftOut, Rated, Row, gather, read_lines
+
+UNRATED = "None"
+
+
+class SystemRatings(NamedTuple):
+    """How people rated whole systems.
+
+    Attributes:
+        pair: The language pair.
+        ratings: By system; higher is better.
+        unrated: Systems of the file without a rating.
+    """
+
+    pair: str
+    ratings: dict[str, float]
+    unrated: tuple[str, ...]
+
+
+def read_mt_metrics_eval(folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = "refA") -> Rated:
+    """Read the rated segments of every system, grouped by language pair; higher ratings are better (MQM counts errors below 0).
+
+    Unrated segments, and segments whose reference is empty, are dropped and counted. What a warning names: systems that
+    are rated and have no output, systems with output and no rating, and systems without ratings of segments that others have.
+
+    Args:
+        folder: A year's: ``references/PAIR.REFERENCE.txt`` and ``system-outputs/PAIR/SYSTEM.txt`` (a line per segment), and
+            ``human-scores/PAIR.RATING.seg.score`` (lines ``SYSTEM<TAB>SCORE``, a system's in the order of segments; ``None`` is unrated).
+        pair: A language pair; None for all that have the rating.
+        rating: The kind of rating, such as mqm, wmt-z, wmt-raw or da-sqm.
+        reference: Which reference the systems are compared with; itself, where it was rated like a system, is left out.
+
+    Returns:
+        Its rated segments; the items are called ``PAIR:NUMBER``, segments numbered from 1.
+
+    Raises:
+        FileError: A file is missing (with the menu of those there are), or has another number of lines than there are segments, or a line has
+            another form.
+    """
+    pairs = [pair] if pair else _pairs_with(folder, rating)
+    read = [row for one in pairs for row in _read_pair(folder, one, rating, reference)]
+    return gather(read, f"{folder}, {rating} of {', '.join(pairs)}")
+
+
+def read_system_ratings(folder: Path, pair: str, *, rating: str = "mqm", reference: str = "refA") -> SystemRatings:
+    """Read the ratings of whole systems, ``human-scores/PAIR.RATING.sys.score``.
+
+    Args:
+        folder: As in `read_mt_metrics_eval`.
+        pair: A language pair.
+        rating: The kind of rating.
+        reference: The reference that scores are taken with; itself, where it was rated like a system, is left out.
+
+    Raises:
+        FileError: The file is missing (with the menu of those there are), rates a system twice or none at all, or a line has another form.
+    """
+    path = _score_file(folder, pair, rating, "sys")
+    ratings: dict[str, float] = {}
+    unrated = []
+    for system, own in _read_scores(path).items():
+        if len(own) != 1:
+            raise FileError(f"{path}: expected one rating per system; {system} has {len(own)}.")
+        if system == reference:
+            continue
+        if own[0] == UNRATED:
+            unrated.append(system)
+        else:
+            ratings[system] = read_rating(own[0], f"{path}, {system}")
+    if not ratings:
+        raise FileError(f"{path} holds no rated system.")
+    return SystemRatings(pair, ratings, tuple(unrated))
+
+
+def _score_names(folder: Path, level: str) -> list[str]:
+    """``PAIR.RATING`` of every file of ratings at one level; a pair has no dot in it, a rating may have."""
+    ending = f".{level}.score"
+    return sorted(path.name.removesuffix(ending) for path in (folder / "human-scores").glob(f"*{ending}"))
+
+
+def _pairs_with(folder: Path, rating: str) -> list[str]:
+    names = [name.partition(".") for name in _score_names(folder, "seg")]
+    found = [pair for pair, _, kind in names if kind == rating]
+    if not found:
+        choices = dict.fromkeys(kind for _, _, kind in names)
+        _refuse(folder / "human-scores" / f"PAIR.{rating}.seg.score", rating, list(choices))
+    return found
+
+
+def _score_file(folder: Path, pair: str, rating: str, level: str) -> Path:
+    path = folder / "human-scores" / f"{pair}.{rating}.{level}.score"
+    if not path.is_file():
+        names = _score_names(folder, level)
+        _refuse(path, f"{pair}.{rating}", [name for name in names if name.partition(".")[0] == pair] or names)
+    return path
+
+
+def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
+    """Say that a file is missing, and which ones of its kind there are."""
+    raise FileError(f"{path}: No such file or directory; {menu(word, choices) if choices else 'nor any other of its kind'}.")
+
+
+def _read_references(folder: Path, pair: str, reference: str) -> list[str]:
+    path = folder / "references" / f"{pair}.{reference}.txt"
+    if not path.is_file():
+        names = sorted(one.name.removeprefix(f"{pair}.").removesuffix(".txt") for one in path.parent.glob(f"{pair}.*.txt"))
+        _refuse(path, reference, names)
+    return read_lines(path)
+
+
+def _read_scores(path: Path) -> dict[str, list[str]]:
+    """Every system's scores as text, in the order of the file."""
+    scores: dict[str, list[str]] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        system, tab, score = line.partition("\t")
+        if not tab or not system:
+            raise FileError(f"{path}, line {number}: expected SYSTEM<TAB>SCORE, got {line!r}.")
+        scores.setdefault(system, []).append(score)
+    return scores
+
+
+def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[Row | LeftOut]:
+    """All segments of a language pair."""
+    path = _score_file(folder, pair, rating, "seg")
+    references = _read_references(folder, pair, reference)
+    scores = {system: own for system, own in _read_scores(path).items() if system != reference}
+    outputs = {one.name.removesuffix(".txt"): one for one in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
+    rows: list[Row | LeftOut] = []
+    for system, own in scores.items():
+        if system not in outputs:
+            rows += [LeftOut(f"segment {i} of {system}", pair) for i in range(1, len(own) + 1)]
+            continue
+        texts = read_lines(outputs[system])
+        if not len(texts) == len(own) == len(references):
+            raise FileError(f"{path}: {system} has {len(own)} ratings and {len(texts)} lines of output; there are {len(references)} references.")
+        for i, score in enumerate(own):
+            if score == UNRATED or not references[i].strip():
+                rows.append(LeftOut(f"segment {i + 1} of {system}", pair))
+            else:
+                value = read_rating(score, f"{path}, segment {i + 1} of {system}")
+                rows.append(Row(pair, texts[i], references[i], value, f"{pair}:{i + 1}", system))
+    _name_the_missing(path, scores, [system for system in outputs if system != reference])
+    return rows
+
+
+def _name_the_missing(path: Path, scores: dict[str, list[str]], outputs: list[str]) -> None:
+    """Warn of systems that lack output, ratings, or the ratings of some segments."""
+    without = [f"{system} ({len(own)} ratings)" for system, own in scores.items() if system not in outputs]
+    if without:
+        warn(f"{path}: systems without output, left out: {', '.join(without)}.")
+    unrated = [system for system in outputs if system not in scores]
+    if unrated:
+        warn(f"{path}: systems with output and without ratings, left out: {', '.join(unrated)}.")
+    present = {system: own for system, own in scores.items() if system in outputs}
+    rated = {i for own in present.values() for i, score in enumerate(own) if score != UNRATED}
+    lacking = {system: sum(own[i] == UNRATED for i in rated) for system, own in present.items()}
+    missing = [f"{system} ({number} of {len(rated)})" for system, number in lacking.items() if number]
+    if missing:
+        warn(f"{path}: systems without a rating of segments that others have one of: {', '.join(missing)}.")

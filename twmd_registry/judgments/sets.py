@@ -1,0 +1,167 @@
+"""One way to name rated data, wherever they are."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.judgments.generation import read_data_to_text, read_summeval
+from twmd_registry.judgments.hub import HUB, read_hub
+from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
+from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
+from twmd_registry.judgments.rows import Rated, form_of
+from twmd_registry.judgments.sts import read_sts
+from twmd_registry.judgments.stsb import read_stsb
+from twmd_registry.judgments.table import FORMS, read_table
+from twmd_registry.judgments.wmt import read_wmt
+
+DIGITS = 12
+"""Of a digest, as in fingerprints of models."""
+
+
+class Format(NamedTuple):
+    """A form in which rated data come.
+
+    Attributes:
+        read: Its reader; takes a path, and the keys by their names.
+        keys: What may follow the path as ``,key=value``.
+    """
+
+    read: Callable[..., Rated]
+    keys: tuple[str, ...] = ()
+
+
+FORMATS: dict[str, Format] = {
+    "wmt": Format(read_wmt),
+    "sts": Format(read_sts),
+    "stsb": Format(read_stsb),
+    "mrpc": Format(read_mrpc),
+    "qqp": Format(read_qqp),
+    "mte": Format(read_mt_metrics_eval, ("pair", "rating", "reference")),
+    "d2t": Format(read_data_to_text, ("rating",)),
+    "summeval": Format(read_summeval, ("rating",)),
+    "table": Format(read_table, ("prediction", "reference", "rating", "group", "item", "system")),
+}
+"""Forms by name; mte is the layout of mt-metrics-eval, d2t is data-to-text."""
+
+
+class Named(NamedTuple):
+    """A name of rated data, taken apart.
+
+    Attributes:
+        format: One of `FORMATS`.
+        path: The file or folder.
+        keys: What follows it.
+    """
+
+    format: str
+    path: Path
+    keys: dict[str, str]
+
+
+def read_rated(text: str) -> Rated:
+    """Read rated data by name.
+
+    Args:
+        text: A name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`.
+
+    Raises:
+        SpecError: No format, or no such format, key or name (with the menu), or a key that is given twice.
+        FileError: What is named cannot be read.
+    """
+    if text in HUB:
+        return read_hub(text)
+    named = _take_apart(text)
+    chosen = FORMATS[named.format]
+    unknown = next((key for key in named.keys if key not in chosen.keys), None)
+    if unknown is not None:
+        hint = menu(unknown, chosen.keys) if chosen.keys else "this format takes none"
+        raise SpecError(f"{text}: no key {unknown!r}; {hint}.")
+    return chosen.read(named.path, **named.keys)
+
+
+def check_named(text: str) -> None:
+    """Refuse rated data that are not there, without reading them; argument as for `read_rated`.
+
+    Raises:
+        SpecError: No such format or name, or keys that cannot be read.
+        FileError: There is no such file.
+    """
+    if text in HUB:
+        return
+    named = _take_apart(text)
+    if not named.path.exists():
+        raise FileError(f"{named.path}: {os.strerror(errno.ENOENT)}.")
+
+
+def _take_apart(text: str) -> Named:
+    """Read the name of rated data that are here: ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...``.
+
+    Raises:
+        SpecError: It has another form, or no such format; says how it is written.
+    """
+    form, colon, rest = text.partition(":")
+    if not colon or form not in FORMATS:
+        raise SpecError(_no_format(text))
+    parts = rest.split(",")
+    keys: dict[str, str] = {}
+    while len(parts) > 1 and "=" in parts[-1]:  # from the end: a path may hold commas
+        key, _, value = parts.pop().partition("=")
+        if key in keys or not value:
+            raise SpecError(f"{text}: expected {key}=VALUE once.")
+        keys[key] = value
+    path = ",".join(parts)
+    if not path:
+        raise SpecError(f"{text}: expected a path, as in table:ratings.csv,rating=score.")
+    return Named(form, Path(path).expanduser(), keys)
+
+
+def _no_format(text: str) -> str:
+    """What to write instead of a name without a format."""
+    if not text:
+        return "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."
+    form, colon, _ = text.partition(":")
+    path = Path(text.partition(",")[0])
+    if colon and not path.exists():
+        return f"no format {form!r}; {menu(form, FORMATS)}."
+    if path.exists() or form_of(path.name) in FORMS:
+        example = text if form_of(path.name) in FORMS else "ratings.csv"
+        return f"{text}: expected FORMAT:PATH, as in table:{example}; the formats are {', '.join(FORMATS)}."
+    return f"{text!r} is neither FORMAT:PATH nor a data set on the Hub; {menu(text, [*HUB, *(f'{name}:PATH' for name in FORMATS)])}."
+
+
+def content_of(rated: Rated) -> str:
+    """Digest rated data: the first 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
+
+    One reference as a text, or as a list of one, is the same; what was dropped does not count.
+    """
+    references = [[one] if isinstance(one, str) else list(one) for one in rated.references]
+    ratings = [float(rating) + 0.0 for rating in rated.ratings]  # -0.0 + 0.0 is 0.0: the same rating
+    content = [rated.group, rated.predictions, references, ratings, rated.item, rated.system]
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:DIGITS]
+
+
+def title_of(text: str) -> str:
+    """What data are called where they are reported: their name on the Hub, or the file's or folder's, without the way to it."""
+    return text if text in HUB else _take_apart(text).path.name
+
+
+def read_all_rated(texts: Iterable[str]) -> dict[str, Rated]:
+    """Read several data sets, by their names as given.
+
+    Raises:
+        SpecError: Two are the same and would count twice, or as for `read_rated`.
+        FileError: As for `read_rated`.
+    """
+    data = {text: read_rated(text) for text in texts}
+    first: dict[str, str] = {}
+    for text, rated in data.items():
+        if (same := first.setdefault(content_of(rated), text)) != text:
+            raise SpecError(f"{same} and {text} hold the same rated texts: name them once.")
+    return data

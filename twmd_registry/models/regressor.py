@@ -1,0 +1,208 @@
+"""A regression model on a device: a pair of texts in, a number out (Herbold 2024)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors import safe_open
+
+from twmd_registry.errors import ModelError
+from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, said_of
+from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
+from twmd_registry.models.files import ModelFiles
+from twmd_registry.models.linear import laid_out
+from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_network, load_tokenizer
+from twmd_registry.models.resident import Resident
+from twmd_registry.models.siamese import Siamese, load_line
+from twmd_registry.models.vectors import is_static
+from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
+from twmd_registry.tensors import UNKNOWN_SHARE, TextFlags
+
+SHORTEST_LIMIT = 5
+"""Two texts of one token each, and three special tokens."""
+_TEXTS_AT_ONCE = 4096
+
+
+class Predictions(NamedTuple):
+    """What a regressor says about some pairs.
+
+    Attributes:
+        values: The head's raw output (logit); shape (pairs,), float64.
+        truncated: Whether a pair's first and second text were cut; shape (pairs, 2).
+    """
+
+    values: np.ndarray
+    truncated: np.ndarray
+
+
+class Regressor(Resident):
+    """A regression model on a device: a cross-encoder, or a siamese one.
+
+    Attributes:
+        files: Which model it is.
+        limit: Most tokens of a pair, special tokens included; None for no limit.
+        dtype: Name of the encoder's number format.
+        lock: To be held while it is used: threads would share its tokenizer's state.
+        reads_apart: Whether it reads either text by itself, so that their order does nothing.
+    """
+
+    def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
+        """Load the model.
+
+        Args:
+            files: Its files.
+            adapter: A PEFT adapter to merge, head included: of a cross-encoder in its weights, of a siamese model in a file of its own.
+            dtype: Name of a torch dtype.
+            device: Where it runs.
+
+        Raises:
+            ModelError: It cannot be loaded, has no trained regression head, or a head with several outputs.
+        """
+        if is_static(files):
+            raise ModelError(f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads both texts.")
+        self.tokenizer = load_tokenizer(files)
+        self.tokenizer.padding_side = "right"  # which is how rows are taken apart, and nothing to a cross-encoder
+        if adapter and adapter.head:
+            if "token_type_ids" not in self.tokenizer.model_input_names:
+                raise ModelError(f"adapter {adapter.name} takes pairs apart by token types, which {files.label} does not have.")
+            network = Siamese(merge(load_encoder(files, dtype), adapter, files), load_line(adapter.head, files.fingerprint))
+            encoder = network.encoder
+        elif adapter and said_of(adapter, "task_type") == "FEATURE_EXTRACTION":
+            raise ModelError(
+                f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes a number of its vectors."
+            )
+        else:
+            network = _cross_encoder(files, adapter, dtype)
+            encoder = getattr(network, network.base_model_prefix, network)
+        self.network = network.to(device).eval()
+        self.files = files
+        self.reads_apart = isinstance(network, Siamese)
+        self._encoder = encoder
+        self.limit = length_limit(encoder, self.tokenizer)
+        self.device = device
+        self.dtype = dtype
+        self.lock = RLock()
+
+    def check_limit(self, limit: int | None) -> int | None:
+        """Settle the length limit that applies: the one asked for, or the model's own.
+
+        Raises:
+            SpecError: More than the model can read, or too little for two tokens.
+        """
+        return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
+
+    def look_at(self, texts: Sequence[str]) -> TextFlags:
+        """Which texts have no token (blank, or every character dropped), and which have unknown ones."""
+        flags = TextFlags.none(len(texts))
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            part = list(texts[start : start + _TEXTS_AT_ONCE])
+            rows = self.tokenizer(part, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            for i, (text, ids, spans) in enumerate(zip(part, rows["input_ids"], rows["offset_mapping"], strict=True), start):
+                words = tuple(text[slice(*span)] for token, span in zip(ids, spans, strict=True) if token == self.tokenizer.unk_token_id)
+                flags.empty[i], flags.unknown[i] = not ids, len(words) > UNKNOWN_SHARE * len(ids)
+                flags.missing.update({i: words} if words else {})
+        return flags
+
+    def predict(
+        self,
+        firsts: Sequence[str],
+        seconds: Sequence[str],
+        *,
+        limit: int | None = None,
+        batch_tokens: int | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Predictions:
+        """Predict one number per pair, longest pairs first; of a pair that is too long the longer text is cut.
+
+        Args:
+            firsts: First texts (the predictions).
+            seconds: Second texts (the references).
+            limit: Most tokens of a pair; None for the model's own limit.
+            batch_tokens: Most padded tokens at once.
+            progress: Called after every batch with the number of pairs in it.
+
+        Raises:
+            ModelError: Out of memory with a single pair, a prediction that is not finite, or a tokenizer of another model.
+        """
+        self.wake()
+        cut = self.check_limit(limit)
+        rows = self.tokenizer(list(firsts), list(seconds), verbose=False)
+        truncated = np.zeros((len(firsts), 2), dtype=bool)
+        for i in [i for i, row in enumerate(rows["input_ids"]) if cut is not None and len(row) > cut]:
+            short = self.tokenizer(firsts[i], seconds[i], truncation="longest_first", max_length=cut)
+            truncated[i] = [short.sequence_ids(0).count(text) < rows.sequence_ids(i).count(text) for text in (0, 1)]
+            for name, row in short.items():
+                rows[name][i] = row
+        check_token_ids(max(max(row) for row in rows["input_ids"]), self._encoder, self.files.label)
+        lengths = np.array([len(row) for row in rows["input_ids"]])
+        values = np.zeros(len(lengths))
+
+        def forward(batch: np.ndarray) -> None:
+            inputs = self.tokenizer.pad({name: [column[i] for i in batch] for name, column in rows.items()}, return_tensors="pt")
+            logits = self.network(**inputs.to(self.device)).logits[:, 0]
+            check_finite(logits, self.files.label, self.dtype)
+            values[batch] = logits.to("cpu", torch.float64).numpy()
+            if progress is not None:
+                progress(len(batch))
+
+        with laid_out(self.network):
+            run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
+        return Predictions(values, truncated)
+
+
+def _cross_encoder(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    if adapter:
+        network = merge(load_network(AutoModelForSequenceClassification, files, dtype, num_labels=1), adapter, files)
+    else:
+        _check_architecture(files)
+        network = load_network(AutoModelForSequenceClassification, files, dtype)
+        _check_head(files, network)
+    _keep_head_exact(network)
+    return network
+
+
+def _keep_head_exact(network: Any) -> None:
+    """Run everything above the encoder in float32: a head in half precision rounds many pairs to one number."""
+    for name, part in network.named_children():
+        if name != network.base_model_prefix:
+            part.float().register_forward_pre_hook(lambda _part, inputs: tuple(x.float() if torch.is_tensor(x) else x for x in inputs))
+
+
+def _check_architecture(files: ModelFiles) -> None:
+    """Refuse a model that says it is something else (one for masked words, say), before its missing weights are found.
+
+    Raises:
+        ModelError: As said.
+    """
+    said = json.loads((files.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
+    if said and not any(str(one).endswith("ForSequenceClassification") for one in said):
+        raise ModelError(f"model {files.label} is a {', '.join(map(str, said))} and has no trained head: stsscore needs a regression model.")
+
+
+def _check_head(files: ModelFiles, network: Any) -> None:
+    """Refuse a classifier, and a model whose head is not in its weights (it would be random numbers).
+
+    Raises:
+        ModelError: As said.
+    """
+    inside = f"{network.base_model_prefix}."
+    head = {name for name in network.state_dict() if not name.startswith(inside)}
+    stored = {name for path in weight_files(files.folder) if path.name != SHARD_INDEX for name in _tensor_names(path)}
+    if not head <= stored:
+        raise ModelError(f"model {files.label} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore needs a regression model.")
+    outputs = network.config.num_labels
+    if outputs != 1:
+        raise ModelError(f"model {files.label} has {outputs} outputs: stsscore needs a regression model with one.")
+
+
+def _tensor_names(path: Path) -> list[str]:
+    with safe_open(path, framework="pt") as file:
+        return list(file.keys())

@@ -1,0 +1,113 @@
+"""A regression model that reads the two texts apart: the cosine of their mean vectors, mapped onto the ratings' scale.
+
+``logit = weight * cos(u, v) + bias``, u and v the means of the last hidden states (Reimers & Gurevych 2019, the regression
+objective, with a trained line instead of the bare cosine). It takes what a cross-encoder takes, the tokens of a pair in one row, so that
+both are scored and trained by the same code.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from twmd_registry.errors import ModelError
+from twmd_registry.models.adapter import HEAD_FILE
+from twmd_registry.registry.paths import write_whole
+
+BASE = "base"
+"""The entry of its metadata that names the content of the base model."""
+
+
+class Halves(NamedTuple):
+    """Pairs taken apart: B first texts, then B second texts.
+
+    Attributes:
+        ids: Token ids, each text with its special tokens; shape (2B, T).
+        mask: Which are tokens; shape (2B, T), bool.
+    """
+
+    ids: Tensor
+    mask: Tensor
+
+
+def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Halves:
+    """Take rows ``[CLS] a [SEP] b [SEP]`` apart into ``[CLS] a [SEP]`` and ``[CLS] b [SEP]``.
+
+    Args:
+        input_ids: Token ids, padded on the right; shape (B, T).
+        attention_mask: 1 for tokens; shape (B, T).
+        token_type_ids: 1 for the second text; shape (B, T).
+    """
+    second = (token_type_ids == 1) & (attention_mask == 1)
+    first_lengths = (attention_mask == 1).sum(1) - second.sum(1)
+    lengths = torch.cat([first_lengths, second.sum(1) + 1])  # (2B,)
+    places = torch.arange(int(lengths.max()), device=input_ids.device)  # (T',)
+    # The second text's row begins with the pair's first token ([CLS]) and goes on where the first text ends.
+    from_second = torch.where(places == 0, 0, first_lengths[:, None] + places - 1).clamp(max=input_ids.shape[1] - 1)
+    from_first = places.clamp(max=input_ids.shape[1] - 1).expand(len(input_ids), -1)
+    ids = torch.cat([input_ids.gather(1, from_first), input_ids.gather(1, from_second)])
+    return Halves(ids, places < lengths[:, None])
+
+
+class Siamese(torch.nn.Module):
+    """An encoder and a line.
+
+    Attributes:
+        encoder: Gives the last hidden states.
+        line: From a cosine to a rating.
+    """
+
+    def __init__(self, encoder: Any, line: torch.nn.Linear | None = None) -> None:
+        """Put both together; without a line, one from cosines to ratings up to 5."""
+        super().__init__()
+        self.encoder = encoder
+        self.line = line or torch.nn.Linear(1, 1, dtype=torch.float32)
+        if line is None:
+            torch.nn.init.constant_(self.line.weight, 5.0)
+            torch.nn.init.zeros_(self.line.bias)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor | None = None) -> SequenceClassifierOutput:
+        """Predict one number per pair; with ``labels`` (B,), also the mean squared error."""
+        ids, mask = take_apart(input_ids, attention_mask, token_type_ids)
+        hidden = self.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()  # (2B, T, D)
+        weight = mask[..., None].float()
+        first, second = ((hidden * weight).sum(1) / weight.sum(1)).chunk(2)  # (B, D) each
+        logits = self.line(torch.nn.functional.cosine_similarity(first, second)[:, None])  # (B, 1)
+        loss = None if labels is None else torch.nn.functional.mse_loss(logits[:, 0], labels.float())
+        return SequenceClassifierOutput(loss=loss, logits=logits)
+
+
+def save_line(line: torch.nn.Linear, folder: Path, base: str) -> None:
+    """Write the line beside an adapter, with the content of the base model that both were trained on."""
+    numbers = {"weight": line.weight.detach().clone(), "bias": line.bias.detach().clone()}
+    write_whole(folder / HEAD_FILE, save(numbers, metadata={BASE: base}))
+
+
+def load_line(path: Path, base: str) -> torch.nn.Linear:
+    """Read a line.
+
+    Args:
+        path: The file.
+        base: The content of the model that is to be read.
+
+    Raises:
+        ModelError: The file is damaged, holds something else, or was trained on another base model.
+    """
+    line = torch.nn.Linear(1, 1, dtype=torch.float32)
+    try:
+        with safe_open(path, framework="pt") as file:
+            line.load_state_dict({name: file.get_tensor(name) for name in sorted(file.keys())})
+            trained_on = (file.metadata() or {}).get(BASE)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise ModelError(f"{path.name} is not the head of a regression model: {str(error).splitlines()[0]}") from error
+    if not all(bool(torch.isfinite(number).all()) for number in line.parameters()):
+        raise ModelError(f"{path.name} holds a number that is not finite.")
+    if trained_on != base:
+        raise ModelError(f"this adapter was trained on a model of the content @{trained_on}, not on @{base}: give the model it belongs to.")
+    return line

@@ -1,0 +1,91 @@
+"""``twmd selfcheck``: does this installation give the published scores?"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import score_all, scorer_of
+from twmd_registry.errors import TwmdError, hold_warnings
+from twmd_registry.progress import Progress, expect
+from twmd_registry.registry.names import MetricName
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.spec import make_spec
+
+TOLERANCE = 1e-5
+"""Largest difference of a score: what may change with hardware and library versions in float32."""
+GOLDEN = Path(str(resources.files("twmd_registry"))) / "data" / "selfcheck.json"
+
+
+class Check(NamedTuple):
+    """One metric's result.
+
+    Attributes:
+        metric: Which.
+        worst: Largest difference to a published score, infinite when nothing could be compared.
+        problem: What is wrong, None when nothing is.
+    """
+
+    metric: str
+    worst: float
+    problem: str | None
+
+
+def check(options: RunOptions | None = None, progress: Progress | None = None) -> list[Check]:
+    """Score the packaged pairs by every metric's default preset and compare with the published scores.
+
+    Args:
+        options: Where and how fast.
+        progress: Called after every metric with 1.
+    """
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    results = []
+    expect(progress, len(golden["metrics"]))
+    for metric, published in golden["metrics"].items():
+        results.append(_check(metric, published, golden["pairs"], options))
+        if progress is not None:
+            progress(1)
+    return results
+
+
+def _check(metric: str, published: dict[str, Any], pairs: list[dict[str, str]], options: RunOptions | None) -> Check:
+    try:
+        found = _score(pairs, [metric], options)[0]
+    except TwmdError as error:
+        return Check(metric, float("inf"), str(error))
+    worst = float(np.max(np.abs(np.array(found.scores) - np.array(published["scores"]))))
+    problem = None if worst <= TOLERANCE else f"off by more than {TOLERANCE:g}"
+    if str(found.signature) != published["signature"]:
+        problem = f"another signature: {found.signature} instead of {published['signature']}"
+    return Check(metric, worst, problem)
+
+
+def complete(golden: dict[str, Any]) -> dict[str, Any]:
+    """Add the scores of metrics that have none; published ones stay what they are.
+
+    Args:
+        golden: The content of the golden file: ``pairs``, objects with ``prediction`` and ``reference``, and ``metrics``.
+
+    Returns:
+        The same with every metric, in the catalogue's order.
+    """
+    new = [str(metric) for metric in MetricName if metric not in golden["metrics"]]
+    found = zip(new, _score(golden["pairs"], new, None) if new else [], strict=True)
+    known = golden["metrics"] | {metric: {"signature": str(one.signature), "scores": [round(x, 7) for x in one.scores]} for metric, one in found}
+    return golden | {"metrics": {str(metric): known[metric] for metric in MetricName}}
+
+
+def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions | None) -> list[ScoreSet]:
+    scorers = [scorer_of(make_spec(metric), options) for metric in metrics]
+    with hold_warnings():  # that one of these texts is empty, and one is of unknown tokens, is what they are for
+        return score_all(scorers, [pair["prediction"] for pair in pairs], [pair["reference"] for pair in pairs])
+
+
+if __name__ == "__main__":  # what `make goldens` runs
+    write_whole(GOLDEN, (json.dumps(complete(json.loads(GOLDEN.read_text(encoding="utf-8"))), indent=1, ensure_ascii=False) + "\n").encode())

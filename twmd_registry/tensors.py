@@ -1,0 +1,202 @@
+"""What travels between the stages: named, immutable bundles of tensors and numbers.
+
+The alphabet, used in every file from here on: B pairs of a block, I items (texts, each once per mean it is
+centered with), T tokens of all items in a row, N hypothesis tokens, M reference tokens, D dimensions,
+G centering groups.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+UNKNOWN_SHARE = 0.1
+"""A warning names the texts of which a larger share of the tokens is unknown."""
+
+
+EPSILON = torch.finfo(torch.float32).eps
+"""Relative rounding error of float32."""
+NOTHING = 8
+"""A vector is nothing, and has no direction, when its length is at most so many times its rounding error."""
+
+
+class TokenVectors(NamedTuple):
+    """The token vectors of many texts in one row, without padding.
+
+    Attributes:
+        vectors: Shape (T, D).
+        lengths: Tokens of each item; shape (I,), int64, on the vectors' device.
+        counted: Which tokens count in averages; shape (T,), bool; None for all. The others can be matched only.
+        weights: How much each counts; shape (T,), at least 0; None where all count the same.
+        places: Where each comes from (of tokens: in what the encoder said; of n-grams: the first of its tokens); shape (T,).
+        rounding: Bound on the length of each vector's rounding error; shape (T,); None for `EPSILON` times its length.
+    """
+
+    vectors: Tensor
+    lengths: Tensor
+    counted: Tensor | None = None
+    weights: Tensor | None = None
+    places: Tensor | None = None
+    rounding: Tensor | None = None
+
+    @property
+    def counted_lengths(self) -> Tensor:
+        """Tokens of each item that count; shape (I,)."""
+        if self.counted is None:
+            return self.lengths
+        return torch.zeros_like(self.lengths).index_add(0, self.owners, self.counted.to(torch.int64))
+
+    @property
+    def carried(self) -> Tensor | None:
+        """How much each token counts, nothing where it is not counted; shape (T,); None where all count the same."""
+        if self.counted is None or self.weights is None:
+            return self.weights if self.counted is None else self.counted.to(self.vectors.dtype)
+        return torch.where(self.counted, self.weights, 0.0)
+
+    @property
+    def carrying_lengths(self) -> Tensor:
+        """Tokens of each item that carry something; shape (I,)."""
+        carried = self.carried
+        return self.counted_lengths if carried is None else self._replace(counted=carried > 0).counted_lengths
+
+    def select(self, keep: Tensor) -> TokenVectors:
+        """The tokens that are true in `keep` (T,); an item may be left without any."""
+        owners = self.owners[keep]
+        lengths = torch.zeros_like(self.lengths).index_add_(0, owners, torch.ones_like(owners))
+        return TokenVectors(self.vectors[keep], lengths, *(None if side is None else side[keep] for side in self[2:]))
+
+    @property
+    def rounding_errors(self) -> Tensor:
+        """Bound on the length of each vector's rounding error; shape (T,)."""
+        return EPSILON * torch.linalg.vector_norm(self.vectors.detach(), dim=1) if self.rounding is None else self.rounding
+
+    @property
+    def starts(self) -> Tensor:
+        """Where each item's tokens begin; shape (I,)."""
+        return torch.cumsum(self.lengths, 0) - self.lengths
+
+    @property
+    def owners(self) -> Tensor:
+        """The item every token belongs to; shape (T,)."""
+        return torch.repeat_interleave(torch.arange(len(self.lengths), device=self.lengths.device), self.lengths)
+
+
+class Padded(NamedTuple):
+    """Token vectors of some items side by side.
+
+    Attributes:
+        vectors: Shape (B, N, D); rows beyond an item's length hold numbers that mean nothing.
+        mask: Which rows are tokens; shape (B, N), bool.
+        weights: How much each token counts; shape (B, N); None where all count the same.
+    """
+
+    vectors: Tensor
+    mask: Tensor
+    weights: Tensor | None = None
+
+
+class Encoded(NamedTuple):
+    """What an encoder says about some texts.
+
+    Attributes:
+        layers: Hidden state number to vectors of shape (T, D), float32, special tokens included.
+        lengths: Tokens of each text, special tokens included; shape (I,), int64.
+        special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special
+            token; shape (T,), uint8.
+        ids: Token ids; shape (T,), int64.
+        unknown: For an unknown token a number that stands for what was written there, 0 for any other; shape (T,), int64.
+    """
+
+    layers: dict[int, Tensor]
+    lengths: Tensor
+    special: Tensor
+    ids: Tensor
+    unknown: Tensor
+
+
+class Sides(NamedTuple):
+    """C(X, Y) seen from the hypothesis and from the reference; both of shape (B,)."""
+
+    hypothesis: Tensor
+    reference: Tensor
+
+
+class PRF(NamedTuple):
+    """Precision (hypothesis side), recall (reference side) and F1; each of shape (B,)."""
+
+    precision: Tensor
+    recall: Tensor
+    f1: Tensor
+
+
+def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
+    """The token positions of several spans, one after the other.
+
+    Args:
+        starts: First position of every span; shape (I,).
+        lengths: Positions in every span; shape (I,).
+
+    Returns:
+        Shape (sum of lengths,).
+
+    >>> span_indices(torch.tensor([5, 0]), torch.tensor([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = torch.cumsum(lengths, 0)
+    shift = torch.repeat_interleave(starts - (ends - lengths), lengths)
+    return torch.arange(len(shift), device=shift.device) + shift
+
+
+def pad(tokens: TokenVectors, items: Tensor) -> Padded:
+    """Put the tokens of some items side by side.
+
+    Args:
+        tokens: All items.
+        items: Which of them; shape (B,).
+
+    Returns:
+        Vectors (B, N, D) and mask (B, N), N the longest of them. An item's own tokens fill its first rows.
+    """
+    lengths = tokens.lengths[items]
+    columns = torch.arange(int(lengths.max()), device=lengths.device)
+    mask = columns < lengths[:, None]  # (B, N)
+    positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
+    carried = tokens.carried
+    vectors = tokens.vectors.index_select(0, positions.flatten()).view(*positions.shape, tokens.vectors.shape[1])  # several times as fast as an index
+    return Padded(vectors, mask, None if carried is None else torch.where(mask, carried[positions], 0.0))
+
+
+class TextFlags(NamedTuple):
+    """What a reader should know about some different texts; each array of shape (texts,), bool.
+
+    Attributes:
+        empty: Which have no token of their own.
+        truncated: Which were cut.
+        unknown: Of which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
+        vanished: Of which nothing is left to compare.
+        wordless: Of which special tokens alone are compared.
+        weightless: Of which every token has the idf 0.
+        missing: By text, what the vocabulary does not hold of it: unknown tokens, or words without a vector, which are left out.
+    """
+
+    empty: np.ndarray
+    truncated: np.ndarray
+    unknown: np.ndarray
+    vanished: np.ndarray
+    wordless: np.ndarray
+    weightless: np.ndarray
+    missing: dict[int, tuple[str, ...]]
+
+    @classmethod
+    def none(cls, texts: int) -> TextFlags:
+        """Nothing to say about so many texts."""
+        empty, truncated, unknown, vanished, wordless, weightless = np.zeros((6, texts), dtype=bool)
+        return cls(empty, truncated, unknown, vanished, wordless, weightless, missing={})
+
+    @property
+    def missing_words(self) -> list[str]:
+        """What the vocabulary does not hold of all texts."""
+        return [word for _, words in sorted(self.missing.items()) for word in words]
