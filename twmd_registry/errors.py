@@ -84,7 +84,7 @@ _HELD: ContextVar[list[str] | None] = ContextVar("_HELD", default=None)
 
 
 @contextmanager
-def hold_warnings() -> Iterator[list[str]]:
+def collect_warnings() -> Iterator[list[str]]:
     """Collect this thread's warnings in a list, to be given by somebody else (one process for several, say)."""
     held: list[str] = []
     before = _HELD.set(held)

@@ -12,7 +12,7 @@ Progress = Callable[[int], None]
 
 
 @runtime_checkable
-class KnowsTotal(Protocol):
+class SizedProgress(Protocol):
     """A progress bar, which is told how many units there are."""
 
     def expect(self, total: int) -> None:
@@ -26,11 +26,11 @@ def expect(progress: Progress | None, total: int) -> None:
         progress: What reports go to.
         total: Units that will be reported from now on, beside those that were announced before.
     """
-    if isinstance(progress, KnowsTotal):
+    if isinstance(progress, SizedProgress):
         progress.expect(total)
 
 
-class Meter:
+class StageProgress:
     """Reports the work of several stages as segments; each stage counts for the same number of them. Threads may share it.
 
     The reports add up to the number of segments, whatever a stage leaves out (texts that were encoded before) or does twice.

@@ -84,7 +84,7 @@ class TokenVectors(NamedTuple):
         return torch.repeat_interleave(torch.arange(len(self.lengths), device=self.lengths.device), self.lengths)
 
 
-class Padded(NamedTuple):
+class PaddedTokens(NamedTuple):
     """Token vectors of some items side by side.
 
     Attributes:
@@ -98,7 +98,7 @@ class Padded(NamedTuple):
     weights: Tensor | None = None
 
 
-class Encoded(NamedTuple):
+class EncodedTexts(NamedTuple):
     """What an encoder says about some texts.
 
     Attributes:
@@ -150,7 +150,7 @@ def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
     return torch.arange(len(shift), device=shift.device) + shift
 
 
-def pad(tokens: TokenVectors, items: Tensor) -> Padded:
+def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
     """Put the tokens of some items side by side.
 
     Args:
@@ -166,7 +166,7 @@ def pad(tokens: TokenVectors, items: Tensor) -> Padded:
     positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
     carried = tokens.carried
     vectors = tokens.vectors.index_select(0, positions.flatten()).view(*positions.shape, tokens.vectors.shape[1])  # several times as fast as an index
-    return Padded(vectors, mask, None if carried is None else torch.where(mask, carried[positions], 0.0))
+    return PaddedTokens(vectors, mask, None if carried is None else torch.where(mask, carried[positions], 0.0))
 
 
 class TextFlags(NamedTuple):

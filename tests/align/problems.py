@@ -12,9 +12,9 @@ from torch import Tensor
 
 from twmd_registry.align import align, similarities
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import MetricName
-from twmd_registry.tensors import Padded, TokenVectors, pad
+from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
 
 SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 QUICK = settings(deadline=None, max_examples=25, derandomize=True)
@@ -33,8 +33,8 @@ class Problem(NamedTuple):
         similarities: S of every pair alone, float64; shapes (n, m).
     """
 
-    x: Padded
-    y: Padded
+    x: PaddedTokens
+    y: PaddedTokens
     similarities: list[np.ndarray]
 
 
@@ -96,7 +96,7 @@ def matrix(rows: list[list[float]]) -> Drawn:
     return Drawn(s, Marginal(torch.ones(s.shape[:2], dtype=torch.bool)), Marginal(torch.ones(1, s.shape[2], dtype=torch.bool)))
 
 
-def both(metric: MetricName, p: Problem, tempering: Settings) -> tuple[Tensor, Tensor]:
+def both(metric: MetricName, p: Problem, tempering: AlignmentSettings) -> tuple[Tensor, Tensor]:
     """C of every pair, hypothesis side and reference side; each of shape (B,)."""
     sides = align(metric, similarities(p.x, p.y), p.x, p.y, tempering)
     return sides.hypothesis, sides.reference
@@ -105,7 +105,7 @@ def both(metric: MetricName, p: Problem, tempering: Settings) -> tuple[Tensor, T
 def alone(p: Problem, b: int) -> Problem:
     """Pair number b of a block, in a block of its own without padding."""
     n, m = p.similarities[b].shape
-    x, y = (Padded(side.vectors[b : b + 1, :k], side.mask[b : b + 1, :k]) for side, k in ((p.x, n), (p.y, m)))
+    x, y = (PaddedTokens(side.vectors[b : b + 1, :k], side.mask[b : b + 1, :k]) for side, k in ((p.x, n), (p.y, m)))
     return Problem(x, y, [p.similarities[b]])
 
 

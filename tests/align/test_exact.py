@@ -19,7 +19,7 @@ from twmd_registry.align.exact import exact
 from twmd_registry.align.greedy import greedy
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.pooled import pooled
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import Transform
@@ -27,20 +27,20 @@ from twmd_registry.registry.names import Transform
 
 def plan_of(p: Drawn) -> Tensor:
     s = p.s.clone().requires_grad_()
-    (plan,) = torch.autograd.grad(exact(s, p.hyp, p.ref, Settings()).sum(), s)
+    (plan,) = torch.autograd.grad(exact(s, p.hyp, p.ref, AlignmentSettings()).sum(), s)
     return plan[0]
 
 
 @QUICK
 @given(pairs)
 def test_it_is_the_linear_programs_optimum(p: Drawn) -> None:
-    assert float(exact(*p, Settings())) == pytest.approx(oracle.exact(p.array), abs=1e-9)
+    assert float(exact(*p, AlignmentSettings())) == pytest.approx(oracle.exact(p.array), abs=1e-9)
 
 
 @pytest.mark.parametrize("n", [2, 5, 9])
 def test_texts_of_the_same_length_are_matched_one_to_one(n: int) -> None:
     p = pair(n, n, seed=n)
-    assert float(exact(*p, Settings())) == pytest.approx(oracle.best_assignment(p.array), abs=1e-12)
+    assert float(exact(*p, AlignmentSettings())) == pytest.approx(oracle.best_assignment(p.array), abs=1e-12)
     np.testing.assert_allclose(np.sort(plan_of(p).numpy(), axis=1)[:, -1], np.full(n, 1 / n), atol=1e-12)
 
 
@@ -57,9 +57,9 @@ def test_the_gradient_is_the_plan_and_its_sums_are_the_texts_weights(p: Drawn) -
 @QUICK
 @given(pairs)
 def test_it_is_no_worse_than_spreading_evenly_and_no_better_than_greed_on_either_side(p: Drawn) -> None:
-    found = float(exact(*p, Settings()))
-    assert float(pooled(*p, Settings())) - 1e-12 <= found
-    assert found <= min(float(greedy(*p, Settings())), float(greedy(p.s.mT, p.ref, p.hyp, Settings()))) + 1e-12
+    found = float(exact(*p, AlignmentSettings()))
+    assert float(pooled(*p, AlignmentSettings())) - 1e-12 <= found
+    assert found <= min(float(greedy(*p, AlignmentSettings())), float(greedy(p.s.mT, p.ref, p.hyp, AlignmentSettings()))) + 1e-12
 
 
 @QUICK
@@ -69,17 +69,17 @@ def test_what_every_plan_gains_is_gained_once(p: Drawn, seed: int) -> None:
     rows, columns = (torch.randn(k, generator=draw, dtype=torch.float64) for k in p.array.shape)
     shifted = p.plus(rows[:, None] + columns[None, :])
     gain = float(rows.mean() + columns.mean())
-    assert float(exact(*shifted, Settings())) == pytest.approx(float(exact(*p, Settings())) + gain, abs=1e-10)
+    assert float(exact(*shifted, AlignmentSettings())) == pytest.approx(float(exact(*p, AlignmentSettings())) + gain, abs=1e-10)
 
 
 def test_a_token_that_must_be_shared_is_shared() -> None:
-    assert float(exact(*matrix([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), Settings())) == pytest.approx(2 / 3)
+    assert float(exact(*matrix([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), AlignmentSettings())) == pytest.approx(2 / 3)
 
 
 def test_padding_takes_no_part_and_gets_no_gradient() -> None:
     p = problem([(2, 3), (4, 2)], garbage=1e3)
     s = similarities(p.x, p.y).requires_grad_()
-    found = exact(s, Marginal(p.x.mask), Marginal(p.y.mask), Settings())
+    found = exact(s, Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
     (plan,) = torch.autograd.grad(found.sum(), s)
     assert found.tolist() == pytest.approx([oracle.exact(each) for each in p.similarities], abs=1e-9)
     assert float(plan[0, 2:].abs().sum() + plan[1, :, 2:].abs().sum()) == 0
@@ -90,7 +90,7 @@ def test_a_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(exact.__globals__, "MOST_ITERATIONS", 1)
     p = pair(9, 8)
     with pytest.warns(TwmdWarning, match="exact transport of 9 x 8 tokens stopped early"):
-        exact(*p, Settings())
+        exact(*p, AlignmentSettings())
 
 
 def test_a_plan_is_sought_once_whatever_its_cost_is_turned_into(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_scores_do_not_depend_on_the_number_of_threads() -> None:
     try:
         for number in (1, 2, 8):
             torch.set_num_threads(number)
-            found.append(exact(s, hyp, ref, Settings()))
+            found.append(exact(s, hyp, ref, AlignmentSettings()))
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(found[0], found[1])

@@ -15,14 +15,14 @@ from tests.align.problems import QUICK, SIZES, SUMS, Problem, alone, both, probl
 from tests.oracles import family as oracle
 from twmd_registry.align import ALIGNERS, SYMMETRIC, align, align_self, masks, similarities
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.reduction import normalise
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
-from twmd_registry.tensors import Padded
+from twmd_registry.tensors import PaddedTokens
 
-ORACLES: dict[MetricName, Callable[[np.ndarray, Settings], float]] = {
+ORACLES: dict[MetricName, Callable[[np.ndarray, AlignmentSettings], float]] = {
     MetricName.SBERT: lambda s, t: oracle.pooled(s),
     MetricName.WORDSET_CKA: lambda s, t: oracle.kernel(s),
     MetricName.BERTSCORE_CENTERED: lambda s, t: oracle.greedy(s),
@@ -30,15 +30,15 @@ ORACLES: dict[MetricName, Callable[[np.ndarray, Settings], float]] = {
     MetricName.TRWMD: lambda s, t: oracle.relaxed(s, t.temperature, entropic=t.objective is Objective.ENTROPIC),
     MetricName.TWMD: lambda s, t: oracle.sinkhorn(s, t.temperature, t.iterations or 1, entropic=t.objective is Objective.ENTROPIC),
 }
-TEMPERINGS = [Settings(t, i, o) for t in (0.02, 0.1, 1.0) for i in (1, 3) for o in Objective]
+TEMPERINGS = [AlignmentSettings(t, i, o) for t in (0.02, 0.1, 1.0) for i in (1, 3) for o in Objective]
 
 
-def shuffled(side: Padded, draw: np.random.Generator, order: Tensor) -> Padded:
+def shuffled(side: PaddedTokens, draw: np.random.Generator, order: Tensor) -> PaddedTokens:
     """Each text's tokens in any order, before its padding as ever; the texts in the order given."""
     vectors = side.vectors.clone()
     for b, n in enumerate(side.mask.sum(1).tolist()):
         vectors[b, :n] = side.vectors[b, torch.from_numpy(draw.permutation(n))]
-    return Padded(vectors[order], side.mask[order])
+    return PaddedTokens(vectors[order], side.mask[order])
 
 
 def test_the_oracles_cover_every_aligner() -> None:
@@ -48,7 +48,7 @@ def test_the_oracles_cover_every_aligner() -> None:
 @pytest.mark.parametrize("tempering", TEMPERINGS)
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 2e-6)])
-def test_both_sides_equal_the_oracle(metric: MetricName, tempering: Settings, dtype: torch.dtype, tolerance: float) -> None:
+def test_both_sides_equal_the_oracle(metric: MetricName, tempering: AlignmentSettings, dtype: torch.dtype, tolerance: float) -> None:
     p = problem(dtype=dtype, garbage=1e3)
     hypothesis, reference = both(metric, p, tempering)
     for b, s in enumerate(p.similarities):
@@ -64,7 +64,7 @@ def test_the_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(metric:
     p = problem(dtype=torch.float32, garbage=1e3)
     # To every token all partners are alike, so that it gains the same whichever it chooses.
     own = torch.linspace(-0.4, 0.9, p.x.mask.shape[1])
-    found = align(metric, own[:, None].expand(similarities(p.x, p.y).shape), p.x, p.y, Settings(temperature, sweeps)).hypothesis
+    found = align(metric, own[:, None].expand(similarities(p.x, p.y).shape), p.x, p.y, AlignmentSettings(temperature, sweeps)).hypothesis
     for gained, tokens in zip(found, p.x.mask, strict=True):
         assert float(gained) == pytest.approx(float(own[tokens].mean()), abs=2e-7)
 
@@ -72,7 +72,9 @@ def test_the_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(metric:
 @pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
 @pytest.mark.parametrize("tempering", TEMPERINGS)
 @pytest.mark.parametrize("cells", [1, 40, 10_000])
-def test_tempering_slab_by_slab_changes_nothing(metric: MetricName, tempering: Settings, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tempering_slab_by_slab_changes_nothing(
+    metric: MetricName, tempering: AlignmentSettings, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     p = problem(garbage=1e3)
     whole = both(metric, p, tempering)
     monkeypatch.setattr(masks, "SLAB_CELLS", cells)
@@ -82,7 +84,7 @@ def test_tempering_slab_by_slab_changes_nothing(metric: MetricName, tempering: S
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 def test_padding_and_neighbours_change_nothing(metric: MetricName) -> None:
-    tempering = Settings(0.05, 2)
+    tempering = AlignmentSettings(0.05, 2)
     together, _ = both(metric, problem(garbage=-77.0), tempering)
     for b in range(len(SIZES)):
         assert float(both(metric, alone(problem(), b), tempering)[0]) == pytest.approx(float(together[b]), abs=1e-10)
@@ -92,14 +94,14 @@ def test_padding_and_neighbours_change_nothing(metric: MetricName) -> None:
 def test_the_order_of_tokens_does_not_matter(metric: MetricName) -> None:
     p = problem([(6, 9)])
     turned = Problem(p.x._replace(vectors=p.x.vectors.flip(1)), p.y._replace(vectors=p.y.vectors.roll(4, 1)), [])
-    for mine, other in zip(both(metric, p, Settings(0.1, 2)), both(metric, turned, Settings(0.1, 2)), strict=True):
+    for mine, other in zip(both(metric, p, AlignmentSettings(0.1, 2)), both(metric, turned, AlignmentSettings(0.1, 2)), strict=True):
         assert float(mine) == pytest.approx(float(other), abs=1e-10)
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 def test_swapping_the_texts_exchanges_the_sides(metric: MetricName) -> None:
     p = problem()
-    there, back = both(metric, p, Settings(0.1, 3)), both(metric, Problem(p.y, p.x, []), Settings(0.1, 3))
+    there, back = both(metric, p, AlignmentSettings(0.1, 3)), both(metric, Problem(p.y, p.x, []), AlignmentSettings(0.1, 3))
     torch.testing.assert_close(there[0], back[1])
     torch.testing.assert_close(there[1], back[0])
     assert (metric in SYMMETRIC) is bool(torch.allclose(*there))
@@ -110,7 +112,7 @@ def test_swapping_the_texts_exchanges_the_sides(metric: MetricName) -> None:
 @pytest.mark.parametrize("iterations", [1, 20])
 def test_nothing_overflows_and_both_sides_of_a_text_with_itself_agree(metric: MetricName, temperature: float, iterations: int) -> None:
     p = problem(dtype=torch.float32, garbage=1e4)
-    tempering = Settings(temperature, iterations)
+    tempering = AlignmentSettings(temperature, iterations)
     for side in both(metric, p, tempering):
         assert bool(torch.isfinite(side).all())
     own = similarities(p.x, p.x)
@@ -125,11 +127,11 @@ def test_nothing_overflows_and_both_sides_of_a_text_with_itself_agree(metric: Me
 def test_random_ragged_blocks_equal_the_oracle_pair_by_pair(metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float) -> None:
     for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
         p = problem(sizes, seed, garbage=1e3, dtype=dtype)
-        hypothesis, reference = both(metric, p, Settings(temperature, 2))
+        hypothesis, reference = both(metric, p, AlignmentSettings(temperature, 2))
         for b, s in enumerate(p.similarities):
             scale = max(1.0, s.size / 10)
-            assert float(hypothesis[b]) == pytest.approx(ORACLES[metric](s, Settings(temperature, 2)), abs=tolerance * scale)
-            assert float(reference[b]) == pytest.approx(ORACLES[metric](s.T, Settings(temperature, 2)), abs=tolerance * scale)
+            assert float(hypothesis[b]) == pytest.approx(ORACLES[metric](s, AlignmentSettings(temperature, 2)), abs=tolerance * scale)
+            assert float(reference[b]) == pytest.approx(ORACLES[metric](s.T, AlignmentSettings(temperature, 2)), abs=tolerance * scale)
 
 
 @QUICK
@@ -141,13 +143,13 @@ def test_any_permutation_of_tokens_and_of_pairs_changes_nothing(
     p, draw = problem(sizes, seed, garbage=1e3), np.random.default_rng(seed)
     order = torch.from_numpy(draw.permutation(len(sizes)))
     turned = Problem(shuffled(p.x, draw, order), shuffled(p.y, draw, order), [])
-    for mine, other in zip(both(metric, p, Settings(temperature, 2)), both(metric, turned, Settings(temperature, 2)), strict=True):
+    for mine, other in zip(both(metric, p, AlignmentSettings(temperature, 2)), both(metric, turned, AlignmentSettings(temperature, 2)), strict=True):
         torch.testing.assert_close(mine[order], other, atol=1e-10, rtol=1e-10)
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("tempering", [*TEMPERINGS, Settings(0.1, None)])
-def test_normalised_by_eq_1_a_text_scores_one_with_itself(metric: MetricName, tempering: Settings) -> None:
+@pytest.mark.parametrize("tempering", [*TEMPERINGS, AlignmentSettings(0.1, None)])
+def test_normalised_by_eq_1_a_text_scores_one_with_itself(metric: MetricName, tempering: AlignmentSettings) -> None:
     p = problem(garbage=1e3)
     sides = align(metric, similarities(p.x, p.x), p.x, p.x, tempering)
     own = align_self(metric, similarities(p.x, p.x), p.x, tempering)
@@ -157,7 +159,7 @@ def test_normalised_by_eq_1_a_text_scores_one_with_itself(metric: MetricName, te
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 def test_eq_1_scores_are_the_oracles(metric: MetricName) -> None:
-    p, tempering = problem(garbage=1e3), Settings(0.1, 2)
+    p, tempering = problem(garbage=1e3), AlignmentSettings(0.1, 2)
     own = [align_self(metric, similarities(side, side), side, tempering) for side in p[:2]]
     scores = normalise(both(metric, p, tempering)[0], own[0], own[1])
     for b, (n, m) in enumerate(SIZES):
@@ -175,7 +177,7 @@ def test_scores_and_gradients_are_finite_from_cold_to_hot(
 ) -> None:
     p = problem([(1, 1), (3, 3), (5, 4)], dtype=torch.float32, garbage=1e4)
     s = similarities(p.x, p.y).requires_grad_()
-    tempering = Settings(temperature, iterations, objective)
+    tempering = AlignmentSettings(temperature, iterations, objective)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
         found = ALIGNERS[metric](s, Marginal(p.x.mask), Marginal(p.y.mask), tempering)
@@ -193,7 +195,9 @@ def test_scores_and_gradients_are_finite_from_cold_to_hot(
 def test_padding_gets_no_gradient_and_tokens_do(metric: MetricName, objective: Objective, iterations: int | None) -> None:
     p = problem(garbage=1e3)
     s = similarities(p.x, p.y).requires_grad_()
-    (slope,) = torch.autograd.grad(ALIGNERS[metric](s, Marginal(p.x.mask), Marginal(p.y.mask), Settings(0.1, iterations, objective)).sum(), s)
+    (slope,) = torch.autograd.grad(
+        ALIGNERS[metric](s, Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings(0.1, iterations, objective)).sum(), s
+    )
     tokens = p.x.mask[:, :, None] & p.y.mask[:, None, :]
     assert float(slope[~tokens].abs().max()) == 0
     assert bool((torch.where(tokens, slope, 0.0).abs().amax((1, 2)) > 0).all())
@@ -201,38 +205,40 @@ def test_padding_gets_no_gradient_and_tokens_do(metric: MetricName, objective: O
 
 def test_cold_trwmd_is_greedy_matching() -> None:
     p = problem(dtype=torch.float32)
-    torch.testing.assert_close(both(MetricName.TRWMD, p, Settings(1e-4))[0], both(MetricName.BERTSCORE_CENTERED, p, Settings())[0], atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        both(MetricName.TRWMD, p, AlignmentSettings(1e-4))[0], both(MetricName.BERTSCORE_CENTERED, p, AlignmentSettings())[0], atol=1e-4, rtol=0
+    )
 
 
 def test_cold_converged_twmd_is_exact_transport() -> None:
     p = problem(dtype=torch.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        cold = both(MetricName.TWMD, p, Settings(1e-3, None))
+        cold = both(MetricName.TWMD, p, AlignmentSettings(1e-3, None))
     for side in cold:
-        torch.testing.assert_close(side, both(MetricName.MOVERSCORE, p, Settings())[0], atol=1e-3, rtol=0)
+        torch.testing.assert_close(side, both(MetricName.MOVERSCORE, p, AlignmentSettings())[0], atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
 def test_hot_tempered_transport_is_pooling(metric: MetricName) -> None:
     p = problem()
-    for side in both(metric, p, Settings(1e7)):
-        torch.testing.assert_close(side, both(MetricName.SBERT, p, Settings())[0], atol=1e-6, rtol=0)
+    for side in both(metric, p, AlignmentSettings(1e7)):
+        torch.testing.assert_close(side, both(MetricName.SBERT, p, AlignmentSettings())[0], atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("temperature", [0.02, 0.1, 1.0])
 def test_converged_twmd_is_the_limit_of_many_sweeps_and_symmetric(temperature: float) -> None:
     p = problem()
-    converged = both(MetricName.TWMD, p, Settings(temperature, None))
-    swept = both(MetricName.TWMD, p, Settings(temperature, 3000))
+    converged = both(MetricName.TWMD, p, AlignmentSettings(temperature, None))
+    swept = both(MetricName.TWMD, p, AlignmentSettings(temperature, 3000))
     torch.testing.assert_close(converged[0], swept[0], atol=1e-5, rtol=0)
     torch.testing.assert_close(converged[0], converged[1], atol=1e-5, rtol=0)
 
 
 def test_a_pair_converges_the_same_alone() -> None:
-    together = both(MetricName.TWMD, problem(garbage=1e3), Settings(0.02, None))[0]
+    together = both(MetricName.TWMD, problem(garbage=1e3), AlignmentSettings(0.02, None))[0]
     for b in range(len(SIZES)):
-        found = both(MetricName.TWMD, alone(problem(), b), Settings(0.02, None))[0]
+        found = both(MetricName.TWMD, alone(problem(), b), AlignmentSettings(0.02, None))[0]
         assert float(found) == pytest.approx(float(together[b]), abs=1e-12)
 
 
@@ -244,7 +250,7 @@ def test_gradients_are_those_of_the_formula(metric: MetricName, temperature: flo
     s = torch.tensor(draw.normal(size=(2, 3, 4)) * 0.1, requires_grad=True)
     hyp = torch.tensor([[True, True, True], [True, True, False]])
     ref = torch.tensor([[True, True, True, True], [True, True, True, False]])
-    tempering = Settings(temperature, 2, objective)
+    tempering = AlignmentSettings(temperature, 2, objective)
     assert torch.autograd.gradcheck(lambda x: ALIGNERS[metric](x, Marginal(hyp), Marginal(ref), tempering), (s,), eps=1e-7, atol=1e-4)
 
 
@@ -255,14 +261,14 @@ def test_gradients_at_the_fixed_point_are_those_of_the_formula(temperature: floa
     hyp = torch.tensor([[True, True, True], [True, True, False]])
     ref = torch.tensor([[True, True, True, True], [True, True, True, False]])
     assert torch.autograd.gradcheck(
-        lambda x: sinkhorn(x, Marginal(hyp), Marginal(ref), Settings(temperature, None, objective)), (s,), eps=1e-7, atol=1e-4
+        lambda x: sinkhorn(x, Marginal(hyp), Marginal(ref), AlignmentSettings(temperature, None, objective)), (s,), eps=1e-7, atol=1e-4
     )
 
 
 def test_tokens_that_do_not_count_can_still_be_partners() -> None:
     p = problem([(4, 5)])
     weights = torch.tensor([[0.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
-    sides = align(MetricName.BERTSCORE_CENTERED, similarities(p.x, p.y), p.x._replace(weights=weights), p.y, Settings())
+    sides = align(MetricName.BERTSCORE_CENTERED, similarities(p.x, p.y), p.x._replace(weights=weights), p.y, AlignmentSettings())
     s = p.similarities[0]
     assert float(sides.hypothesis[0]) == pytest.approx(oracle.greedy(s[1:]))
     assert float(sides.reference[0]) == pytest.approx(oracle.greedy(s.T))
@@ -272,4 +278,4 @@ def test_a_fixed_point_that_is_not_reached_is_announced_with_its_error(monkeypat
     monkeypatch.setitem(sinkhorn.__globals__, "MOST_CHECKS", 1)
     p = problem([(6, 9)])
     with pytest.warns(TwmdWarning, match=r"did not converge for 1 pairs at T=0.01: after 50 sweeps the marginals are off by up to \d"):
-        both(MetricName.TWMD, p, Settings(0.01, None))
+        both(MetricName.TWMD, p, AlignmentSettings(0.01, None))

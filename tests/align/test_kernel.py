@@ -12,21 +12,21 @@ from tests.oracles import family as oracle
 from twmd_registry.align import similarities
 from twmd_registry.align.kernel import kernel
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.reduction import normalise
 
 
 @QUICK
 @given(pairs)
 def test_it_is_the_sum_of_all_squares(p: Drawn) -> None:
-    assert float(kernel(*p, Settings())) == pytest.approx(oracle.kernel(p.array), abs=1e-12)
+    assert float(kernel(*p, AlignmentSettings())) == pytest.approx(oracle.kernel(p.array), abs=1e-12)
 
 
 @QUICK
 @given(ragged, seeds)
 def test_it_is_the_inner_product_of_the_texts_second_moments(sizes: list[tuple[int, int]], seed: int) -> None:
     p = problem(sizes, seed, garbage=1e3)
-    found = kernel(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), Settings())
+    found = kernel(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
     for b, (n, m) in enumerate(sizes):
         x, y = p.x.vectors[b, :n].numpy(), p.y.vectors[b, :m].numpy()
         assert float(found[b]) == pytest.approx(float(((x.T @ x) * (y.T @ y)).sum()), abs=1e-10)
@@ -36,19 +36,19 @@ def test_it_is_the_inner_product_of_the_texts_second_moments(sizes: list[tuple[i
 @given(ragged, seeds)
 def test_normalised_it_lies_between_zero_and_one(sizes: list[tuple[int, int]], seed: int) -> None:
     p = problem(sizes, seed)
-    c = kernel(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), Settings())
-    selves = [kernel(similarities(side, side), Marginal(side.mask), Marginal(side.mask), Settings()) for side in (p.x, p.y)]
+    c = kernel(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
+    selves = [kernel(similarities(side, side), Marginal(side.mask), Marginal(side.mask), AlignmentSettings()) for side in (p.x, p.y)]
     for score, (n, m) in zip(normalise(c, *selves).tolist(), sizes, strict=True):
         assert 0 <= score <= 1 + 1e-12
         assert score > 0 or n == m == 1
 
 
 def test_opposite_tokens_count_like_equal_ones() -> None:
-    assert float(kernel(*matrix([[-0.5, 0.1], [0.2, -1.0]]), Settings())) == pytest.approx(0.25 + 0.01 + 0.04 + 1.0)
+    assert float(kernel(*matrix([[-0.5, 0.1], [0.2, -1.0]]), AlignmentSettings())) == pytest.approx(0.25 + 0.01 + 0.04 + 1.0)
 
 
 def test_the_gradient_is_twice_the_similarity_and_nothing_in_padding() -> None:
     s = torch.tensor([[[0.3, -0.4, 1e3], [0.1, 0.9, 1e3]]], dtype=torch.float64, requires_grad=True)
     hyp, ref = torch.tensor([[True, True]]), torch.tensor([[True, True, False]])
-    (slope,) = torch.autograd.grad(kernel(s, Marginal(hyp), Marginal(ref), Settings()).sum(), s)
+    (slope,) = torch.autograd.grad(kernel(s, Marginal(hyp), Marginal(ref), AlignmentSettings()).sum(), s)
     np.testing.assert_allclose(slope[0], [[0.6, -0.8, 0.0], [0.2, 1.8, 0.0]], atol=1e-15)

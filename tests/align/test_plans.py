@@ -14,11 +14,11 @@ from tests.align.problems import QUICK, SIZES, SUMS, ragged, seeds
 from tests.align.test_weights import Text, block, drawn
 from tests.oracles import movers
 from twmd_registry.align import ALIGNERS, PLANS, align, align_self, plans, similarities, similarities_for
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import Distance, MetricName, Transform
-from twmd_registry.tensors import Padded
+from twmd_registry.tensors import PaddedTokens
 
-WAYS = [Settings(t, i) for t in (0.05, 1.0) for i in (1, 3, None)]
+WAYS = [AlignmentSettings(t, i) for t in (0.05, 1.0) for i in (1, 3, None)]
 BALANCED = {MetricName.SBERT, MetricName.MOVERSCORE}
 TRANSPORTS = [metric for metric in ALIGNERS if metric not in SUMS]
 COMBINATIONS = list(itertools.product(Distance, Transform))
@@ -26,12 +26,12 @@ CLOSE = 1e-6
 """Shares of unweighted tokens are float32, as similarities are when texts are scored."""
 
 
-def sides(sizes: list[tuple[int, int]], *, weighted: bool, seed: int = 0, garbage: float = 1e3) -> tuple[Padded, Padded]:
+def sides(sizes: list[tuple[int, int]], *, weighted: bool, seed: int = 0, garbage: float = 1e3) -> tuple[PaddedTokens, PaddedTokens]:
     hyp, ref = (block(side, garbage=garbage) for side in drawn(sizes, seed, least=0))
     return (hyp, ref) if weighted else (hyp._replace(weights=None), ref._replace(weights=None))
 
 
-def shares(side: Padded, b: int) -> np.ndarray:
+def shares(side: PaddedTokens, b: int) -> np.ndarray:
     weights = side.mask[b].to(torch.float64) if side.weights is None else side.weights[b] * side.mask[b]
     return np.asarray((weights / weights.sum()).numpy())
 
@@ -47,7 +47,7 @@ def test_every_aligner_has_a_plan() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", WAYS)
-def test_a_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(metric: MetricName, how: Settings, weighted: bool) -> None:
+def test_a_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
     x, y = sides(SIZES, weighted=weighted)
     s = similarities(x, y)
     for plan in plans(metric, s, x, y, how):
@@ -59,7 +59,7 @@ def test_a_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(metric: 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", TRANSPORTS)
 @pytest.mark.parametrize("how", WAYS)
-def test_a_plan_carries_every_tokens_share(metric: MetricName, how: Settings, weighted: bool) -> None:
+def test_a_plan_carries_every_tokens_share(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
     x, y = sides(SIZES, weighted=weighted)
     precision, recall = (plan.numpy() for plan in plans(metric, similarities(x, y), x, y, how))
     for b in range(len(SIZES)):
@@ -73,7 +73,7 @@ def test_a_plan_carries_every_tokens_share(metric: MetricName, how: Settings, we
 @pytest.mark.parametrize("temperature", [0.05, 1.0])
 def test_a_converged_plan_carries_the_shares_of_both_sides(weighted: bool, temperature: float) -> None:
     x, y = sides(SIZES, weighted=weighted)
-    for side in plans(MetricName.TWMD, similarities(x, y), x, y, Settings(temperature, None)):
+    for side in plans(MetricName.TWMD, similarities(x, y), x, y, AlignmentSettings(temperature, None)):
         plan = side.numpy()
         for b in range(len(SIZES)):
             np.testing.assert_allclose(plan[b].sum(1), shares(x, b), atol=1e-5)
@@ -83,7 +83,7 @@ def test_a_converged_plan_carries_the_shares_of_both_sides(weighted: bool, tempe
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", WAYS)
-def test_a_plan_times_the_similarities_is_c(metric: MetricName, how: Settings, weighted: bool) -> None:
+def test_a_plan_times_the_similarities_is_c(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
     x, y = sides(SIZES, weighted=weighted, garbage=0.0)
     s = similarities(x, y)
     for plan, wanted in zip(plans(metric, s, x, y, how), align(metric, s, x, y, how), strict=True):
@@ -94,7 +94,7 @@ def test_a_plan_times_the_similarities_is_c(metric: MetricName, how: Settings, w
 def test_a_greedy_token_gives_all_it_has_to_its_best_partner(weighted: bool) -> None:
     x, y = sides(SIZES, weighted=weighted)
     s = similarities(x, y)
-    precision, recall = plans(MetricName.BERTSCORE_CENTERED, s, x, y, Settings())
+    precision, recall = plans(MetricName.BERTSCORE_CENTERED, s, x, y, AlignmentSettings())
     for b, (n, m) in enumerate(SIZES):
         for i in range(n):
             best = int(s[b, i, :m].argmax())
@@ -109,7 +109,7 @@ def test_pooling_spreads_evenly_and_wordset_cka_weighs_each_similarity_by_itself
     s = similarities(x, y)
     assert x.weights is not None
     assert y.weights is not None
-    pooled, kernel = (plans(metric, s, x, y, Settings()).hypothesis for metric in (MetricName.SBERT, MetricName.WORDSET_CKA))
+    pooled, kernel = (plans(metric, s, x, y, AlignmentSettings()).hypothesis for metric in (MetricName.SBERT, MetricName.WORDSET_CKA))
     for b, (n, m) in enumerate(SIZES):
         np.testing.assert_allclose(pooled[b], np.outer(shares(x, b), shares(y, b)), atol=1e-12)
         np.testing.assert_allclose(kernel[b, :n, :m], np.outer(x.weights[b, :n], y.weights[b, :m]) * s[b, :n, :m].numpy(), atol=1e-12)
@@ -121,12 +121,12 @@ def test_a_tempered_plan_is_the_softmax_of_trwmd_and_the_first_sweeps_rows_of_tw
     assert y.weights is not None
     raw = y.weights[0].numpy() * np.exp(s[0].numpy() / t)
     wanted = shares(x, 0)[:, None] * raw / raw.sum(1, keepdims=True)
-    np.testing.assert_allclose(plans(MetricName.TRWMD, s, x, y, Settings(t)).hypothesis[0], wanted, atol=1e-12)
+    np.testing.assert_allclose(plans(MetricName.TRWMD, s, x, y, AlignmentSettings(t)).hypothesis[0], wanted, atol=1e-12)
     assert x.weights is not None
     swept = x.weights[0].numpy()[:, None] * np.exp(s[0].numpy() / t)
     swept = swept / swept.sum(0) * y.weights[0].numpy()
     swept = swept / swept.sum(1, keepdims=True).clip(1e-300) * shares(x, 0)[:, None]
-    np.testing.assert_allclose(plans(MetricName.TWMD, s, x, y, Settings(t, 1)).hypothesis[0], swept, atol=1e-12)
+    np.testing.assert_allclose(plans(MetricName.TWMD, s, x, y, AlignmentSettings(t, 1)).hypothesis[0], swept, atol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -134,7 +134,7 @@ def test_a_tempered_plan_is_the_softmax_of_trwmd_and_the_first_sweeps_rows_of_tw
 def test_every_distance_and_transform_is_the_linear_programs(distance: Distance, transform: Transform, weighted: bool) -> None:
     hyp, ref = drawn(SIZES, least=0)
     x, y = sides(SIZES, weighted=weighted)
-    how = Settings(distance=distance, transform=transform)
+    how = AlignmentSettings(distance=distance, transform=transform)
     found = align(MetricName.MOVERSCORE, similarities(x, y), x, y, how).hypothesis
     for b in range(len(SIZES)):
         cost = movers.costs(hyp[b].vectors, ref[b].vectors, distance)
@@ -148,7 +148,7 @@ def test_an_exact_plan_times_the_cost_is_the_emd(sizes: list[tuple[int, int]], s
     hyp, ref = drawn(sizes, seed, least=0)
     x, y = sides(sizes, weighted=True, seed=seed)
     for distance, transform in COMBINATIONS:
-        how = Settings(distance=distance, transform=transform)
+        how = AlignmentSettings(distance=distance, transform=transform)
         s = similarities_for(distance, similarities(x, y), x, y)
         plan = plans(MetricName.MOVERSCORE, s, x, y, how).hypothesis
         found = align(MetricName.MOVERSCORE, s, x, y, how).hypothesis
@@ -162,7 +162,7 @@ def test_an_exact_plan_times_the_cost_is_the_emd(sizes: list[tuple[int, int]], s
 def test_a_text_costs_nothing_to_move_onto_itself(distance: Distance, transform: Transform, weighted: bool) -> None:
     x, _ = sides(SIZES, weighted=weighted)
     s = similarities_for(distance, similarities(x, x), x, x)
-    found = align_self(MetricName.MOVERSCORE, s, x, Settings(distance=distance, transform=transform))
+    found = align_self(MetricName.MOVERSCORE, s, x, AlignmentSettings(distance=distance, transform=transform))
     torch.testing.assert_close(found, torch.ones_like(found), atol=1e-12, rtol=0)
 
 
@@ -170,7 +170,7 @@ def test_a_text_costs_nothing_to_move_onto_itself(distance: Distance, transform:
 def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical(distance: Distance, transform: Transform) -> None:
     x, _ = sides(SIZES, weighted=True)
     s = similarities_for(distance, similarities(x, x), x, x).clamp(max=1.0).requires_grad_()
-    found = align_self(MetricName.MOVERSCORE, s, x, Settings(distance=distance, transform=transform))
+    found = align_self(MetricName.MOVERSCORE, s, x, AlignmentSettings(distance=distance, transform=transform))
     (slope,) = torch.autograd.grad(found.sum(), s)
     assert bool(torch.isfinite(slope).all())
 

@@ -12,22 +12,22 @@ from tests.oracles import family as oracle
 from twmd_registry.align import similarities
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.pooled import pooled
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.reduction import normalise
 
 
 @QUICK
 @given(pairs)
 def test_it_is_the_mean_of_all_similarities(p: Drawn) -> None:
-    assert float(pooled(*p, Settings())) == pytest.approx(oracle.pooled(p.array), abs=1e-12)
+    assert float(pooled(*p, AlignmentSettings())) == pytest.approx(oracle.pooled(p.array), abs=1e-12)
 
 
 @QUICK
 @given(ragged, seeds)
 def test_it_is_the_inner_product_of_the_mean_vectors_and_normalised_their_cosine(sizes: list[tuple[int, int]], seed: int) -> None:
     p = problem(sizes, seed, garbage=1e3)
-    c = pooled(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), Settings())
-    selves = [pooled(similarities(side, side), Marginal(side.mask), Marginal(side.mask), Settings()) for side in (p.x, p.y)]
+    c = pooled(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
+    selves = [pooled(similarities(side, side), Marginal(side.mask), Marginal(side.mask), AlignmentSettings()) for side in (p.x, p.y)]
     scores = normalise(c, *selves)
     for b, (n, m) in enumerate(sizes):
         x, y = p.x.vectors[b, :n].numpy().mean(0), p.y.vectors[b, :m].numpy().mean(0)
@@ -38,7 +38,7 @@ def test_it_is_the_inner_product_of_the_mean_vectors_and_normalised_their_cosine
 def test_every_pair_of_tokens_weighs_the_same_and_padding_nothing() -> None:
     s = torch.full((1, 3, 4), 5.0, dtype=torch.float64, requires_grad=True)
     hyp, ref = torch.tensor([[True, True, False]]), torch.tensor([[True, True, True, False]])
-    (weights,) = torch.autograd.grad(pooled(s, Marginal(hyp), Marginal(ref), Settings()).sum(), s)
+    (weights,) = torch.autograd.grad(pooled(s, Marginal(hyp), Marginal(ref), AlignmentSettings()).sum(), s)
     wanted = np.zeros((3, 4))
     wanted[:2, :3] = 1 / 6
     np.testing.assert_allclose(weights[0], wanted, atol=1e-15)

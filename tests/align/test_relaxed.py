@@ -15,18 +15,18 @@ from tests.oracles import family as oracle
 from twmd_registry.align.greedy import greedy
 from twmd_registry.align.pooled import pooled
 from twmd_registry.align.relaxed import relaxed
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import Objective
 
 
-def entropic(temperature: float) -> Settings:
-    return Settings(temperature, objective=Objective.ENTROPIC)
+def entropic(temperature: float) -> AlignmentSettings:
+    return AlignmentSettings(temperature, objective=Objective.ENTROPIC)
 
 
 @QUICK
 @given(pairs, temperatures)
 def test_both_objectives_are_their_formulas(p: Drawn, temperature: float) -> None:
-    assert float(relaxed(*p, Settings(temperature))) == pytest.approx(oracle.relaxed(p.array, temperature), abs=1e-10)
+    assert float(relaxed(*p, AlignmentSettings(temperature))) == pytest.approx(oracle.relaxed(p.array, temperature), abs=1e-10)
     assert float(relaxed(*p, entropic(temperature))) == pytest.approx(oracle.relaxed(p.array, temperature, entropic=True), abs=1e-10)
 
 
@@ -37,36 +37,36 @@ def test_float32_is_as_exact_at_low_temperatures_as_at_any(p: Drawn) -> None:
     rounded = p.s.to(torch.float32)
     for temperature in (1e-5, 1e-3, 0.1):
         wanted = oracle.relaxed(np.asarray(rounded[0].to(torch.float64).numpy()), temperature)
-        assert float(relaxed(rounded, p.hyp, p.ref, Settings(temperature))) == pytest.approx(wanted, abs=1e-6)
+        assert float(relaxed(rounded, p.hyp, p.ref, AlignmentSettings(temperature))) == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.parametrize("temperature", [0.02, 1.0, 7.0])
 def test_a_log_three_advantage_at_t_gives_three_quarters_of_the_weight(temperature: float) -> None:
     best = temperature * math.log(3)
     p = matrix([[0.0, best]])
-    assert float(relaxed(*p, Settings(temperature))) == pytest.approx(0.75 * best, rel=1e-12)
+    assert float(relaxed(*p, AlignmentSettings(temperature))) == pytest.approx(0.75 * best, rel=1e-12)
     assert float(relaxed(*p, entropic(temperature))) == pytest.approx(temperature * math.log(4), rel=1e-12)
 
 
 @QUICK
 @given(pairs, temperatures)
 def test_the_objectives_stand_on_either_side_of_greedy_matching(p: Drawn, temperature: float) -> None:
-    best = float(greedy(*p, Settings()))
-    assert float(pooled(*p, Settings())) - 1e-12 <= float(relaxed(*p, Settings(temperature))) <= best + 1e-12
+    best = float(greedy(*p, AlignmentSettings()))
+    assert float(pooled(*p, AlignmentSettings())) - 1e-12 <= float(relaxed(*p, AlignmentSettings(temperature))) <= best + 1e-12
     assert best - 1e-12 <= float(relaxed(*p, entropic(temperature))) <= best + temperature * math.log(p.s.shape[2]) + 1e-12
 
 
 @QUICK
 @given(pairs)
 def test_warmer_means_lower(p: Drawn) -> None:
-    scores = [float(relaxed(*p, Settings(temperature))) for temperature in (0.01, 0.1, 1.0, 10.0)]
+    scores = [float(relaxed(*p, AlignmentSettings(temperature))) for temperature in (0.01, 0.1, 1.0, 10.0)]
     assert all(colder >= warmer - 1e-12 for colder, warmer in itertools.pairwise(scores))
 
 
 @pytest.mark.parametrize("objective", Objective)
 def test_the_coldest_is_greedy_matching(objective: Objective) -> None:
     p = matrix([[0.1, 0.8, -0.3], [0.2, -0.4, 0.7]])
-    assert float(relaxed(*p, Settings(1e-4, 1, objective))) == pytest.approx(0.75, abs=1e-12)
+    assert float(relaxed(*p, AlignmentSettings(1e-4, 1, objective))) == pytest.approx(0.75, abs=1e-12)
 
 
 @QUICK
@@ -75,9 +75,13 @@ def test_the_slope_of_the_entropic_objective_is_the_plan_of_the_expected_one(p: 
     s = p.s.clone().requires_grad_()
     (plan,) = torch.autograd.grad(relaxed(s, p.hyp, p.ref, entropic(temperature)).sum(), s)
     np.testing.assert_allclose(plan[0].sum(1), np.full(len(p.array), 1 / len(p.array)), atol=1e-12)
-    assert float((plan * p.s).sum()) == pytest.approx(float(relaxed(*p, Settings(temperature))), abs=1e-10)
+    assert float((plan * p.s).sum()) == pytest.approx(float(relaxed(*p, AlignmentSettings(temperature))), abs=1e-10)
 
 
 def test_sweeps_do_not_concern_it() -> None:
     p = matrix([[0.1, 0.8], [0.2, -0.4]])
-    assert float(relaxed(*p, Settings(0.1, None))) == float(relaxed(*p, Settings(0.1, 1))) == float(relaxed(*p, Settings(0.1, 9)))
+    assert (
+        float(relaxed(*p, AlignmentSettings(0.1, None)))
+        == float(relaxed(*p, AlignmentSettings(0.1, 1)))
+        == float(relaxed(*p, AlignmentSettings(0.1, 9)))
+    )

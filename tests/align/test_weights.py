@@ -16,13 +16,13 @@ from tests.align.problems import QUICK, SIZES, SUMS, Problem, both, problem, rag
 from tests.oracles import family, movers
 from twmd_registry.align import ALIGNERS, align, align_self, marginal, similarities
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.reduction import normalise
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import MetricName, Objective
-from twmd_registry.tensors import Padded, TokenVectors, pad
+from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
 
-HOW = [Settings(t, i, o) for t in (0.05, 1.0) for i in (1, 3, None) for o in Objective]
+HOW = [AlignmentSettings(t, i, o) for t in (0.05, 1.0) for i in (1, 3, None) for o in Objective]
 EXPECTED = [how for how in HOW if how.objective is Objective.EXPECTED]
 CONVERGED = 3e-5
 """Two ways to a fixed point end this close together: each stops with column sums within 1e-5."""
@@ -35,7 +35,7 @@ class Text(NamedTuple):
     times: list[int]
 
 
-def block(texts: list[Text], *, written_out: bool = False, garbage: float = 0.0) -> Padded:
+def block(texts: list[Text], *, written_out: bool = False, garbage: float = 0.0) -> PaddedTokens:
     """Texts side by side, tokens weighed or written out as many copies; `garbage` fills padding, weights and all."""
     rows = [movers.copies(*text) if written_out else text.vectors for text in texts]
     lengths = torch.tensor([len(row) for row in rows])
@@ -43,7 +43,7 @@ def block(texts: list[Text], *, written_out: bool = False, garbage: float = 0.0)
     found = pad(TokenVectors(torch.tensor(np.concatenate(rows)), lengths, weights=weights), torch.arange(len(rows)))
     vectors = torch.where(found.mask[..., None], found.vectors, garbage)
     filled = None if found.weights is None else torch.where(found.mask, found.weights, abs(garbage))
-    return Padded(vectors, found.mask, filled)
+    return PaddedTokens(vectors, found.mask, filled)
 
 
 def texts(sizes: list[int], seed: int, least: int = 1, most: int = 4) -> list[Text]:
@@ -60,27 +60,27 @@ def drawn(sizes: list[tuple[int, int]], seed: int = 0, least: int = 1) -> tuple[
     return texts([n for n, _ in sizes], seed, least), texts([m for _, m in sizes], seed + 1, least)
 
 
-def c(metric: MetricName, x: Padded, y: Padded, how: Settings) -> tuple[Tensor, Tensor]:
+def c(metric: MetricName, x: PaddedTokens, y: PaddedTokens, how: AlignmentSettings) -> tuple[Tensor, Tensor]:
     return both(metric, Problem(x, y, []), how)
 
 
-def eq_1(metric: MetricName, x: Padded, y: Padded, how: Settings) -> list[Tensor]:
+def eq_1(metric: MetricName, x: PaddedTokens, y: PaddedTokens, how: AlignmentSettings) -> list[Tensor]:
     own = [align_self(metric, similarities(side, side), side, how) for side in (x, y)]
     return [normalise(side, *own) for side in c(metric, x, y, how)]
 
 
-def near(how: Settings, metric: MetricName) -> float:
+def near(how: AlignmentSettings, metric: MetricName) -> float:
     return CONVERGED if how.iterations is None and metric is MetricName.TWMD else 1e-10
 
 
-def times(side: Padded, factor: float | Tensor) -> Padded:
+def times(side: PaddedTokens, factor: float | Tensor) -> PaddedTokens:
     assert side.weights is not None
     return side._replace(weights=side.weights * factor)
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", HOW)
-def test_a_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: Settings) -> None:
+def test_a_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = drawn(SIZES)
     weighed = c(metric, block(x), block(y), how)
     written = c(metric, block(x, written_out=True), block(y, written_out=True), how)
@@ -93,7 +93,7 @@ def test_a_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: S
 @given(sizes=ragged, seed=seeds, temperature=temperatures, objective=st.sampled_from(Objective))
 def test_so_it_does_in_any_block(metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float, objective: Objective) -> None:
     x, y = drawn(sizes, seed)
-    how = Settings(temperature, 2, objective)
+    how = AlignmentSettings(temperature, 2, objective)
     weighed = eq_1(metric, block(x), block(y), how)
     written = eq_1(metric, block(x, written_out=True), block(y, written_out=True), how)
     for one, other in zip(weighed, written, strict=True):
@@ -102,7 +102,7 @@ def test_so_it_does_in_any_block(metric: MetricName, sizes: list[tuple[int, int]
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", [how for how in EXPECTED if how.iterations or how.temperature == 1])
-def test_scaling_all_weights_of_a_side_changes_no_score(metric: MetricName, how: Settings) -> None:
+def test_scaling_all_weights_of_a_side_changes_no_score(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = (block(side) for side in drawn(SIZES))
     # Without the cold fixed point: a text against itself needs thousands of sweeps to get there.
     as_they_are = eq_1(metric, x, y, how)
@@ -113,7 +113,7 @@ def test_scaling_all_weights_of_a_side_changes_no_score(metric: MetricName, how:
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", EXPECTED)
-def test_nor_does_it_change_c_but_for_those_that_sum(metric: MetricName, how: Settings) -> None:
+def test_nor_does_it_change_c_but_for_those_that_sum(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = (block(side) for side in drawn(SIZES))
     factor = 2.5 * 0.4 * 3 if metric in SUMS else 1.0
     for one, other in zip(c(metric, times(x, 2.5 * 3), times(y, 0.4), how), c(metric, x, y, how), strict=True):
@@ -124,14 +124,14 @@ def test_nor_does_it_change_c_but_for_those_that_sum(metric: MetricName, how: Se
 @pytest.mark.parametrize("metric", [MetricName.TRWMD, MetricName.TWMD])
 def test_k_times_as_many_partners_add_t_log_k_to_an_entropic_objective(metric: MetricName, temperature: float) -> None:
     x, y = (block(side) for side in drawn(SIZES))
-    how = Settings(temperature, 2, Objective.ENTROPIC)
+    how = AlignmentSettings(temperature, 2, Objective.ENTROPIC)
     more = c(metric, x, times(y, 3.0), how)[0] - c(metric, x, y, how)[0]
     torch.testing.assert_close(more, torch.full_like(more, temperature * np.log(3)), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize(("how", "weight"), [(how, 1.0) for how in HOW] + [(how, 0.25) for how in EXPECTED])
-def test_equal_weights_are_no_weights(metric: MetricName, how: Settings, weight: float) -> None:
+def test_equal_weights_are_no_weights(metric: MetricName, how: AlignmentSettings, weight: float) -> None:
     p = problem(garbage=1e3)
     x, y = (side._replace(weights=torch.full(side.mask.shape, weight, dtype=torch.float64)) for side in p[:2])
     scale = weight**2 if metric in SUMS else 1.0
@@ -142,7 +142,7 @@ def test_equal_weights_are_no_weights(metric: MetricName, how: Settings, weight:
 
 @pytest.mark.parametrize("metric", [one for one in ALIGNERS if one is not MetricName.BERTSCORE_CENTERED])
 @pytest.mark.parametrize("how", HOW)
-def test_a_token_of_weight_zero_is_absent(metric: MetricName, how: Settings) -> None:
+def test_a_token_of_weight_zero_is_absent(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = drawn(SIZES, least=0)
     assert any(0 in text.times for text in [*x, *y])
     without = [[Text(t.vectors[np.array(t.times) > 0], [k for k in t.times if k]) for t in side] for side in (x, y)]
@@ -152,7 +152,7 @@ def test_a_token_of_weight_zero_is_absent(metric: MetricName, how: Settings) -> 
 
 def test_a_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() -> None:
     x, y = drawn(SIZES, least=0)
-    precision, recall = c(MetricName.BERTSCORE_CENTERED, block(x), block(y), Settings())
+    precision, recall = c(MetricName.BERTSCORE_CENTERED, block(x), block(y), AlignmentSettings())
     for b, (hyp, ref) in enumerate(zip(x, y, strict=True)):
         s = hyp.vectors @ ref.vectors.T
         assert float(precision[b]) == pytest.approx(family.greedy(movers.copies(s, hyp.times)), abs=1e-12)
@@ -163,7 +163,7 @@ def test_a_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() ->
 @given(sizes=ragged, seed=seeds)
 def test_weighted_exact_transport_is_the_linear_programs_optimum(sizes: list[tuple[int, int]], seed: int) -> None:
     x, y = drawn(sizes, seed, least=0)
-    found = c(MetricName.MOVERSCORE, block(x, garbage=1e3), block(y, garbage=1e3), Settings())[0]
+    found = c(MetricName.MOVERSCORE, block(x, garbage=1e3), block(y, garbage=1e3), AlignmentSettings())[0]
     for b, (hyp, ref) in enumerate(zip(x, y, strict=True)):
         a, w = np.array(hyp.times, dtype=float), np.array(ref.times, dtype=float)
         assert float(found[b]) == pytest.approx(1 - movers.emd(1 - hyp.vectors @ ref.vectors.T, a, w), abs=1e-9)
@@ -171,7 +171,7 @@ def test_weighted_exact_transport_is_the_linear_programs_optimum(sizes: list[tup
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", HOW)
-def test_padding_and_neighbours_change_nothing(metric: MetricName, how: Settings) -> None:
+def test_padding_and_neighbours_change_nothing(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = drawn(SIZES, least=0)
     together = c(metric, block(x, garbage=-77.0), block(y, garbage=1e3), how)
     for b in range(len(SIZES)):
@@ -191,7 +191,7 @@ def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(
     hyp, ref = (Marginal(side.mask, None if side.weights is None else side.weights.float()) for side in (x, y))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        found = ALIGNERS[metric](s, hyp, ref, Settings(temperature, iterations, objective))
+        found = ALIGNERS[metric](s, hyp, ref, AlignmentSettings(temperature, iterations, objective))
     (slope,) = torch.autograd.grad(found.sum(), s)
     assert bool(torch.isfinite(found).all())
     assert bool(torch.isfinite(slope).all())
@@ -206,7 +206,7 @@ def test_weighted_gradients_are_those_of_the_formula(metric: MetricName, objecti
     x, y = (block(side) for side in drawn([(3, 4), (2, 3)], seed=5))
     s = similarities(x, y).requires_grad_()
     hyp, ref = marginal(x), marginal(y)
-    assert torch.autograd.gradcheck(lambda z: ALIGNERS[metric](z, hyp, ref, Settings(0.3, 2, objective)), (s,), eps=1e-7, atol=1e-5)
+    assert torch.autograd.gradcheck(lambda z: ALIGNERS[metric](z, hyp, ref, AlignmentSettings(0.3, 2, objective)), (s,), eps=1e-7, atol=1e-5)
 
 
 def test_weights_of_one_side_alone_are_taken() -> None:
@@ -214,14 +214,14 @@ def test_weights_of_one_side_alone_are_taken() -> None:
     for metric in ALIGNERS:
         hyp, ref = block(x), block(y)._replace(weights=None)
         ones = ref._replace(weights=ref.mask.to(torch.float64))
-        for one, other in zip(c(metric, hyp, ref, Settings(0.1, 2)), c(metric, hyp, ones, Settings(0.1, 2)), strict=True):
+        for one, other in zip(c(metric, hyp, ref, AlignmentSettings(0.1, 2)), c(metric, hyp, ones, AlignmentSettings(0.1, 2)), strict=True):
             torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
 
 
 def test_the_sides_of_a_weighted_pair_are_exchanged_by_swapping_the_texts() -> None:
     x, y = (block(side) for side in drawn(SIZES))
     for metric in ALIGNERS:
-        there = align(metric, similarities(x, y), x, y, Settings(0.1, 3))
-        back = align(metric, similarities(y, x), y, x, Settings(0.1, 3))
+        there = align(metric, similarities(x, y), x, y, AlignmentSettings(0.1, 3))
+        back = align(metric, similarities(y, x), y, x, AlignmentSettings(0.1, 3))
         torch.testing.assert_close(there.hypothesis, back.reference)
         torch.testing.assert_close(there.reference, back.hypothesis)

@@ -28,7 +28,7 @@ def measure(home: str, metric: str, room: str) -> None:
     os.environ["TWMD_HOME"] = home
     _, predictions, references = benchmark_pairs()
     with twmd_registry.scorer(metric, layer=4, disk_cache=room) as scorer:
-        model = scorer.route.model
+        model = scorer.backend.model
         started, busy = time.perf_counter(), time.process_time()
         found = scorer.score(predictions, references)
         print(json.dumps([time.perf_counter() - started, time.process_time() - busy, model.sentences_encoded, sum(found.scores)]))

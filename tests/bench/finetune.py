@@ -18,11 +18,11 @@ from transformers import Trainer
 
 from tests.bench.texts import synthetic_pairs
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.models.files import find_model
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.train.data import Example
+from twmd_registry.train.data import TrainingExample
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe, Weights
 from twmd_registry.train.trainer import collate, training_arguments
@@ -60,11 +60,11 @@ def prepared(weights: Weights) -> Encoder:
 
 def ours(metric: str, weights: Weights, **keys: Any) -> TrainedMetric:
     """The same encoder in a metric."""
-    route = AlignmentRoute(make_spec(metric, layer=LAYER, **keys), RunOptions(device=DEVICE))
-    return TrainedMetric(prepared(weights), route.job, route.reading, Recipe(weights=weights))
+    backend = TokenAlignmentBackend(make_spec(metric, layer=LAYER, **keys), RunOptions(device=DEVICE))
+    return TrainedMetric(prepared(weights), backend.job, backend.reading, Recipe(weights=weights))
 
 
-def seconds_per_step(model: torch.nn.Module, rows: list[Example], weights: Weights) -> float:
+def seconds_per_step(model: torch.nn.Module, rows: list[TrainingExample], weights: Weights) -> float:
     """Of one pass over the rows."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = training_arguments(Recipe(weights=weights, epochs=1), Path(folder), STEPS, judged=False, on_cpu=DEVICE == "cpu")
@@ -78,7 +78,7 @@ def main() -> None:
     recipe = Recipe()
     predictions, references = synthetic_pairs(STEPS * recipe.batch)
     targets = np.random.default_rng(0).normal(size=len(predictions)).tolist()
-    rows = [Example(p, [r], t, ("", "")) for p, r, t in zip(predictions, references, targets, strict=True)]
+    rows = [TrainingExample(p, [r], t, ("", "")) for p, r, t in zip(predictions, references, targets, strict=True)]
     print(f"MiniLM to layer {LAYER}, batch {recipe.batch}, float32 on {DEVICE}, {os.cpu_count()} cores, torch {torch.__version__}")
     table = []
     for weights in Weights:

@@ -17,7 +17,7 @@ TOGETHER = (("twmd",), ("twmd", "trwmd", "bertscore_centered", "wordset_cka"))
 def measure(metrics: tuple[str, ...], predictions: list[str], references: list[str]) -> None:
     """Print one line per evaluation; predictions change from one to the next, as those of a model in training do."""
     scorers = [twmd_registry.scorer(metric, keep_references=KEEP) for metric in metrics]
-    encoder = scorers[0].route.model
+    encoder = scorers[0].backend.model
     for number in range(1, 4):
         changed, before = [f"{text} {number}" for text in predictions], encoder.sentences_encoded
         started = time.perf_counter()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.bench.texts import synthetic_pairs
 from twmd_registry.engine.scorer import scorer
-from twmd_registry.scale import Manner, Workers, score_files
+from twmd_registry.scale import ScaleOptions, WorkerOptions, score_files
 from twmd_registry.scale.record import ScoredDataset
 
 PAIRS = 10_000
@@ -31,7 +31,7 @@ def run(number: int, workers: int) -> ScoredDataset:
     """Score so many pairs by twmd, default preset; counting rows, starting workers and loading models are in its time."""
     with tempfile.TemporaryDirectory() as folder:
         write_pairs(Path(folder) / "pairs.jsonl", number)
-        return score_files([scorer("twmd")], [f"{folder}/pairs.jsonl"], f"{folder}/out", Manner(part_rows=PART_ROWS), Workers(workers))
+        return score_files([scorer("twmd")], [f"{folder}/pairs.jsonl"], f"{folder}/out", ScaleOptions(part_rows=PART_ROWS), WorkerOptions(workers))
 
 
 def main() -> None:

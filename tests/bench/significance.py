@@ -9,7 +9,7 @@ import time
 
 import twmd_registry
 from tests.bench.texts import synthetic_pairs
-from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest, ScoredMetricColumn, compare_systems
 from twmd_registry.record.comparison import SignificanceTest
 
 SEGMENTS, SAMPLES, SEED = 3000, 10_000, 12345
@@ -21,12 +21,12 @@ def main() -> None:
     systems = [("a", predictions), ("b", synthetic_pairs(SEGMENTS, seed=8)[0]), ("c", references)]
     scorer = twmd_registry.scorer("twmd")
     started = time.perf_counter()
-    scored = [Scored(scorer, tuple(scorer.score(own, references) for _, own in systems))]
+    scored = [ScoredMetricColumn(scorer, tuple(scorer.score(own, references) for _, own in systems))]
     print(f"scoring {len(systems)} systems: {time.perf_counter() - started:.1f} s")
     requests = {
-        "paired bootstrap": Request(SignificanceTest("bs", SAMPLES, SEED)),
-        "paired approximate randomisation": Request(SignificanceTest("ar", SAMPLES, SEED)),
-        "confidence intervals": Request(None, SAMPLES, SEED),
+        "paired bootstrap": ComparisonRequest(SignificanceTest("bs", SAMPLES, SEED)),
+        "paired approximate randomisation": ComparisonRequest(SignificanceTest("ar", SAMPLES, SEED)),
+        "confidence intervals": ComparisonRequest(None, SAMPLES, SEED),
     }
     for name, request in requests.items():
         started = time.perf_counter()

@@ -24,7 +24,7 @@ from twmd_registry.cli import main
 from twmd_registry.cli.completion import LEXICAL
 from twmd_registry.cli.parser import build_parser
 from twmd_registry.cli.parser.arguments import MOST_CHOICES
-from twmd_registry.cli.terminal import Mark, Style, best, matches, painted, say, shows_colours, silence
+from twmd_registry.cli.terminal import Style, StyledSpan, best, matches, painted, say, shows_colours, silence
 from twmd_registry.hub.card_text import metrics_with_card
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
@@ -83,7 +83,7 @@ class TestColours:
         assert list(best({"twmd": True})(TABLE.replace("0.8100", "0.8200"))) == []
 
     def test_of_two_marks_that_overlap_the_first_is_kept(self) -> None:
-        assert painted("abcd", [Mark(1, 4, Style.BAD), Mark(0, 2, Style.HEADER)]) == "\x1b[1mab\x1b[0mcd"
+        assert painted("abcd", [StyledSpan(1, 4, Style.BAD), StyledSpan(0, 2, Style.HEADER)]) == "\x1b[1mab\x1b[0mcd"
 
     def test_a_painted_text_is_the_plain_text_with_colours(self, colourful: pytest.MonkeyPatch) -> None:
         colourful.setattr(sys, "stdout", shown := Terminal())

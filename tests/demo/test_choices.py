@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twmd_registry.demo.choices import BACKGROUND, CENTERINGS, METRICS, SWEEPS, Settings, offered_presets, preset_for, spec_of
+from twmd_registry.demo.choices import BACKGROUND, CENTERINGS, METRICS, SWEEPS, PageSettings, offered_presets, preset_for, spec_of
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName
@@ -13,52 +13,52 @@ from twmd_registry.registry.spec import make_spec
 
 
 def test_the_default_settings_are_every_metrics_default() -> None:
-    assert [spec_of(metric, Settings()) for metric in METRICS] == [make_spec(metric) for metric in MetricName]
+    assert [spec_of(metric, PageSettings()) for metric in METRICS] == [make_spec(metric) for metric in MetricName]
 
 
 def test_no_offered_preset_needs_another_model_than_the_packaged_one() -> None:
     offered = offered_presets()
     assert {"embedded", "paper", "wmd"} <= set(offered)
     assert {"roberta-large", "regression", "roberta-base-stsb"}.isdisjoint(offered)
-    specs = [spec_of(metric, Settings(preset)) for metric in METRICS for preset in offered]
+    specs = [spec_of(metric, PageSettings(preset)) for metric in METRICS for preset in offered]
     assert {spec.model for spec in specs if spec.metric != "ensemble"} == {EMBEDDED_MODEL}
 
 
 def test_a_preset_goes_to_the_metrics_that_have_it() -> None:
-    assert spec_of("moverscore", Settings("wmd")) == make_spec("moverscore", "wmd")
-    assert spec_of("twmd", Settings("wmd")) == make_spec("twmd")
-    assert spec_of("stsscore", Settings("paper")) == make_spec("stsscore")
-    assert spec_of("twmd", Settings("paper")) == make_spec("twmd", "paper", model=EMBEDDED_MODEL)
+    assert spec_of("moverscore", PageSettings("wmd")) == make_spec("moverscore", "wmd")
+    assert spec_of("twmd", PageSettings("wmd")) == make_spec("twmd")
+    assert spec_of("stsscore", PageSettings("paper")) == make_spec("stsscore")
+    assert spec_of("twmd", PageSettings("paper")) == make_spec("twmd", "paper", model=EMBEDDED_MODEL)
     assert [preset_for(metric, "no such preset") for metric in METRICS] == ["embedded"] * len(METRICS)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_setting_goes_to_the_metrics_that_use_its_key(metric: str) -> None:
-    spec, keys = spec_of(metric, Settings(temperature=0.07, iterations="5", centering="dimension")), CATALOGUE[MetricName(metric)].keys
+    spec, keys = spec_of(metric, PageSettings(temperature=0.07, iterations="5", centering="dimension")), CATALOGUE[MetricName(metric)].keys
     assert spec.temperature == (0.07 if "temperature" in keys else None)
     assert spec.iterations == (5 if "iterations" in keys else None)
     assert spec.centering == ("dimension" if "centering" in keys else None)
 
 
 def test_every_choice_is_possible() -> None:
-    assert {spec_of("twmd", Settings(iterations=one)).iterations for one in SWEEPS} == {1, 2, 5, 10, "converged"}
-    assert {spec_of("twmd", Settings(centering=one)).centering_kind for one in CENTERINGS} == set(Centering)
-    assert spec_of("twmd", Settings(centering="background")).centering == BACKGROUND
+    assert {spec_of("twmd", PageSettings(iterations=one)).iterations for one in SWEEPS} == {1, 2, 5, 10, "converged"}
+    assert {spec_of("twmd", PageSettings(centering=one)).centering_kind for one in CENTERINGS} == set(Centering)
+    assert spec_of("twmd", PageSettings(centering="background")).centering == BACKGROUND
 
 
 @pytest.mark.parametrize(
     ("metric", "settings", "words"),
     [
-        ("bleu", Settings(), "there is no metric 'bleu'"),
-        ("twmd", Settings(temperature=-1.0), "temperature=-1.0 is not possible"),
-        ("twmd", Settings(iterations="many"), "iterations='many' is not possible"),
-        ("twmd", Settings(iterations="1000000"), "iterations='1000000' is not possible here"),
-        ("twmd", Settings(temperature=1e-6), "temperature=1e-06 is not possible here"),
-        ("twmd", Settings(temperature=float("nan")), "temperature=nan is not possible"),
-        ("twmd", Settings(centering="background:/a/file/of/the/server"), "centering='background:/a/file/of/the/server' is not possible here"),
+        ("bleu", PageSettings(), "there is no metric 'bleu'"),
+        ("twmd", PageSettings(temperature=-1.0), "temperature=-1.0 is not possible"),
+        ("twmd", PageSettings(iterations="many"), "iterations='many' is not possible"),
+        ("twmd", PageSettings(iterations="1000000"), "iterations='1000000' is not possible here"),
+        ("twmd", PageSettings(temperature=1e-6), "temperature=1e-06 is not possible here"),
+        ("twmd", PageSettings(temperature=float("nan")), "temperature=nan is not possible"),
+        ("twmd", PageSettings(centering="background:/a/file/of/the/server"), "centering='background:/a/file/of/the/server' is not possible here"),
     ],
 )
-def test_what_a_program_may_send_beyond_the_choices_is_refused(metric: str, settings: Settings, words: str) -> None:
+def test_what_a_program_may_send_beyond_the_choices_is_refused(metric: str, settings: PageSettings, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         spec_of(metric, settings)
 

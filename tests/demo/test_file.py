@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 import twmd_registry
-from twmd_registry.demo.choices import Settings
-from twmd_registry.demo.file import HEADERS, NOTHING, FileScores, score_file
+from twmd_registry.demo.choices import PageSettings
+from twmd_registry.demo.file import HEADERS, NOTHING, FileResult, score_file
 from twmd_registry.demo.histogram import histograms
 from twmd_registry.demo.texts import score_texts
-from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, Uploaded, read_pasted, read_upload
-from twmd_registry.demo.worker import Worker, answer_to
+from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, UploadedTable, read_pasted, read_upload
+from twmd_registry.demo.worker import ScoringProcess, answer_to
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.record.file import parse_record
-from twmd_registry.record.verify import Texts, verify_record
+from twmd_registry.record.verify import SystemTexts, verify_record
 
 CSV = 'prediction,reference,reference_2\nIt rains.,It is raining.,\n"A cat, a dog",Two pets.,"A dog, a cat"\nSo be it,Never,Ever\n'
 PREDICTIONS = ["It rains.", "A cat, a dog", "So be it"]
@@ -147,11 +147,11 @@ def test_pasted_surrogates_are_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def scored() -> FileScores:
+def scored() -> FileResult:
     return score_file(read_pasted(CSV), ["twmd", "stsscore"], "embedded")
 
 
-def test_scores_are_those_of_the_scorer(scored: FileScores) -> None:
+def test_scores_are_those_of_the_scorer(scored: FileResult) -> None:
     for k, metric in enumerate(("twmd", "stsscore")):
         expected = twmd_registry.scorer(metric).score(PREDICTIONS, REFERENCES)
         row = dict(zip(HEADERS, scored.rows[k], strict=True))
@@ -167,10 +167,10 @@ def test_scores_are_those_of_the_scorer(scored: FileScores) -> None:
     assert [segment[:3] for segment in scored.segments][1] == (3, "A cat, a dog", "Two pets. / A dog, a cat")
 
 
-def test_the_record_verifies(scored: FileScores) -> None:
-    found = verify_record(parse_record(scored.record), [Texts(PREDICTIONS, REFERENCES)])
+def test_the_record_verifies(scored: FileResult) -> None:
+    found = verify_record(parse_record(scored.record), [SystemTexts(PREDICTIONS, REFERENCES)])
     assert found.agrees
-    assert not verify_record(parse_record(scored.record), [Texts([*PREDICTIONS[:2], "Never"], REFERENCES)]).agrees
+    assert not verify_record(parse_record(scored.record), [SystemTexts([*PREDICTIONS[:2], "Never"], REFERENCES)]).agrees
 
 
 def test_what_cannot_be_scored_is_refused() -> None:
@@ -192,18 +192,18 @@ def test_every_metric_has_a_histogram_with_its_name_as_text() -> None:
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
-    one = Worker()
+def worker() -> Iterator[ScoringProcess]:
+    one = ScoringProcess()
     yield one
     one.close()
 
 
-def same_but_time(found: FileScores) -> FileScores:
+def same_but_time(found: FileResult) -> FileResult:
     record = parse_record(found.record)
     return found._replace(record=str(record.systems))
 
 
-def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_scored(worker: Worker) -> None:
+def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_scored(worker: ScoringProcess) -> None:
     worker.close()  # one that is started already may be quick enough
     patience, worker.patience = worker.patience, 0.05
     try:
@@ -214,19 +214,19 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_scored(worker: W
     assert worker.score(read_pasted(CSV), ["sbert"], "embedded").segment_headers[-1] == "sbert"
 
 
-def test_the_worker_gives_what_the_function_gives(worker: Worker, scored: FileScores) -> None:
+def test_the_worker_gives_what_the_function_gives(worker: ScoringProcess, scored: FileResult) -> None:
     assert same_but_time(worker.score(read_pasted(CSV), ["twmd", "stsscore"], "embedded")) == same_but_time(scored)
     with pytest.raises(InputError, match="choose at least one metric"):
         worker.score(read_pasted(CSV), [], "embedded")
 
 
-def test_texts_are_scored_while_a_file_is(worker: Worker) -> None:
-    score_texts("a", "b", "twmd", Settings())
+def test_texts_are_scored_while_a_file_is(worker: ScoringProcess) -> None:
+    score_texts("a", "b", "twmd", PageSettings())
     texts = [f"number {i} of a long list of things" * 9 for i in range(150)]
-    many = Uploaded("many.csv", texts, [["a list of things" * 9]] * 150, read_pasted(CSV).source, [f"row {i}" for i in range(2, 152)])
+    many = UploadedTable("many.csv", texts, [["a list of things" * 9]] * 150, read_pasted(CSV).source, [f"row {i}" for i in range(2, 152)])
     thread = threading.Thread(target=worker.score, args=(many, ["moverscore", "twmd"], "embedded"))
     thread.start()
-    score_texts("It rains.", "It is raining.", "twmd", Settings())
+    score_texts("It rains.", "It is raining.", "twmd", PageSettings())
     still_at_it = thread.is_alive()
     thread.join()
     assert still_at_it

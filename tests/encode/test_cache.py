@@ -12,7 +12,7 @@ import pytest
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.encode.cache import KeptText, TextCache, TextKey
+from twmd_registry.encode.cache import CachedText, TextCache, TextKey
 from twmd_registry.engine import pipeline
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, TwmdWarning
@@ -37,9 +37,9 @@ def metric(folder: str, name: str = "twmd", **keys: Any) -> Scorer:
 
 def encoded(scorer: Scorer, predictions: list[str], references: Any = REFERENCES) -> tuple[tuple[float, ...], int]:
     """Scores, and how many texts went through the encoder for them."""
-    before = scorer.route.model.sentences_encoded
+    before = scorer.backend.model.sentences_encoded
     found = scorer.score(predictions, references)
-    return found.scores, scorer.route.model.sentences_encoded - before
+    return found.scores, scorer.backend.model.sentences_encoded - before
 
 
 @pytest.mark.parametrize(
@@ -68,20 +68,20 @@ def test_a_second_call_encodes_predictions_only_and_scores_the_same(folder: str,
 
 def test_several_pieces_and_metrics_share_what_is_kept(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [found.scores for found in score_all([metric(folder, name, keep_references=0) for name in ("twmd", "sbert")], FIRST, REFERENCES)]
-    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 12)
+    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 12)
     scorers = [metric(folder, "twmd"), metric(folder, "sbert", keep_references=10)]
     assert all(one.spec for one in scorers)
     for predictions in (SECOND, FIRST):
-        before = scorers[0].route.model.sentences_encoded
+        before = scorers[0].backend.model.sentences_encoded
         found = [one.scores for one in score_all(scorers, predictions, REFERENCES)]
-    assert scorers[0].route.model.sentences_encoded - before == len(FIRST)
+    assert scorers[0].backend.model.sentences_encoded - before == len(FIRST)
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 
 
 def test_nothing_is_kept_unless_asked_for(folder: str) -> None:
     with metric(folder, keep_references=0) as scorer:
         assert [encoded(scorer, FIRST)[1] for _ in range(2)] == [len(FIRST) + DIFFERENT] * 2
-        assert len(scorer.route.model.references) == 0
+        assert len(scorer.backend.model.references) == 0
 
 
 def test_counts_and_warnings_of_kept_references_stay(folder: str) -> None:
@@ -125,7 +125,7 @@ def test_another_adapter_does_not_find_it() -> None:
         plain.score(FIRST, REFERENCES)
         scores, number = encoded(own, FIRST)
         assert number == len(FIRST) + DIFFERENT
-        assert plain.route.model.identity != own.route.model.identity
+        assert plain.backend.model.identity != own.backend.model.identity
         assert scores == twmd_registry.scorer("sbert", **adapted).score(FIRST, REFERENCES).scores
         assert encoded(plain, SECOND)[1] == len(SECOND)
 
@@ -133,7 +133,7 @@ def test_another_adapter_does_not_find_it() -> None:
 def test_predictions_are_not_kept(folder: str) -> None:
     with metric(folder) as scorer:
         encoded(scorer, FIRST)
-        assert len(scorer.route.model.references) == DIFFERENT
+        assert len(scorer.backend.model.references) == DIFFERENT
         # "a dog ran" is a reference, too, and so not encoded again.
         assert encoded(scorer, ["a dog ran", "we ran", "it"])[1] == 2
 
@@ -141,8 +141,8 @@ def test_predictions_are_not_kept(folder: str) -> None:
 def test_it_is_freed_with_the_model(folder: str) -> None:
     scorer, sharing = metric(folder), metric(folder)
     encoded(scorer, FIRST)
-    assert sharing.route.model.references is scorer.route.model.references
-    kept = weakref.ref(scorer.route.model.references)
+    assert sharing.backend.model.references is scorer.backend.model.references
+    kept = weakref.ref(scorer.backend.model.references)
     scorer.close()
     assert encoded(sharing, FIRST)[1] == len(FIRST)
     sharing.close()
@@ -155,7 +155,7 @@ def test_the_bound_holds(folder: str, most: int) -> None:
     with metric(folder, keep_references=most) as scorer:
         for predictions in (FIRST, SECOND):
             scores, number = encoded(scorer, predictions)
-            cache = scorer.route.model.references
+            cache = scorer.backend.model.references
             assert cache.held_bytes == sum(entry.size for entry in cache._entries.values()) <= most
         # Going round in a turn, what fits is found, and the rest is encoded again.
         assert number == len(SECOND) + DIFFERENT - len(cache)
@@ -168,8 +168,8 @@ def key(text: str) -> TextKey:
     return TextKey("model", (1,), None, text)
 
 
-def some_text(tokens: int) -> KeptText:
-    return KeptText(
+def some_text(tokens: int) -> CachedText:
+    return CachedText(
         np.zeros((1, tokens, 4), np.float32), np.zeros(tokens, np.uint8), np.zeros(tokens, np.int64), empty=False, truncated=False, unknown=False
     )
 

@@ -45,9 +45,9 @@ def metric(folder: str, name: str = "twmd", **keys: Any) -> Scorer:
 def once(scorer: Scorer, predictions: Any = PREDICTIONS, references: Any = REFERENCES) -> tuple[ScoreSet, int]:
     """Score by a model that is loaded for this alone, as in a process of its own; and how many texts went through the encoder."""
     with scorer:
-        before = scorer.route.model.sentences_encoded
+        before = scorer.backend.model.sentences_encoded
         found = scorer.score(predictions, references)
-        return found, scorer.route.model.sentences_encoded - before
+        return found, scorer.backend.model.sentences_encoded - before
 
 
 KEYS: dict[str, dict[str, Any]] = {
@@ -114,9 +114,9 @@ def test_another_adapter_does_not_find_it() -> None:
     numbers = []
     for own in (keys, {**keys, "adapter": adapter}, keys, {**keys, "adapter": adapter}):
         one = twmd_registry.scorer("sbert", **own, disk_cache=ROOM)
-        before = one.route.model.sentences_encoded
+        before = one.backend.model.sentences_encoded
         scores = one.score(PREDICTIONS, REFERENCES).scores
-        numbers.append(one.route.model.sentences_encoded - before)
+        numbers.append(one.backend.model.sentences_encoded - before)
         assert scores == twmd_registry.scorer("sbert", **own).score(PREDICTIONS, REFERENCES).scores
     assert numbers == [DIFFERENT, DIFFERENT, 0, 0]
 
@@ -124,7 +124,7 @@ def test_another_adapter_does_not_find_it() -> None:
 @pytest.mark.parametrize("what", range(6))
 def test_what_other_software_or_another_device_has_computed_is_not_found(folder: str, what: int, monkeypatch: pytest.MonkeyPatch) -> None:
     once(metric(folder))
-    made_with = disk._made_with(metric(folder).route.model)
+    made_with = disk._made_with(metric(folder).backend.model)
     monkeypatch.setattr(disk, "_made_with", lambda encoder: [*made_with[:what], "another", *made_with[what + 1 :]])
     assert once(metric(folder))[1] == DIFFERENT
 
@@ -134,7 +134,7 @@ def test_software_and_device_are_those_that_compute() -> None:
     import torch
     import transformers
 
-    model = twmd_registry.scorer("twmd").route.model
+    model = twmd_registry.scorer("twmd").backend.model
     versions = [module.__version__ for module in (twmd_registry, torch, transformers, tokenizers)]
     assert disk._made_with(model) == [disk.FORMAT, *versions, model.device.type]
     assert len(versions) == 4
@@ -169,7 +169,7 @@ def test_words_without_a_vector_stay_counted(tmp_path: Path) -> None:
 def test_it_feeds_the_references_in_main_memory(folder: str, home: Path) -> None:
     once(metric(folder))
     with metric(folder, keep_references="1MB") as one:
-        model = one.route.model
+        model = one.backend.model
         first = one.score(PREDICTIONS, REFERENCES)
         assert (model.sentences_encoded, len(model.references)) == (0, 6)
         for path in (home / "cache").iterdir():
@@ -180,11 +180,11 @@ def test_it_feeds_the_references_in_main_memory(folder: str, home: Path) -> None
 
 def test_several_pieces_and_metrics_share_it(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [found.scores for found in score_all([metric(folder, name, disk_cache=0) for name in ("twmd", "sbert")], PREDICTIONS, REFERENCES)]
-    monkeypatch.setattr("twmd_registry.engine.pipeline.PIECE_TOKENS", 12)
+    monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 12)
     for expected in (DIFFERENT, 0):
         scorers = [metric(folder, "twmd"), metric(folder, "sbert", disk_cache=0)]
         found = [one.scores for one in score_all(scorers, PREDICTIONS, REFERENCES)]
-        assert scorers[0].route.model.sentences_encoded == expected
+        assert scorers[0].backend.model.sentences_encoded == expected
         np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
         for one in scorers:
             one.close()
@@ -192,15 +192,15 @@ def test_several_pieces_and_metrics_share_it(folder: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("piece", [10**6, 700])
 def test_several_pieces_and_shards_change_no_bit(texts: Texts, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.engine.pipeline.PIECE_TOKENS", piece)
+    monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", piece)
     monkeypatch.setattr("twmd_registry.engine.pipeline.BLOCK_CELLS", 2000)
     monkeypatch.setattr(disk, "SHARD_BYTES", 100_000)
     runs = []
     for room in (0, ROOM, ROOM):
         one = twmd_registry.scorer("twmd", disk_cache=room)
-        before = one.route.model.sentences_encoded
+        before = one.backend.model.sentences_encoded
         runs.append(one.score(*texts))
-        number = one.route.model.sentences_encoded - before
+        number = one.backend.model.sentences_encoded - before
     assert runs[0] == runs[1] == runs[2]
     assert number == 0
 

@@ -46,8 +46,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(model: str, size: int | str = "10MB") -> tuple[tuple[float, ...], int]:
     """Scores of a model loaded for this alone, and how many texts it has encoded."""
     with twmd_registry.scorer("twmd", model=model, disk_cache=size, **KEYS) as one:
-        before = one.route.model.sentences_encoded
-        return one.score(PREDICTIONS, REFERENCES).scores, one.route.model.sentences_encoded - before
+        before = one.backend.model.sentences_encoded
+        return one.score(PREDICTIONS, REFERENCES).scores, one.backend.model.sentences_encoded - before
 
 
 def only_shard(cache: Path) -> Path:
@@ -167,7 +167,7 @@ def test_scoring_goes_on_without_a_cache(
     assert one.spec
     with monkeypatch.context() as patch:
         held = trouble(cache, patch)
-        patch.setattr("twmd_registry.engine.pipeline.PIECE_TOKENS", 8)
+        patch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 8)
         with pytest.warns(TwmdWarning, match=r"^disk cache: .*cache cannot be used \(.*\); scoring goes on without it") as caught:
             scores = one.score(PREDICTIONS, REFERENCES).scores
         assert len(caught) == 1
@@ -234,7 +234,7 @@ def score_in_rounds(model: str, home: str, start: int, barrier: Any, answers: An
         barrier.wait(timeout=300)
         for predictions, references in windows(start):
             scores.append(one.score(predictions, references).scores)
-        answers.put((start, scores, one.route.model.sentences_encoded))
+        answers.put((start, scores, one.backend.model.sentences_encoded))
 
 
 def test_processes_write_read_and_evict_at_once(model: str, cache: Path) -> None:

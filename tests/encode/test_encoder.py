@@ -13,7 +13,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.layers import check_layer, hidden_states, rule_layer
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import find_model
-from twmd_registry.tensors import Encoded
+from twmd_registry.tensors import EncodedTexts
 
 SENTENCES = ["the cat sat", "a dog ran over the hill in the rain .", "it", "we saw the cat again today , and the dog"]
 
@@ -22,7 +22,7 @@ def load(folder: Path) -> Encoder:
     return Encoder(find_model(str(folder)), None, "float32", torch.device("cpu"))
 
 
-def encode(encoder: Encoder, texts: list[str], layers: list[int], batch_tokens: int = 1000) -> Encoded:
+def encode(encoder: Encoder, texts: list[str], layers: list[int], batch_tokens: int = 1000) -> EncodedTexts:
     with torch.inference_mode():
         return encoder.encode(encoder.tokenise(texts), layers, batch_tokens=batch_tokens)
 

@@ -15,7 +15,7 @@ from tests import tiny
 from tests.encode import vocabularies
 from tests.oracles import movers
 from twmd_registry.encode.idf import FREQUENCIES, DocumentFrequencies, find_idf, read_idf, vocabulary_hash, vocabulary_size
-from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.chunking import make_pairs
 from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import InputError, ModelError
@@ -29,12 +29,12 @@ REFERENCES = [["the cat sat", "a cat ran over the mat"], ["a dog sat"], ["we saw
 
 
 @pytest.fixture
-def route(tmp_path: Path) -> AlignmentRoute:
+def backend(tmp_path: Path) -> TokenAlignmentBackend:
     return route_to(tiny.save_encoder("bert", tmp_path / "bert"))
 
 
-def route_to(folder: Path, **keys: Any) -> AlignmentRoute:
-    return AlignmentRoute(make_spec("moverscore", model=str(folder), layer=2, centering="none", **keys), RunOptions())
+def route_to(folder: Path, **keys: Any) -> TokenAlignmentBackend:
+    return TokenAlignmentBackend(make_spec("moverscore", model=str(folder), layer=2, centering="none", **keys), RunOptions())
 
 
 def documents(texts: list[str]) -> list[list[int]]:
@@ -46,86 +46,86 @@ def expected(texts: list[str]) -> list[float]:
     return [movers.idf(rows, token) for token in range(len(tiny.WORDS) + 4)]
 
 
-def weights_in(route: AlignmentRoute, predictions: list[str], references: Any) -> tuple[np.ndarray, np.ndarray]:
+def weights_in(backend: TokenAlignmentBackend, predictions: list[str], references: Any) -> tuple[np.ndarray, np.ndarray]:
     """The weights that a run gives to hypotheses and references."""
-    run = route.run([route], make_pairs(check_segments(predictions, references)), None)
+    run = backend.run([backend], make_pairs(check_segments(predictions, references)), None)
     (fitted,) = run._fitted.values()
     assert fitted.weights is not None
     return fitted.weights[0].numpy(), fitted.weights[1].numpy()
 
 
-def changed(route: AlignmentRoute, **changes: Any) -> bytes:
+def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
     """A file fitted on the corpus with some entries changed."""
-    about = json.loads(route.fit_idf(CORPUS))
+    about = json.loads(backend.fit_idf(CORPUS))
     return json.dumps(about | changes).encode()
 
 
-def test_a_weight_is_the_logarithm_of_how_rare_its_token_is(route: AlignmentRoute, tmp_path: Path) -> None:
-    path = save(FREQUENCIES, route.fit_idf(CORPUS), tmp_path)
-    found = find_idf(str(path), route.model.tokenizer)
+def test_a_weight_is_the_logarithm_of_how_rare_its_token_is(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
+    found = find_idf(str(path), backend.model.tokenizer)
     np.testing.assert_allclose(found.frequencies.weights, expected(CORPUS), atol=1e-6)
     assert found.frequencies.documents == len(CORPUS)
 
 
-def test_special_tokens_are_in_every_text_and_tokens_of_none_get_the_most(route: AlignmentRoute, tmp_path: Path) -> None:
-    weights = find_idf(str(save(FREQUENCIES, route.fit_idf(CORPUS), tmp_path)), route.model.tokenizer).frequencies.weights
-    vocabulary = route.model.tokenizer.get_vocab()
+def test_special_tokens_are_in_every_text_and_tokens_of_none_get_the_most(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    weights = find_idf(str(save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)), backend.model.tokenizer).frequencies.weights
+    vocabulary = backend.model.tokenizer.get_vocab()
     assert weights[vocabulary["[CLS]"]] == weights[vocabulary["[SEP]"]] == 0
     assert weights[vocabulary["rain"]] == pytest.approx(math.log(len(CORPUS) + 1))
     assert weights[vocabulary["[UNK]"]] == pytest.approx(math.log((len(CORPUS) + 1) / 2))
     assert weights[vocabulary["the"]] == pytest.approx(math.log((len(CORPUS) + 1) / 4))
 
 
-def test_a_repeated_text_counts_each_time_and_a_repeated_token_once(route: AlignmentRoute) -> None:
-    vocabulary = route.model.tokenizer.get_vocab()
-    counts = json.loads(route.fit_idf([*CORPUS, *CORPUS[:1]]))["counts"]
+def test_a_repeated_text_counts_each_time_and_a_repeated_token_once(backend: TokenAlignmentBackend) -> None:
+    vocabulary = backend.model.tokenizer.get_vocab()
+    counts = json.loads(backend.fit_idf([*CORPUS, *CORPUS[:1]]))["counts"]
     assert counts[str(vocabulary["mat"])] == 3
     assert counts[str(vocabulary["the"])] == 4
 
 
-def test_the_corpus_counts_sides_apart_with_every_reference(route: AlignmentRoute) -> None:
-    hypotheses, references = weights_in(route_to(route.files.folder, idf="corpus"), PREDICTIONS, REFERENCES)
+def test_the_corpus_counts_sides_apart_with_every_reference(backend: TokenAlignmentBackend) -> None:
+    hypotheses, references = weights_in(route_to(backend.files.folder, idf="corpus"), PREDICTIONS, REFERENCES)
     np.testing.assert_allclose(hypotheses, expected(PREDICTIONS), atol=1e-6)
     np.testing.assert_allclose(references, expected([text for texts in REFERENCES for text in texts]), atol=1e-6)
     assert not np.allclose(hypotheses, references)
 
 
-def test_references_lend_their_weights_to_both_sides(route: AlignmentRoute) -> None:
-    hypotheses, references = weights_in(route_to(route.files.folder, idf="references"), PREDICTIONS, REFERENCES)
+def test_references_lend_their_weights_to_both_sides(backend: TokenAlignmentBackend) -> None:
+    hypotheses, references = weights_in(route_to(backend.files.folder, idf="references"), PREDICTIONS, REFERENCES)
     wanted = expected([text for texts in REFERENCES for text in texts])
     np.testing.assert_allclose(hypotheses, wanted, atol=1e-6)
     np.testing.assert_allclose(references, wanted, atol=1e-6)
 
 
-def test_texts_are_counted_as_they_are_read(route: AlignmentRoute) -> None:
+def test_texts_are_counted_as_they_are_read(backend: TokenAlignmentBackend) -> None:
     long = ["the cat sat over the hill", "the dog"]
-    hypotheses, _ = weights_in(route_to(route.files.folder, idf="corpus", truncation="cut:4"), long, long)
+    hypotheses, _ = weights_in(route_to(backend.files.folder, idf="corpus", truncation="cut:4"), long, long)
     np.testing.assert_allclose(hypotheses, expected(["the cat", "the dog"]), atol=1e-6)
-    whole, _ = weights_in(route_to(route.files.folder, idf="corpus", truncation="window:6/3"), long, long)
+    whole, _ = weights_in(route_to(backend.files.folder, idf="corpus", truncation="window:6/3"), long, long)
     np.testing.assert_allclose(whole, expected(long), atol=1e-6)
 
 
-def test_a_file_is_named_by_its_content_whatever_the_order_of_the_texts(route: AlignmentRoute, tmp_path: Path) -> None:
-    first, second = (save(FREQUENCIES, route.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
+def test_a_file_is_named_by_its_content_whatever_the_order_of_the_texts(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    first, second = (save(FREQUENCIES, backend.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
     assert first == second
-    found = find_idf(str(first), route.model.tokenizer)
+    found = find_idf(str(first), backend.model.tokenizer)
     assert first.name == f"idf-{found.hash}.json"
-    assert save(FREQUENCIES, route.fit_idf(CORPUS[:3]), tmp_path) != first
+    assert save(FREQUENCIES, backend.fit_idf(CORPUS[:3]), tmp_path) != first
 
 
-def test_an_empty_text_is_a_text_without_any_token(route: AlignmentRoute, tmp_path: Path) -> None:
-    found = find_idf(str(save(FREQUENCIES, route.fit_idf([*CORPUS, "", " "]), tmp_path)), route.model.tokenizer).frequencies
+def test_an_empty_text_is_a_text_without_any_token(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    found = find_idf(str(save(FREQUENCIES, backend.fit_idf([*CORPUS, "", " "]), tmp_path)), backend.model.tokenizer).frequencies
     assert found.documents == len(CORPUS) + 2
     np.testing.assert_allclose(found.weights, expected([*CORPUS, "", " "]), atol=1e-6)
 
 
 def test_a_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
-    route: AlignmentRoute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    path = save(FREQUENCIES, route.fit_idf(CORPUS), tmp_path / "home" / "idf")
-    digest = find_idf(str(path), route.model.tokenizer).hash
-    keys: dict[str, Any] = {"model": str(route.files.folder), "layer": 2, "centering": "none"}
+    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path / "home" / "idf")
+    digest = find_idf(str(path), backend.model.tokenizer).hash
+    keys: dict[str, Any] = {"model": str(backend.files.folder), "layer": 2, "centering": "none"}
     by_hash, by_file, none = (
         twmd_registry.scorer("moverscore", **keys, **more).score(PREDICTIONS, REFERENCES)
         for more in ({"idf": f"background:{digest}"}, {"idf": f"background:{path}"}, {})
@@ -134,43 +134,43 @@ def test_a_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
     assert by_hash.scores != none.scores
     signature = str(by_hash.signature)
     assert f"idf:background%3A{digest}" in signature
-    again = twmd_registry.scorer(signature, model=str(route.files.folder))
+    again = twmd_registry.scorer(signature, model=str(backend.files.folder))
     assert again.score(PREDICTIONS, REFERENCES).scores == by_hash.scores
     away = path.rename(tmp_path / "elsewhere.json")
     with pytest.raises(ModelError, match=rf"document frequencies {digest} is not here: put idf-{digest}.json into"):
-        twmd_registry.scorer(signature, model=str(route.files.folder)).score(PREDICTIONS, REFERENCES)
-    given = twmd_registry.scorer(signature, model=str(route.files.folder), idf=away)
+        twmd_registry.scorer(signature, model=str(backend.files.folder)).score(PREDICTIONS, REFERENCES)
+    given = twmd_registry.scorer(signature, model=str(backend.files.folder), idf=away)
     assert given.score(PREDICTIONS, REFERENCES).scores == by_hash.scores
 
 
-def test_a_file_of_other_content_than_the_signed_is_refused(route: AlignmentRoute, tmp_path: Path) -> None:
-    paths = [save(FREQUENCIES, route.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[:2])]
-    one = twmd_registry.scorer("moverscore", model=str(route.files.folder), layer=2, centering="none", idf=f"background:{paths[0]}")
+def test_a_file_of_other_content_than_the_signed_is_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    paths = [save(FREQUENCIES, backend.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[:2])]
+    one = twmd_registry.scorer("moverscore", model=str(backend.files.folder), layer=2, centering="none", idf=f"background:{paths[0]}")
     with pytest.raises(ModelError, match=r"holds the document frequencies .*, not .* as asked for"):
-        twmd_registry.scorer(one.signature, model=str(route.files.folder), idf=paths[1]).score(["it"], ["it"])
+        twmd_registry.scorer(one.signature, model=str(backend.files.folder), idf=paths[1]).score(["it"], ["it"])
 
 
-def test_frequencies_of_another_tokenizer_are_refused(route: AlignmentRoute, tmp_path: Path) -> None:
-    path = save(FREQUENCIES, route.fit_idf(CORPUS), tmp_path)
+def test_frequencies_of_another_tokenizer_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
     other = vocabularies.word_level()
-    assert vocabulary_hash(other) != vocabulary_hash(route.model.tokenizer)
+    assert vocabulary_hash(other) != vocabulary_hash(backend.model.tokenizer)
     with pytest.raises(ModelError, match=r"of another tokenizer .*: fit them with 'twmd fit-idf'"):
         find_idf(str(path), other)
 
 
-def test_models_that_share_a_tokenizer_share_frequencies(route: AlignmentRoute, tmp_path: Path) -> None:
-    path = save(FREQUENCIES, route.fit_idf(CORPUS), tmp_path)
+def test_models_that_share_a_tokenizer_share_frequencies(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
     other = tiny.save_encoder("electra", tmp_path / "electra", seed=5)
     one = twmd_registry.scorer("moverscore", model=str(other), layer=1, centering="none", idf=f"background:{path}")
     assert one.score(["the cat"], ["the cat"]).scores == pytest.approx((1.0,))
 
 
-def test_a_changed_file_is_refused(route: AlignmentRoute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_is_refused(backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
-    path = save(FREQUENCIES, route.fit_idf(CORPUS), tmp_path / "idf")
+    path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path / "idf")
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(ModelError, match="does not hold what its name says"):
-        find_idf(path.stem.removeprefix("idf-"), route.model.tokenizer)
+        find_idf(path.stem.removeprefix("idf-"), backend.model.tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -186,51 +186,53 @@ def test_a_changed_file_is_refused(route: AlignmentRoute, tmp_path: Path, monkey
         b"\xff\xfe",
     ],
 )
-def test_a_file_that_is_something_else_is_refused(route: AlignmentRoute, tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_something_else_is_refused(backend: TokenAlignmentBackend, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "odd.json").write_bytes(content)
     with pytest.raises(ModelError, match=r"odd.json is not a file of document frequencies"):
-        find_idf(str(tmp_path / "odd.json"), route.model.tokenizer)
+        find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
 @pytest.mark.parametrize("counts", [{"4": 6}, {"4": -1}, {"4": 2, "5": 10**9}])
-def test_a_token_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(route: AlignmentRoute, tmp_path: Path, counts: dict[str, int]) -> None:
-    (tmp_path / "odd.json").write_bytes(changed(route, counts=counts))
+def test_a_token_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(
+    backend: TokenAlignmentBackend, tmp_path: Path, counts: dict[str, int]
+) -> None:
+    (tmp_path / "odd.json").write_bytes(changed(backend, counts=counts))
     with pytest.raises(ModelError, match=r"odd.json holds a token in more texts than there are \(5\), in fewer than none"):
-        find_idf(str(tmp_path / "odd.json"), route.model.tokenizer)
+        find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
 @pytest.mark.parametrize(
     "change",
     [{"documents": -1}, {"documents": "many"}, {"documents": None}, {"documents": 10**400}, {"documents": 1 << 53}, {"counts": {"4": 10**30}}],
 )
-def test_numbers_that_cannot_be_counts_are_refused(route: AlignmentRoute, tmp_path: Path, change: dict[str, Any]) -> None:
-    (tmp_path / "odd.json").write_bytes(changed(route, **change))
+def test_numbers_that_cannot_be_counts_are_refused(backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]) -> None:
+    (tmp_path / "odd.json").write_bytes(changed(backend, **change))
     with pytest.raises(ModelError, match=r"odd.json"):
-        find_idf(str(tmp_path / "odd.json"), route.model.tokenizer)
+        find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
 @pytest.mark.parametrize("change", [{"counts": {"4": 2.7}}, {"documents": 5.5}])
-def test_numbers_that_are_not_whole_are_refused(route: AlignmentRoute, tmp_path: Path, change: dict[str, Any]) -> None:
-    (tmp_path / "odd.json").write_bytes(changed(route, **change))
+def test_numbers_that_are_not_whole_are_refused(backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]) -> None:
+    (tmp_path / "odd.json").write_bytes(changed(backend, **change))
     with pytest.raises(ModelError, match=r"odd.json"):
-        find_idf(str(tmp_path / "odd.json"), route.model.tokenizer)
+        find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
-def test_ids_beyond_a_vocabulary_do_not_break_the_reading(route: AlignmentRoute, tmp_path: Path) -> None:
-    (tmp_path / "odd.json").write_bytes(changed(route, counts={"4": 2, "999999999999": 1}))
-    found = read_idf(tmp_path / "odd.json", vocabulary_size(route.model.tokenizer))
+def test_ids_beyond_a_vocabulary_do_not_break_the_reading(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_bytes(changed(backend, counts={"4": 2, "999999999999": 1}))
+    found = read_idf(tmp_path / "odd.json", vocabulary_size(backend.model.tokenizer))
     assert found.frequencies.counts[4] == 2
 
 
 @pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.json", "nonsense"])
-def test_frequencies_that_are_not_here_are_one_clear_error(route: AlignmentRoute, wanted: str) -> None:
+def test_frequencies_that_are_not_here_are_one_clear_error(backend: TokenAlignmentBackend, wanted: str) -> None:
     with pytest.raises(ModelError, match="document frequencies .* is n"):
-        find_idf(wanted, route.model.tokenizer)
+        find_idf(wanted, backend.model.tokenizer)
 
 
-def test_a_corpus_without_text_is_refused(route: AlignmentRoute) -> None:
+def test_a_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
     with pytest.raises(InputError, match="every text is empty"):
-        route.fit_idf(["", " "])
+        backend.fit_idf(["", " "])
 
 
 def test_weights_are_never_negative() -> None:

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from twmd_registry.encode import index as index_module
-from twmd_registry.encode.cache import KeptText
+from twmd_registry.encode.cache import CachedText
 from twmd_registry.encode.index import Index
-from twmd_registry.encode.shards import Entry, packed_bytes, read_entries, read_texts
+from twmd_registry.encode.shards import ShardEntry, packed_bytes, read_entries, read_texts
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.paths import write_whole
 
@@ -25,18 +25,18 @@ LATER = float("inf")
 """Everything was used before: anything may make room."""
 
 
-def some_text(seed: int, tokens: int = 4, layers: int = 2, missing: tuple[str, ...] = ()) -> KeptText:
+def some_text(seed: int, tokens: int = 4, layers: int = 2, missing: tuple[str, ...] = ()) -> CachedText:
     draw = np.random.default_rng(seed)
     vectors = draw.normal(size=(layers, tokens, 8)).astype(np.float32)
     flags = [bool(flag) for flag in draw.integers(0, 2, 3)]
-    return KeptText(vectors, draw.integers(0, 3, tokens, dtype=np.uint8), draw.integers(0, 99, tokens), flags[0], flags[1], flags[2], missing)
+    return CachedText(vectors, draw.integers(0, 3, tokens, dtype=np.uint8), draw.integers(0, 99, tokens), flags[0], flags[1], flags[2], missing)
 
 
-def texts_of(*names: str) -> dict[str, KeptText]:
+def texts_of(*names: str) -> dict[str, CachedText]:
     return {name: some_text(ord(name[0]), 50) for name in names}
 
 
-def same(one: KeptText, other: KeptText) -> bool:
+def same(one: CachedText, other: CachedText) -> bool:
     arrays = all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in zip(one[:3], other[:3], strict=True))
     return arrays and one[3:] == other[3:]
 
@@ -159,7 +159,7 @@ def test_the_bound_holds_while_a_shard_is_written(folder: Path, one_shard: int, 
 def test_many_small_shards_become_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "MANY", 5)
     monkeypatch.setattr(index_module, "SMALL_BYTES", 12_000)
-    index, kept, numbers = Index(folder), dict[str, KeptText](), []
+    index, kept, numbers = Index(folder), dict[str, CachedText](), []
     for i in range(60):
         text = {str(i): some_text(i, 10, layers=1 + i % 2)}
         assert index.add(text, "mn"[i % 3 == 0], PLENTY, 0)
@@ -225,7 +225,7 @@ def test_eviction_between_look_up_and_reading_is_no_damage(folder: Path, monkeyp
     index = Index(folder)
     index.add(texts_of("a"), "m", PLENTY, 0)
 
-    def evicted_meanwhile(path: Path, entries: list[Entry]) -> dict[str, KeptText] | None:
+    def evicted_meanwhile(path: Path, entries: list[ShardEntry]) -> dict[str, CachedText] | None:
         Index(folder).clear({"m"})
         return read_texts(path, entries)
 

@@ -9,7 +9,7 @@ import torch
 import twmd_registry
 from tests import tiny
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, find_background, read_background
-from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.files import find_model
 from twmd_registry.models.fitted import save
@@ -21,15 +21,15 @@ CORPUS = ["the cat sat", "a dog ran over the hill", "the cat sat", " "]
 
 
 @pytest.fixture
-def route(tmp_path: Path) -> AlignmentRoute:
+def backend(tmp_path: Path) -> TokenAlignmentBackend:
     folder = tiny.save_encoder("bert", tmp_path / "bert")
-    return AlignmentRoute(make_spec("sbert", model=str(folder), layer=0, centering="none"), RunOptions())
+    return TokenAlignmentBackend(make_spec("sbert", model=str(folder), layer=0, centering="none"), RunOptions())
 
 
-def test_the_mean_counts_every_token_of_every_occurrence(route: AlignmentRoute, tmp_path: Path) -> None:
-    found = read_background(save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path))
+def test_the_mean_counts_every_token_of_every_occurrence(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    found = read_background(save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path))
     with torch.inference_mode():
-        rows = [route.model.encode(route.model.tokenise([text]), [2]).layers[2].numpy() for text in CORPUS[:3]]
+        rows = [backend.model.encode(backend.model.tokenise([text]), [2]).layers[2].numpy() for text in CORPUS[:3]]
     expected = {
         Special.ALL: np.concatenate(rows).mean(0),
         Special.CLS: np.concatenate([row[:-1] for row in rows]).mean(0),
@@ -41,57 +41,57 @@ def test_the_mean_counts_every_token_of_every_occurrence(route: AlignmentRoute, 
     assert (found.about["texts"], found.about["tokens"]) == (3, 12)
 
 
-def test_the_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(route: AlignmentRoute, tmp_path: Path) -> None:
-    first, second = (save(MEAN_VECTOR, route.fit_background(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
+def test_the_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    first, second = (save(MEAN_VECTOR, backend.fit_background(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
     assert first == second
     assert first.name == f"mean-{read_background(first).hash}.safetensors"
     assert [path.name for path in tmp_path.glob("mean-*")] == [first.name]
-    other = save(MEAN_VECTOR, route.fit_background(CORPUS[:1]), tmp_path)
+    other = save(MEAN_VECTOR, backend.fit_background(CORPUS[:1]), tmp_path)
     assert other != first
 
 
-def test_a_hash_is_found_at_home_and_the_signature_holds_it(route: AlignmentRoute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hash_is_found_at_home_and_the_signature_holds_it(backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path / "home" / "backgrounds")
+    path = save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path / "home" / "backgrounds")
     digest = read_background(path).hash
-    model = str(route.files.folder)
+    model = str(backend.files.folder)
     by_hash = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{digest}").score(["the cat"], ["a dog"])
     by_file = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{path}").score(["the cat"], ["a dog"])
     assert by_hash == by_file
     assert f"centering:background%3A{digest}" in str(by_hash.signature)
 
 
-def test_a_changed_file_is_refused(route: AlignmentRoute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_is_refused(backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
-    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path / "backgrounds")
+    path = save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path / "backgrounds")
     digest = read_background(path).hash
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(ModelError, match="does not hold what its name says"):
-        find_background(digest, route.files.fingerprint, None)
+        find_background(digest, backend.files.fingerprint, None)
 
 
-def test_numbers_that_are_not_finite_are_refused(route: AlignmentRoute, tmp_path: Path) -> None:
-    content = bytearray(route.fit_background(CORPUS))
+def test_numbers_that_are_not_finite_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+    content = bytearray(backend.fit_background(CORPUS))
     content[-4:] = np.float32(np.nan).tobytes()
     path = save(MEAN_VECTOR, bytes(content), tmp_path)
     with pytest.raises(ModelError, match="not finite"):
         read_background(path)
 
 
-def test_a_mean_of_another_model_is_refused(tmp_path: Path, route: AlignmentRoute) -> None:
+def test_a_mean_of_another_model_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
     other = tiny.save_encoder("bert", tmp_path / "other", seed=3)
-    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path)
+    path = save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path)
     with pytest.raises(ModelError, match="not on this model"):
         twmd_registry.scorer("twmd", model=str(other), layer=1, centering=f"background:{path}").score(["a"], ["a"])
 
 
-def test_a_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, route: AlignmentRoute) -> None:
-    path = save(MEAN_VECTOR, route.fit_background(CORPUS), tmp_path)
-    assert find_background(str(path), route.files.fingerprint, None).about["adapter"] is None
+def test_a_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
+    path = save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path)
+    assert find_background(str(path), backend.files.fingerprint, None).about["adapter"] is None
     with pytest.raises(ModelError, match="adapter None, not on this model"):
-        find_background(str(path), route.files.fingerprint, "some-adapter@0123456789ab")
+        find_background(str(path), backend.files.fingerprint, "some-adapter@0123456789ab")
 
 
 @pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.safetensors", "nonsense"])
@@ -113,9 +113,9 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
         read_background(path)
 
 
-def test_a_corpus_without_text_is_refused(route: AlignmentRoute) -> None:
+def test_a_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
     with pytest.raises(InputError, match="every text is empty"):
-        route.fit_background(["", " "])
+        backend.fit_background(["", " "])
 
 
 def test_the_embedded_model_comes_with_one_mean() -> None:

@@ -129,7 +129,7 @@ def test_in_wordpiece_exactly_the_marked_pieces_continue() -> None:
 def embedded() -> Reader:
     """The embedded model's tokenizer."""
     with twmd_registry.scorer("twmd") as one:
-        return Reader(one.route.model.tokenizer)
+        return Reader(one.backend.model.tokenizer)
 
 
 def test_in_the_embedded_model_exactly_the_marked_pieces_continue(texts: Texts, embedded: Reader) -> None:

@@ -12,14 +12,14 @@ import torch
 import twmd_registry
 from tests import tiny
 from tests.conftest import Texts
-from twmd_registry.encode.cache import KeptText, TextKey
+from twmd_registry.encode.cache import CachedText, TextKey
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import Lasting, Reading, TextStore
+from twmd_registry.encode.store import PersistentCaches, ReadingMode, TextStore
 from twmd_registry.engine import pipeline
 from twmd_registry.engine import pipeline as blocks
-from twmd_registry.engine.chunking import Pairs, estimate_tokens, make_pairs, plan_pieces, uses_of_texts
+from twmd_registry.engine.chunking import Pairs, chunks_of_texts, estimate_tokens, make_pairs, plan_chunks
 from twmd_registry.engine.validation import check_segments
-from twmd_registry.errors import ModelError, hold_warnings, warn
+from twmd_registry.errors import ModelError, collect_warnings, warn
 from twmd_registry.models.files import find_model
 
 
@@ -45,7 +45,7 @@ def test_different_texts_are_numbered_once() -> None:
 @pytest.mark.parametrize(("most", "step"), [(1, 1), (8, 1), (1, 4), (10**9, 1)])
 def test_pieces_cover_all_pairs_and_end_at_steps(most: int, step: int) -> None:
     pairs = some_pairs()
-    pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None), most, step)
+    pieces = plan_chunks(pairs, estimate_tokens(pairs.texts, None), most, step)
     assert [p for piece in pieces for p in range(piece.start, piece.stop)] == list(range(len(pairs.hyp)))
     boundaries = [*pairs.starts.tolist(), len(pairs.hyp)]
     assert all(boundaries.index(piece.start) % step == 0 for piece in pieces)
@@ -54,8 +54,8 @@ def test_pieces_cover_all_pairs_and_end_at_steps(most: int, step: int) -> None:
 
 def test_every_text_is_encoded_once_and_kept_while_it_is_needed(encoder: Encoder) -> None:
     pairs = some_pairs()
-    pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None), 1)
-    store = TextStore(encoder, pairs.texts, [2], Reading(None), uses_of_texts(pairs, pieces))
+    pieces = plan_chunks(pairs, estimate_tokens(pairs.texts, None), 1)
+    store = TextStore(encoder, pairs.texts, [2], ReadingMode(None), chunks_of_texts(pairs, pieces))
     before = encoder.sentences_encoded
     with torch.inference_mode():
         alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
@@ -76,22 +76,23 @@ class Backwards:
     """A shelf that gives what it keeps in another order than it was asked for."""
 
     def __init__(self) -> None:
-        self.kept: dict[TextKey, KeptText] = {}
+        self.kept: dict[TextKey, CachedText] = {}
 
-    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, KeptText]:
+    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         return {key: self.kept[key] for key in reversed(keys) if key in self.kept}
 
-    def keep(self, texts: Mapping[TextKey, KeptText]) -> None:
+    def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         self.kept |= texts
 
 
 def test_kept_texts_are_held_in_the_order_of_encoded_ones(encoder: Encoder) -> None:
     pairs, shelf = some_pairs(), Backwards()
-    lasting = [Lasting(shelf, np.ones(len(pairs.texts), dtype=bool))]
+    lasting = [PersistentCaches(shelf, np.ones(len(pairs.texts), dtype=bool))]
     ids = np.arange(len(pairs.texts))
     with torch.inference_mode():
         first, second = (
-            TextStore(encoder, pairs.texts, [1, 2], Reading(None), {}, lasting=lasting).fetch(ids, batch_tokens=None, progress=None) for _ in range(2)
+            TextStore(encoder, pairs.texts, [1, 2], ReadingMode(None), {}, lasting=lasting).fetch(ids, batch_tokens=None, progress=None)
+            for _ in range(2)
         )
     assert len(shelf.kept) == len(pairs.texts)
     assert all(torch.equal(first[0].layers[k], second[0].layers[k]) for k in (1, 2))
@@ -101,8 +102,8 @@ def test_kept_texts_are_held_in_the_order_of_encoded_ones(encoder: Encoder) -> N
 
 def test_what_does_not_fit_is_forgotten_and_encoded_again(encoder: Encoder) -> None:
     pairs = some_pairs()
-    pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, None), 1)
-    store = TextStore(encoder, pairs.texts, [1], Reading(None), uses_of_texts(pairs, pieces))
+    pieces = plan_chunks(pairs, estimate_tokens(pairs.texts, None), 1)
+    store = TextStore(encoder, pairs.texts, [1], ReadingMode(None), chunks_of_texts(pairs, pieces))
     before = encoder.sentences_encoded
     with torch.inference_mode():
         for p, piece in enumerate(pieces):
@@ -117,7 +118,7 @@ def test_what_does_not_fit_is_forgotten_and_encoded_again(encoder: Encoder) -> N
 def test_small_pieces_change_nothing(texts: Texts, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any]) -> None:
     scorer = twmd_registry.scorer("twmd", **keys)
     whole = scorer.score(*texts)
-    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
     monkeypatch.setattr(blocks, "BLOCK_CELLS", 200)
     pieces = scorer.score(*texts)
     assert float(np.abs(np.array(whole.scores) - np.array(pieces.scores)).max()) <= 1e-5
@@ -127,7 +128,7 @@ def test_small_pieces_change_nothing(texts: Texts, monkeypatch: pytest.MonkeyPat
 def test_a_piece_is_encoded_while_the_one_before_is_aligned(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = twmd_registry.scorer("moverscore", layer=1)
     whole = scorer.score(*texts)
-    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
     fetched, aligned, met = [Event() for _ in range(len(texts[0]) + 1)], [], []
     fetch = TextStore.fetch
 
@@ -159,7 +160,7 @@ def test_what_fails_in_a_later_piece_is_said_and_leaves_the_scorer_usable(texts:
         return fetch(*given, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "PIECE_TOKENS", 60)
+        patch.setattr(pipeline, "CHUNK_TOKENS", 60)
         patch.setattr(TextStore, "fetch", fail_at_the_third)
         with pytest.raises(ModelError, match="out of memory"):
             scorer.score(*texts)
@@ -168,9 +169,9 @@ def test_what_fails_in_a_later_piece_is_said_and_leaves_the_scorer_usable(texts:
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_pieces_encoded_ahead_have_no_gradients(mode: Any, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
-    route = twmd_registry.scorer("twmd", layer=1).route
-    run = route.run([route], make_pairs(check_segments(*texts)), None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
+    backend = twmd_registry.scorer("twmd", layer=1).backend
+    run = backend.run([backend], make_pairs(check_segments(*texts)), None)  # type: ignore[attr-defined]
     with mode():
         found = list(run.align())
     assert len(found) > 2
@@ -178,7 +179,7 @@ def test_pieces_encoded_ahead_have_no_gradients(mode: Any, texts: Texts, monkeyp
 
 
 def test_warnings_of_pieces_encoded_ahead_are_held(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
     fetch, numbers = TextStore.fetch, itertools.count()
 
     def fetch_and_warn(*given: Any, **options: Any) -> Any:
@@ -186,7 +187,7 @@ def test_warnings_of_pieces_encoded_ahead_are_held(texts: Texts, monkeypatch: py
         return fetch(*given, **options)
 
     monkeypatch.setattr(TextStore, "fetch", fetch_and_warn)
-    with hold_warnings() as held:
+    with collect_warnings() as held:
         twmd_registry.scorer("twmd", layer=1).score(*texts)
     assert len(held) > 2
     assert held == [f"piece {k}." for k in range(len(held))]
@@ -194,7 +195,7 @@ def test_warnings_of_pieces_encoded_ahead_are_held(texts: Texts, monkeypatch: py
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_pieces_are_encoded_ahead_in_the_callers_stream(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
     seen, fetch = set(), TextStore.fetch
 
     def fetch_and_note(*given: Any, **options: Any) -> Any:
@@ -209,7 +210,7 @@ def test_pieces_are_encoded_ahead_in_the_callers_stream(texts: Texts, monkeypatc
 
 
 def test_no_piece_is_finished_that_nobody_waits_for(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 60)
+    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
     scorer = twmd_registry.scorer("twmd", layer=1, batch_tokens=1)  # a text per batch
     scorer.score(*texts)
     began, told = Event(), []

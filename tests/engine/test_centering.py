@@ -11,8 +11,8 @@ from tests.align.problems import QUICK, ragged, seeds
 from tests.oracles import family as oracle
 from twmd_registry.align.kernel import kernel
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import Settings
-from twmd_registry.engine.centering import CENTERINGS, Means, center, sum_groups
+from twmd_registry.align.settings import AlignmentSettings
+from twmd_registry.engine.centering import CENTERINGS, GroupMeans, center, sum_groups
 from twmd_registry.engine.reduction import normalise
 from twmd_registry.registry.names import Centering, Vectors
 from twmd_registry.tensors import TokenVectors, pad, span_indices
@@ -28,7 +28,7 @@ def tokens() -> TokenVectors:
     return TokenVectors(torch.tensor(draw.normal(size=(sum(LENGTHS), 4)) + 2, dtype=torch.float32), torch.tensor(LENGTHS))
 
 
-def centered_alone(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: Means | None = None) -> TokenVectors:
+def centered_alone(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: GroupMeans | None = None) -> TokenVectors:
     """The vectors of a single layer, centered."""
     return center([tokens], centering, vectors, [means] if means else None)[0]
 
@@ -51,11 +51,11 @@ def expected(tokens: TokenVectors, centering: Centering) -> list[np.ndarray]:
     return [row - means[int(g)] for row, g in zip(rows, GROUP, strict=True)]
 
 
-def means_for(tokens: TokenVectors, centering: Centering) -> Means | None:
+def means_for(tokens: TokenVectors, centering: Centering) -> GroupMeans | None:
     if centering is Centering.BACKGROUND:
-        return Means(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.zeros(4, dtype=torch.int64))
+        return GroupMeans(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.zeros(4, dtype=torch.int64))
     if centering in {Centering.BATCH, Centering.CORPUS}:
-        return Means(sum_groups(tokens, GROUP, WEIGHT, 2).mean(), GROUP)
+        return GroupMeans(sum_groups(tokens, GROUP, WEIGHT, 2).mean(), GROUP)
     return None
 
 
@@ -156,7 +156,7 @@ def test_group_means_are_the_oracles_for_any_groups_and_occurrences(sizes: list[
 def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(size: float) -> None:
     mean = torch.tensor([[3.0, -4.0, 12.0]]) * size
     vectors = torch.cat([mean, mean * (1 + 1e-7), mean * (1 + 1e-5), mean * 2])
-    means = Means(mean, torch.tensor([0, 0]))
+    means = GroupMeans(mean, torch.tensor([0, 0]))
     centered = centered_alone(TokenVectors(vectors, torch.tensor([2, 2])), Centering.BACKGROUND, Vectors.RAW, means)
     assert centered.lengths.tolist() == [0, 2]
     np.testing.assert_allclose(centered.vectors[1], mean[0], rtol=1e-6)
@@ -171,7 +171,7 @@ def test_a_word_repeated_is_nothing_but_its_mean() -> None:
 def test_a_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering) -> None:
     vectors = tokens.vectors.clone()
     vectors[3] = 0.0
-    means = Means(torch.zeros(1, 4), torch.zeros(4, dtype=torch.int64)) if means_for(tokens, centering) else None
+    means = GroupMeans(torch.zeros(1, 4), torch.zeros(4, dtype=torch.int64)) if means_for(tokens, centering) else None
     centered = centered_alone(tokens._replace(vectors=vectors), centering, Vectors.UNIT, means)
     assert centered.lengths.tolist() == [3, 0, 5, 2]
     assert bool(torch.isfinite(centered.vectors).all())
@@ -190,7 +190,7 @@ def test_kernel_alignment_with_dimension_centering_is_cka(tokens: TokenVectors) 
     centered = centered_alone(tokens, Centering.DIMENSION, Vectors.RAW)
     blocks = [pad(centered, torch.tensor([item])) for item in (0, 2)]
     c, own, other = (
-        kernel(a.vectors @ b.vectors.mT, Marginal(a.mask), Marginal(b.mask), Settings())
+        kernel(a.vectors @ b.vectors.mT, Marginal(a.mask), Marginal(b.mask), AlignmentSettings())
         for a, b in ((blocks[0], blocks[1]), (blocks[0], blocks[0]), (blocks[1],) * 2)
     )
     assert float(normalise(c, own, other)) == pytest.approx(oracle.linear_cka(x, y), abs=1e-6)

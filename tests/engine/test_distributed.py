@@ -25,7 +25,7 @@ from twmd_registry.engine.distributed import score_over_ranks
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import ModelError, TwmdError, TwmdWarning
-from twmd_registry.tensors import Encoded
+from twmd_registry.tensors import EncodedTexts
 
 RANKS = 2
 BERT, REGRESSOR, TABLE = "bert", "regressor", "table.txt"
@@ -130,7 +130,7 @@ def run(case: Case, folder: Path, rank: int | None, patch: pytest.MonkeyPatch) -
     found: list[ScoreSet] = []
     error, done, encode = None, list[int](), Encoder.encode
 
-    def count(encoder: Encoder, tokens: TokenIds, *rest: Any, **more: Any) -> Encoded:
+    def count(encoder: Encoder, tokens: TokenIds, *rest: Any, **more: Any) -> EncodedTexts:
         done.append(len(tokens.lengths))
         return encode(encoder, tokens, *rest, **more)
 

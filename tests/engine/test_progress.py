@@ -11,7 +11,7 @@ import twmd_registry
 from tests import tiny
 from twmd_registry.engine import pipeline
 from twmd_registry.engine import pipeline as blocks
-from twmd_registry.progress import Meter, expect
+from twmd_registry.progress import StageProgress, expect
 
 TEXTS = ["the cat sat", "a dog ran over the hill", "it", "the cat sat", "the cat sat on the mat"]
 REFERENCES = [["a cat sat on the mat"], ["it ran", "a dog ran"], ["we saw it"], ["a cat sat on the mat"], ["it"]]
@@ -71,7 +71,7 @@ def test_a_regression_model_reports_segments(tmp_path: Path) -> None:
 
 def test_a_stage_is_done_when_it_ends_and_never_more_than_done() -> None:
     done: list[int] = []
-    meter = Meter(done.append, segments=10, stages=2)
+    meter = StageProgress(done.append, segments=10, stages=2)
     with meter.stage(4) as report:
         assert report is not None
         report(3)
@@ -84,7 +84,7 @@ def test_a_stage_is_done_when_it_ends_and_never_more_than_done() -> None:
 
 
 def test_a_stage_that_nobody_watches_reports_nothing() -> None:
-    with Meter(None, segments=10, stages=1).stage(4) as report:
+    with StageProgress(None, segments=10, stages=1).stage(4) as report:
         assert report is None
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import twmd_registry
 from tests import tiny
-from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.catalogue import CATALOGUE
@@ -64,8 +64,8 @@ def test_an_unknown_token_weighs_as_a_token_that_no_text_holds(idf: str, tmp_pat
     predictions, references = [f"we left {HEART}", f"they left {ANGRY}"], [f"we left {ANGRY}", f"they came {ROCKET}"]
     if idf == "background":
         with twmd_registry.scorer("twmd") as one:
-            assert isinstance(one.route, AlignmentRoute)
-            (tmp_path / "idf.json").write_bytes(one.route.fit_idf(references))
+            assert isinstance(one.backend, TokenAlignmentBackend)
+            (tmp_path / "idf.json").write_bytes(one.backend.fit_idf(references))
         idf = f"background:{tmp_path / 'idf.json'}"
     shown = quiet("bertscore_centered", predictions, references, idf=idf, centering="none", special="none").explain(0)
     unseen, once = math.log(3 / 1), math.log(3 / 2)

@@ -66,7 +66,7 @@ class Text(NamedTuple):
 @pytest.fixture(scope="module")
 def encoder() -> Iterator[Encoder]:
     with twmd_registry.scorer("twmd") as one:
-        model = one.route.model
+        model = one.backend.model
         assert isinstance(model, Encoder)
         yield model
 
@@ -274,7 +274,7 @@ def test_neither_the_order_of_texts_nor_batches_nor_pieces_change_a_score(way: s
     np.testing.assert_allclose(turned, found[:, order], atol=1e-5)
     for batch in (1, 40):
         np.testing.assert_allclose(scored(PREDICTIONS, MORE, batch_tokens=batch, **keys), found, atol=1e-5)
-    monkeypatch.setattr(pipeline, "PIECE_TOKENS", 8)
+    monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 8)
     monkeypatch.setattr(blocks, "BLOCK_CELLS", 10)
     np.testing.assert_allclose(scored(PREDICTIONS, MORE, **keys), found, atol=1e-5)
 

@@ -15,7 +15,7 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.hub.card import SDK_VERSION, write_card
-from twmd_registry.hub.card_text import PaperRow, examples, metrics_with_card, prose_of
+from twmd_registry.hub.card_text import CardPaperRow, examples, metrics_with_card, prose_of
 from twmd_registry.hub.space import card_files, write_cards
 from twmd_registry.hub.values import CORRELATIONS, DATA, measured, theirs
 from twmd_registry.plugins.evaluate.hook import METRICS
@@ -157,17 +157,17 @@ def test_what_was_measured_is_named_in_words() -> None:
 
 
 def test_papers_numbers_are_the_papers() -> None:
-    large = theirs(PaperRow("twmd-table8", "TWMD-b"))[1]
+    large = theirs(CardPaperRow("twmd-table8", "TWMD-b"))[1]
     assert large.whose == "Chen et al. (2020), TWMD, Table 8: TWMD-b on roberta-large"
     assert large.cells == {"kendall": "57.5", "pearson": "77.3"}
-    (herbold,) = theirs(PaperRow("Table 1", "STSScore"))
+    (herbold,) = theirs(CardPaperRow("Table 1", "STSScore"))
     assert herbold.cells == {"pearson": "90", "spearman": "89"}
     assert all(theirs(row) for metric in METRICS_WITH_CARD for row in prose_of(metric).papers)
 
 
 def test_unrelated_words_score_what_the_cards_say() -> None:
     scorers = [twmd_registry.scorer(metric) for metric in METRICS_WITH_CARD]
-    vocabulary = scorers[0].route.model.tokenizer.get_vocab()
+    vocabulary = scorers[0].backend.model.tokenizer.get_vocab()
     words = [word for word in sorted(vocabulary, key=vocabulary.__getitem__) if word.isascii() and word.isalpha() and len(word) > 2]
     for metric, result in zip(METRICS_WITH_CARD, twmd_registry.score_all(scorers, words[:4000:10], words[4000:8000:10]), strict=True):
         assert result.score == pytest.approx(prose_of(metric).scores.words, abs=0.0005 + 1e-5), metric

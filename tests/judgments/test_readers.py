@@ -13,7 +13,7 @@ from twmd_registry.errors import FileError
 from twmd_registry.judgments.generation import read_data_to_text, read_summeval
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
-from twmd_registry.judgments.rows import Rated, read_lines
+from twmd_registry.judgments.rows import RatedSegments, read_lines
 from twmd_registry.judgments.stsb import read_stsb
 from twmd_registry.judgments.wmt import read_wmt
 
@@ -89,13 +89,13 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
         (read_qqp, f"{QQP}\n0\t1\t2\ta\tb\tmaybe\n", "row 2: is_duplicate is 0 or 1, not 'maybe'"),
     ],
 )
-def test_another_form_is_refused_with_its_place(reader: Callable[[Path], Rated], text: str, words: str, tmp_path: Path) -> None:
+def test_another_form_is_refused_with_its_place(reader: Callable[[Path], RatedSegments], text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=words):
         reader(written(tmp_path, text))
 
 
 @pytest.mark.parametrize("reader", [read_stsb, read_mrpc, read_qqp, read_wmt, read_mt_metrics_eval, read_data_to_text, read_summeval])
-def test_a_missing_file_is_named(reader: Callable[[Path], Rated], tmp_path: Path) -> None:
+def test_a_missing_file_is_named(reader: Callable[[Path], RatedSegments], tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No such file or directory"):
         reader(tmp_path / "nowhere")
 

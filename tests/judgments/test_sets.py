@@ -14,10 +14,10 @@ from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.judgments import sets
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.sets import FORMATS, content_of, read_rated
 
-RATED = Rated(["a", "b"], ["One.", "Two."], ["1.", "2."], np.array([1.0, 0.0]), 3, ["x", "y"], ["s", "t"])
+RATED = RatedSegments(["a", "b"], ["One.", "Two."], ["1.", "2."], np.array([1.0, 0.0]), 3, ["x", "y"], ["s", "t"])
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -55,7 +55,7 @@ def test_a_path_may_hold_a_colon_or_start_at_home(tmp_path: Path, monkeypatch: p
 def test_a_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def read_hub(name: str) -> Rated:
+    def read_hub(name: str) -> RatedSegments:
         asked.append(name)
         return RATED
 

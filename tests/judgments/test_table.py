@@ -12,7 +12,7 @@ import pytest
 
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.table import FORMS, read_table
 from twmd_registry.judgments.wmt import read_wmt
 
@@ -182,5 +182,5 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_suffix_may_be_in_capitals(tmp_path: Path) -> None:
-    found: Rated = read_table(written(tmp_path, text("One.,Two.,1"), "OWN.CSV"))
+    found: RatedSegments = read_table(written(tmp_path, text("One.,Two.,1"), "OWN.CSV"))
     assert found.group == ["OWN"]

@@ -8,12 +8,12 @@ from scipy import stats
 
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.agreement import Averaging, agreement, draw, interval
 from twmd_registry.metaeval.correlation import Statistic, correlate
 
 
-def campaign(seed: int = 0, *, groups: int = 2, items: int = 12, systems: int = 5, noise: float = 10.0) -> tuple[np.ndarray, Rated]:
+def campaign(seed: int = 0, *, groups: int = 2, items: int = 12, systems: int = 5, noise: float = 10.0) -> tuple[np.ndarray, RatedSegments]:
     """Scores and ratings of systems on items of several language pairs, in a shuffled order."""
     rng = np.random.default_rng(seed)
     rows = [(f"g{g}", f"g{g}:{i}", f"s{s}") for g in range(groups) for i in range(items) for s in range(systems)]
@@ -21,7 +21,7 @@ def campaign(seed: int = 0, *, groups: int = 2, items: int = 12, systems: int = 
     ratings = np.array([40 + 5 * int(system[1:]) + rng.normal(0, 15) for _, _, system in rows]).round()
     scores = ratings + rng.normal(0, noise, len(rows))
     group, item, system = (list(column) for column in zip(*rows, strict=True))
-    return scores, Rated(group, [""] * len(rows), [""] * len(rows), ratings, 0, item, system)
+    return scores, RatedSegments(group, [""] * len(rows), [""] * len(rows), ratings, 0, item, system)
 
 
 @pytest.mark.parametrize("statistic", VECTORS)
@@ -88,7 +88,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     for trial in range(200):
         x = rng.normal(size=rows)
         y = truth * x + np.sqrt(1 - truth**2) * rng.normal(size=rows)
-        found = agreement("pearson", x, Rated(["g"] * rows, [], [], y, 0), resamples=300, seed=trial)
+        found = agreement("pearson", x, RatedSegments(["g"] * rows, [], [], y, 0), resamples=300, seed=trial)
         assert found.low is not None
         assert found.high is not None
         covered += found.low <= truth <= found.high
@@ -135,7 +135,7 @@ def test_without_resamples_there_is_no_interval() -> None:
 
 def test_a_group_without_a_value_is_named_counted_and_left_out() -> None:
     ratings = np.arange(11.0) ** 2 % 7
-    rated = Rated(["a"] * 4 + ["b"] * 5 + ["c"] * 2, [], [], ratings, 0)
+    rated = RatedSegments(["a"] * 4 + ["b"] * 5 + ["c"] * 2, [], [], ratings, 0)
     scores = np.array([1, 2, 3, 5, 4, 4, 4, 4, 4, 0, 1], dtype=float)
     with pytest.warns(TwmdWarning, match=r"for 2 of 3, .*: b \(5 segments: the scores are constant \(4\)\), c \(2 segments: 3 or more"):
         found = agreement("pearson", scores, rated)
@@ -147,11 +147,11 @@ def test_a_group_without_a_value_is_named_counted_and_left_out() -> None:
 
 
 def test_a_resample_without_a_value_is_left_out() -> None:
-    found = agreement("pearson", [1, 2, 3, 4], Rated(["a"] * 4, [], [], np.array([1.0, 3.0, 2.0, 2.5]), 0))
+    found = agreement("pearson", [1, 2, 3, 4], RatedSegments(["a"] * 4, [], [], np.array([1.0, 3.0, 2.0, 2.5]), 0))
     assert found.low is not None
     assert -1 <= found.low < found.value < 1
     # Most resamples of three rows hold two of them, which always lie on a line.
-    assert agreement("pearson", [1, 2, 3], Rated(["a"] * 3, [], [], np.array([1.0, 3.0, 2.0]), 0)).low is None
+    assert agreement("pearson", [1, 2, 3], RatedSegments(["a"] * 3, [], [], np.array([1.0, 3.0, 2.0]), 0)).low is None
     assert interval(np.array([math.nan, 2.0, 2.0])) == (2, 2)
     assert interval(np.array([math.nan, 2.0])) == (None, None)
     assert interval(np.array([math.nan])) == (None, None)

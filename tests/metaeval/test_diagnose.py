@@ -18,8 +18,8 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import find_background
 from twmd_registry.errors import FileError, InputError, TwmdWarning
 from twmd_registry.metaeval import layer_words
-from twmd_registry.metaeval.diagnose import Estimate, LayerRow, Property, diagnose, judge
-from twmd_registry.metaeval.word_pairs import Similarity, Words, pair_words
+from twmd_registry.metaeval.diagnose import LayerRow, MeanCosine, Property, diagnose, judge
+from twmd_registry.metaeval.word_pairs import CorpusWords, Similarity, pair_words
 from twmd_registry.models.files import find_model
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, Special
 from twmd_registry.registry.options import RunOptions
@@ -100,7 +100,7 @@ class Oracle:
 @pytest.mark.parametrize("which", ["tiny", "embedded"])
 def test_every_number_is_the_mean_over_all_pairs(which: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, texts = (model, CORPUS) if which == "tiny" else (EMBEDDED_MODEL, SOME)
-    monkeypatch.setattr(layer_words, "PIECE_TOKENS", 1)  # a piece per batch
+    monkeypatch.setattr(layer_words, "CHUNK_TOKENS", 1)  # a piece per batch
     found, oracle = diagnose(name, texts, RunOptions(), pairs=ALL_PAIRS), Oracle(name, texts)
     centerings = [one for one in Centering if one is not Centering.BACKGROUND or which == "embedded"]
     assert [(row.centering, row.layer) for row in found.rows] == [(one, k) for one in centerings for k in range(oracle.depth + 1)]
@@ -123,7 +123,7 @@ def test_a_one_word_sentence_has_no_direction_without_its_mean_and_its_pairs_are
 
 def test_pieces_and_batches_of_the_encoder_do_not_matter(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = diagnose(model, CORPUS * 3, RunOptions(), pairs=50)
-    monkeypatch.setattr(layer_words, "PIECE_TOKENS", 1)
+    monkeypatch.setattr(layer_words, "CHUNK_TOKENS", 1)
     cut = diagnose(model, CORPUS * 3, RunOptions(batch_tokens=8), pairs=50)
     for one, other in zip(whole.rows, cut.rows, strict=True):
         for similarity in Similarity:
@@ -145,7 +145,7 @@ def test_a_sample_agrees_with_all_pairs_within_its_error_and_the_error_is_that_o
 @pytest.mark.parametrize("similarity", list(Similarity))
 def test_pairs_are_drawn_as_often_as_they_weigh(similarity: Similarity) -> None:
     text = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 3])
-    words = Words(np.array([4, 5, 4, 4, 6, 5, 9, 5, 9, 7]), text, text)
+    words = CorpusWords(np.array([4, 5, 4, 4, 6, 5, 9, 5, 9, 7]), text, text)
     everything = pair_words(similarity, words, 9, ALL_PAIRS, np.random.default_rng(0))
     wanted = {frozenset(pair): weight for *pair, weight in zip(*everything[:3], strict=True)}
     allowed = {
@@ -172,7 +172,7 @@ def test_pairs_are_drawn_as_often_as_they_weigh(similarity: Similarity) -> None:
 def rows(random: list[float], own: list[float], intra: list[float]) -> list[LayerRow]:
     columns = zip(random, own, intra, strict=True)
     return [
-        LayerRow(Centering.NONE, k, {name: Estimate(value, 0.0, 9, 0) for name, value in zip(Similarity, values, strict=True)})
+        LayerRow(Centering.NONE, k, {name: MeanCosine(value, 0.0, 9, 0) for name, value in zip(Similarity, values, strict=True)})
         for k, values in enumerate(columns)
     ]
 

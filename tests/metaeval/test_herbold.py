@@ -14,7 +14,7 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, InputError
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.herbold import SOURCES, cells, find_data, halves, length_table, pair_lengths, table
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area, curve
@@ -31,10 +31,10 @@ SENTENCES = [
 ]
 
 
-def rated(name: str, segments: int) -> Rated:
+def rated(name: str, segments: int) -> RatedSegments:
     firsts, seconds = ([SENTENCES[i] for i in R.integers(len(SENTENCES), size=segments)] for _ in range(2))
     ratings = R.integers(2, size=segments) if SOURCES[name].classes else R.uniform(0, 5, segments)
-    return Rated([name] * segments, firsts, seconds, ratings.astype(np.float64), 0)
+    return RatedSegments([name] * segments, firsts, seconds, ratings.astype(np.float64), 0)
 
 
 @pytest.mark.parametrize("levels", [3, 1000])
@@ -183,7 +183,7 @@ def test_files_of_two_runs_are_never_mixed(folder: Path, tmp_path: Path, capsys:
 def test_the_hub_is_asked_only_for_what_is_not_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def read(name: str) -> Rated:
+    def read(name: str) -> RatedSegments:
         asked.append(name)
         raise FileError("cannot read it from the Hub: no network")
 

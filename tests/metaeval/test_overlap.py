@@ -22,7 +22,7 @@ from twmd_registry.metaeval.overlap import TRAINING_DATA, describe_overlap, hash
 from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
-from twmd_registry.train.data import NamedData, hashes_of
+from twmd_registry.train.data import TrainingData, hashes_of
 
 PACKAGED_DATA = {
     "wmt15.jsonl": "wmt:wmt/wmt15.jsonl",
@@ -59,7 +59,7 @@ def test_hashes_are_read_as_they_were_written_and_a_damaged_file_is_named(tmp_pa
 @pytest.mark.parametrize("name", PACKAGED_DATA)
 def test_the_packaged_hashes_are_those_of_the_data(name: str) -> None:
     form, _, place = PACKAGED_DATA[name].partition(":")
-    data = NamedData(name, read_rated(f"{form}:{shared(f'data/{place}')}"))
+    data = TrainingData(name, read_rated(f"{form}:{shared(f'data/{place}')}"))
     ((label, expected),) = hashes_of([data]).items()
     files = [presets()[MetricName.TWMD, "embedded"].training_data, *packaged_adapters().glob(f"*/{TRAINING_DATA}")]
     found = [own[label] for own in map(read_hashes, files) if label in own]

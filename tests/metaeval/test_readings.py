@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from twmd_registry.errors import InputError
-from twmd_registry.metaeval.diagnose import Diagnosis, Estimate, LayerRow, Property, Verdict
+from twmd_registry.metaeval.diagnose import Diagnosis, LayerRow, MeanCosine, Property, Verdict
 from twmd_registry.metaeval.reproduce.readings import (
     COMPARED,
     centering_helps,
@@ -21,7 +21,7 @@ from twmd_registry.metaeval.reproduce.readings import (
     robust_against_temperature,
 )
 from twmd_registry.metaeval.reproduce.rows import TABLES
-from twmd_registry.metaeval.sweeps import Line, Measured, iteration_settings, layer_settings, temperature_settings
+from twmd_registry.metaeval.sweeps import SweepLine, SweepPoint, iteration_settings, layer_settings, temperature_settings
 from twmd_registry.metaeval.word_pairs import Similarity
 from twmd_registry.registry.names import Centering
 
@@ -29,10 +29,10 @@ WMT = TABLES["twmd-table2"]
 T = (0.005, 0.01, 0.1, 0.15)
 
 
-def by_temperature(curves: Mapping[str, tuple[float, ...]], temperatures: tuple[float, ...] = T) -> list[Measured]:
+def by_temperature(curves: Mapping[str, tuple[float, ...]], temperatures: tuple[float, ...] = T) -> list[SweepPoint]:
     """Curves of twmd, twmd-b, trwmd and trwmd-b, in this order, each as long as the temperatures."""
     specs = temperature_settings("a/b", 1, WMT, temperatures)
-    return [Measured(spec, r) for spec, r in zip(specs, itertools.chain(*curves.values()), strict=True)]
+    return [SweepPoint(spec, r) for spec, r in zip(specs, itertools.chain(*curves.values()), strict=True)]
 
 
 ROBUST = {"twmd": (0.1, 0.5, 0.6, 0.4), "twmd-b": (0.9, 0.5, 0.55, 0.5), "trwmd": (0.0, 0.1, 0.3, 0.2), "trwmd-b": (-0.5, 0.7, 0.8, 0.6001)}
@@ -58,9 +58,9 @@ def test_robustness_needs_temperatures_and_both_centerings() -> None:
         robust_against_temperature([])
 
 
-def by_sweeps(*curves: tuple[float, float, float]) -> list[Measured]:
+def by_sweeps(*curves: tuple[float, float, float]) -> list[SweepPoint]:
     specs = iteration_settings("a/b", 1, WMT, (0.01, 0.1), (1, 2, 10))
-    return [Measured(spec, r) for spec, r in zip(specs, itertools.chain(*curves), strict=True)]
+    return [SweepPoint(spec, r) for spec, r in zip(specs, itertools.chain(*curves), strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_without_one_sweep_nothing_is_judged() -> None:
     ],
 )
 def test_cool_plans_need_more_sweeps(errors: tuple[tuple[float, ...], ...], holds: bool | None) -> None:
-    found = cool_plans_converge_slower([Line(f"T{i}", np.array([1.0, 5.0, 20.0]), np.array(own)) for i, own in enumerate(errors)])
+    found = cool_plans_converge_slower([SweepLine(f"T{i}", np.array([1.0, 5.0, 20.0]), np.array(own)) for i, own in enumerate(errors)])
     assert found.holds is holds
     first = "T0 gets there by sweep 5" if errors[0][1] <= 0.01 else "T0 is at 0.300 after 20"
     assert f"({first}; T1 " in found.sentence
@@ -104,7 +104,7 @@ def test_cool_plans_need_more_sweeps(errors: tuple[tuple[float, ...], ...], hold
 
 def test_centering_helps_everywhere_or_it_is_said_where_not() -> None:
     specs = layer_settings("a/b", [1, 2], WMT)
-    measured = [Measured(spec, 0.5 + 0.1 * (spec.centering_kind is Centering.BATCH) + 0.01 * int(str(spec.layer))) for spec in specs]
+    measured = [SweepPoint(spec, 0.5 + 0.1 * (spec.centering_kind is Centering.BATCH) + 0.01 * int(str(spec.layer))) for spec in specs]
     found = centering_helps(measured)
     assert found.holds is True
     assert "it does so in 12 of 12 places)" in found.sentence
@@ -119,7 +119,7 @@ def test_centering_helps_everywhere_or_it_is_said_where_not() -> None:
 
 
 def diagnosis(random: tuple[float, ...], verdicts: dict[tuple[Centering, Property], bool | None]) -> Diagnosis:
-    rows = tuple(LayerRow(Centering.NONE, k, {Similarity.RANDOM: Estimate(mean, 0.0, 9, 0)}) for k, mean in enumerate(random))
+    rows = tuple(LayerRow(Centering.NONE, k, {Similarity.RANDOM: MeanCosine(mean, 0.0, 9, 0)}) for k, mean in enumerate(random))
     return Diagnosis("a/b", 9, 99, 0, 0, rows, tuple(Verdict(*place, holds, "") for place, holds in verdicts.items()))
 
 

@@ -16,14 +16,14 @@ from twmd_registry.cli.mover_figures import run_figure_2
 from twmd_registry.cli.reproduce import REPRODUCTIONS, run_reproduce
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
-from twmd_registry.judgments.rows import Rated, select
+from twmd_registry.judgments.rows import RatedSegments, select
 from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.lexical import sentence_bleu, sentence_chrf
 from twmd_registry.metaeval.published import NO_MODEL, published_rows, published_tables
 from twmd_registry.metaeval.reproduce.moverscore import reproduce_moverscore
-from twmd_registry.metaeval.reproduce.moverscore_figures import Distribution, Scored, ends, figure_2, figure_3
+from twmd_registry.metaeval.reproduce.moverscore_figures import Distribution, LanguagePairScores, ends, figure_2, figure_3
 from twmd_registry.metaeval.reproduce.moverscore_layout import MoverReproduction, OurRow
-from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES, Encoder, alignments, layers, mover, movers, versions
+from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES, RowModel, alignments, layers, mover, movers, versions
 from twmd_registry.metaeval.reproduce.rows import LANGUAGE_PAIRS
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.spec import make_spec
@@ -81,7 +81,7 @@ def first(data: Path, model: str) -> MoverReproduction:
     return reproduce_moverscore("moverscore-table1", data, model=model)
 
 
-def of_pair(data: Path, pair: str) -> Rated:
+def of_pair(data: Path, pair: str) -> RatedSegments:
     rated = read_wmt(data / "wmt" / "wmt17.jsonl")
     return select(rated, np.array([i for i, group in enumerate(rated.group) if group == pair]))
 
@@ -136,12 +136,12 @@ def test_every_published_table_can_be_computed() -> None:
     assert {name for name in REPRODUCTIONS if name.startswith("moverscore-")} == set(MOVER_TABLES) | FIGURES
     for name, table in MOVER_TABLES.items():
         assert f"100 x {table.statistic.title()} " in published_rows(name).about
-        computed = table.specs(Encoder("a/b", 12))
+        computed = table.specs(RowModel("a/b", 12))
         assert set(computed) <= {row.metric for row in published_rows(name).rows}
 
 
 def test_rows_are_these_specifications() -> None:
-    encoder = Encoder("a/b", 12)
+    encoder = RowModel("a/b", 12)
     found = versions(encoder)
     v1 = make_spec(MetricName.MOVERSCORE, "moverscore-v1", model="a/b", layer="8-12")
     assert found["WMD-1"] == v1
@@ -166,7 +166,7 @@ def test_rows_are_these_specifications() -> None:
     ("depth", "last", "ninth"), [(0, [0], 0), (1, [1], 1), (3, [1, 2, 3], 2), (6, [2, 3, 4, 5, 6], 4), (24, [20, 21, 22, 23, 24], 18)]
 )
 def test_other_depths_have_the_last_five_or_all_they_have(depth: int, last: list[int], ninth: int) -> None:
-    encoder = Encoder("a/b", depth)
+    encoder = RowModel("a/b", depth)
     assert encoder.last == last
     assert versions(encoder)["WMD-1"] == mover(encoder, last)
     assert alignments(encoder)["HMD-F1"].layer == ninth
@@ -175,10 +175,10 @@ def test_other_depths_have_the_last_five_or_all_they_have(depth: int, last: list
 
 def test_an_encoder_is_compared_with_its_like() -> None:
     encoders = ("W2V", "ELMO", "BERT", "BERT + MNLI")
-    assert Encoder("a/b", 0).near(encoders) == "W2V"
-    assert Encoder("bert-base-uncased", 12).near(encoders) == "BERT"
-    assert Encoder("a/b", 12).near(encoders) == "BERT + MNLI"
-    assert Encoder("a/b", 0).near(("BERT",)) == "BERT"
+    assert RowModel("a/b", 0).near(encoders) == "W2V"
+    assert RowModel("bert-base-uncased", 12).near(encoders) == "BERT"
+    assert RowModel("a/b", 12).near(encoders) == "BERT + MNLI"
+    assert RowModel("a/b", 0).near(("BERT",)) == "BERT"
 
 
 def test_cells_are_correlations_of_each_pairs_own_scores(first: MoverReproduction, data: Path, model: str) -> None:
@@ -332,10 +332,10 @@ def test_ends_against_brute_force() -> None:
 def test_the_distributions_sentence_says_what_the_numbers_say() -> None:
     ratings = np.arange(12.0)
     rising, half = ratings.copy(), np.array([0.0, 1, 2, 3, 4, 5, 9, 2, 7, 1, 8, 0])
-    found = Distribution("moverscore-figure2", "a/b", Scored(ratings, {"SentBLEU": half, "WordMover": rising}), {})
+    found = Distribution("moverscore-figure2", "a/b", LanguagePairScores(ratings, {"SentBLEU": half, "WordMover": rising}), {})
     assert "(so it is here: r = 1.00 in the lower half" in found.sentence
     assert "(so it does here: area" in found.sentence
-    other = Distribution("moverscore-figure2", "a/b", Scored(ratings, {"SentBLEU": np.roll(half, 6), "WordMover": -rising}), {})
+    other = Distribution("moverscore-figure2", "a/b", LanguagePairScores(ratings, {"SentBLEU": np.roll(half, 6), "WordMover": -rising}), {})
     assert "(here it does not: r =" in other.sentence
     assert "(here it does not: area" in other.sentence
     assert found.layout().rows[1] == ("WordMover", "1.000", "1.000", "1.000")
@@ -372,12 +372,12 @@ def test_sentence_scores_are_sacrebleus_with_one_or_several_references() -> None
     import sacrebleu
 
     texts, refs = ["the cat sat on the mat .", "a dog ran"], [["the cat sat on a mat .", "a cat sat"], ["a dog ran over the hill"]]
-    rated = Rated(["x"] * 2, texts, refs, np.zeros(2), 0)
+    rated = RatedSegments(["x"] * 2, texts, refs, np.zeros(2), 0)
     bleu = [sacrebleu.sentence_bleu(text, own, use_effective_order=True).score / 100 for text, own in zip(texts, refs, strict=True)]
     chrf = [sacrebleu.sentence_chrf(text, own, word_order=2).score / 100 for text, own in zip(texts, refs, strict=True)]
     assert sentence_bleu(rated) == pytest.approx(bleu)
     assert sentence_chrf(rated) == pytest.approx(chrf)
-    single = Rated(["x"] * 2, texts, [own[0] for own in refs], np.zeros(2), 0)
+    single = RatedSegments(["x"] * 2, texts, [own[0] for own in refs], np.zeros(2), 0)
     assert sentence_bleu(single)[1] == pytest.approx(bleu[1])
 
 

@@ -17,9 +17,9 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.sets import read_rated
-from twmd_registry.metaeval.edited import UPPER, Chosen, choose_texts, edit_texts, lay_out
+from twmd_registry.metaeval.edited import UPPER, EditCandidates, choose_texts, edit_texts, lay_out
 from twmd_registry.metaeval.edits import CONTROLS, Edit, collect_names, rules_with
 from twmd_registry.metaeval.robustness import TIE, RobustnessStudy, prefer, run_robustness
 from twmd_registry.registry.options import RunOptions
@@ -33,9 +33,9 @@ TEXTS = [
     ("Snow", "Snow fell."),
     ("Bread was sold out.", "Bread was sold out."),
 ]
-DATA = Rated(["xx-en"] * 6, [text for text, _ in TEXTS], [reference for _, reference in TEXTS], np.array([3.0, 3.0, 3.0, 3.0, 3.0, 3.0]), 0)
+DATA = RatedSegments(["xx-en"] * 6, [text for text, _ in TEXTS], [reference for _, reference in TEXTS], np.array([3.0, 3.0, 3.0, 3.0, 3.0, 3.0]), 0)
 LOW = DATA._replace(predictions=["A mill."] * 6, ratings=np.full(6, 1.0))
-BOTH = Rated(["xx-en"] * 12, [*DATA.predictions, *LOW.predictions], [*DATA.references] * 2, np.r_[DATA.ratings, LOW.ratings], 0)
+BOTH = RatedSegments(["xx-en"] * 12, [*DATA.predictions, *LOW.predictions], [*DATA.references] * 2, np.r_[DATA.ratings, LOW.ratings], 0)
 STUDY = RobustnessStudy(("made@0",), (make_spec("sbert"), make_spec("twmd"), make_spec("twmd", temperature=0.5), "bleu"), resamples=50)
 
 
@@ -45,7 +45,7 @@ def test_the_best_text_of_each_reference_is_chosen_if_it_is_good() -> None:
         n = int(rng.integers(1, 25))
         references = [f"r{k}" for k in rng.integers(0, 6, n)]
         texts = [f"r{k}" if k < 6 else f"t{i}" for i, k in enumerate(rng.integers(0, 30, n))]
-        rated = Rated([f"g{k}" for k in rng.integers(0, 2, n)], texts, references, rng.integers(0, 6, n).astype(float), 0)
+        rated = RatedSegments([f"g{k}" for k in rng.integers(0, 2, n)], texts, references, rng.integers(0, 6, n).astype(float), 0)
         expected, low, same = set(), 0, 0
         for group in set(rated.group):
             own = [i for i in range(n) if rated.group[i] == group]
@@ -75,7 +75,7 @@ def test_groups_of_different_data_are_different() -> None:
 
 
 def test_every_text_is_edited_or_counted() -> None:
-    chosen = Chosen((*DATA.predictions, "It is late"), tuple((one,) for one in [*DATA.references, "It is not late"]), 0, 0)
+    chosen = EditCandidates((*DATA.predictions, "It is late"), tuple((one,) for one in [*DATA.references, "It is not late"]), 0, 0)
     rules = rules_with(collect_names(DATA.references))
     found = {own.edit: own for own in edit_texts(chosen, 4)}
     assert set(found) == set(Edit)

@@ -8,14 +8,14 @@ from scipy import integrate, special, stats
 
 from tests.metaeval.test_agreement import campaign
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.significance import permutation, williams
 
 
-def plain(ratings: np.ndarray) -> Rated:
-    return Rated(["g"] * len(ratings), [], [], ratings, 0)
+def plain(ratings: np.ndarray) -> RatedSegments:
+    return RatedSegments(["g"] * len(ratings), [], [], ratings, 0)
 
 
 def williams_p(r_a: float, r_b: float, r_ab: float, n: int) -> float:

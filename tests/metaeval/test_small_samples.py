@@ -13,15 +13,15 @@ from sacrebleu.significance import PairedTest
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, about_small_samples
+from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, describe_small_samples
 from twmd_registry.errors import InputError, TwmdWarning
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.diagnose import diagnose
 from twmd_registry.metaeval.edits import Edit
 from twmd_registry.metaeval.robustness import prefer
 from twmd_registry.metaeval.significance import permutation, williams
-from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest, ScoredMetricColumn, compare_systems
 from twmd_registry.plugins.sacrebleu.metric import SBERT
 from twmd_registry.record.comparison import SignificanceTest
 from twmd_registry.registry.names import EMBEDDED_MODEL
@@ -34,8 +34,8 @@ WARNING = "tests, intervals and standard errors of fewer than 30 segments are no
 REFUSAL = "a significance test or an interval needs 2 segments or more, got 1"
 
 
-def rated(n: int, **changes: object) -> Rated:
-    made = Rated(["x"] * n, OTHERS[:n], TEXTS[:n], np.random.default_rng(4).normal(size=n), 0)
+def rated(n: int, **changes: object) -> RatedSegments:
+    made = RatedSegments(["x"] * n, OTHERS[:n], TEXTS[:n], np.random.default_rng(4).normal(size=n), 0)
     return made._replace(**changes)  # type: ignore[arg-type]
 
 
@@ -43,19 +43,19 @@ def paired(kind: str, n: int) -> None:
     PairedTest([("a", TEXTS[:n]), ("b", OTHERS[:n])], {"sbert": SBERT()}, [TEXTS[:n]], test_type=kind, n_samples=20)()
 
 
-def compared(n: int, request: Request) -> None:
+def compared(n: int, request: ComparisonRequest) -> None:
     scorer = twmd_registry.scorer("sbert")
     sets = tuple(scorer.score(own[:n], TEXTS[:n]) for own in (TEXTS, OTHERS))
     systems = [("a", TEXTS[:n]), ("b", OTHERS[:n])]
-    compare_systems(systems, [[text] for text in TEXTS[:n]], [Scored(scorer, sets), "bleu"], request=request)
+    compare_systems(systems, [[text] for text in TEXTS[:n]], [ScoredMetricColumn(scorer, sets), "bleu"], request=request)
 
 
 FACES: dict[str, Callable[[int], object]] = {
     "SacreBLEU's paired bootstrap": lambda n: paired("bs", n),
     "SacreBLEU's randomisation": lambda n: paired("ar", n),
     "SacreBLEU's interval": lambda n: SBERT().corpus_score(OTHERS[:n], [TEXTS[:n]], n_bootstrap=20),
-    "a comparison with a test": lambda n: compared(n, Request(SignificanceTest("bs", 20, 1))),
-    "a comparison with intervals": lambda n: compared(n, Request(resamples=20)),
+    "a comparison with a test": lambda n: compared(n, ComparisonRequest(SignificanceTest("bs", 20, 1))),
+    "a comparison with intervals": lambda n: compared(n, ComparisonRequest(resamples=20)),
     "a permutation": lambda n: (
         permutation(np.arange(n), rated(n).ratings, rated(n), "pearson", trials=5) if n > 2 else permutation([1], [2], rated(1), "pearson")
     ),
@@ -75,7 +75,7 @@ def test_few_segments_are_warned_of_and_one_is_refused(face: str, recwarn: pytes
 
 def test_scores_without_a_test_are_given_for_any_number(recwarn: pytest.WarningsRecorder) -> None:
     assert SBERT().corpus_score(OTHERS[:1], [TEXTS[:1]]).score > 0
-    compared(1, Request())
+    compared(1, ComparisonRequest())
     assert agreement("pearson", np.arange(5), rated(5), resamples=0).low is None
     assert not recwarn.list
 
@@ -104,7 +104,7 @@ def test_one_edited_text_has_a_difference_and_no_interval() -> None:
 
 
 def test_a_warning_names_ten_samples_and_counts_the_others() -> None:
-    text = about_small_samples({f"g{k}": k for k in range(35)})
+    text = describe_small_samples({f"g{k}": k for k in range(35)})
     assert text == f"{WARNING}: {', '.join(f'g{k} n = {k}' for k in range(10))} and 20 more."
 
 

@@ -15,14 +15,14 @@ import sacrebleu
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import Averaging, agreement
 from twmd_registry.metaeval.correlation import Statistic, correlate
 from twmd_registry.metaeval.significance import permutation, williams, williams_by_part
 from twmd_registry.metaeval.study import Level, Study, run_study
 from twmd_registry.metaeval.systems import system_level
-from twmd_registry.metaeval.table import FORMATS, Table, as_note, as_text
+from twmd_registry.metaeval.table import FORMATS, TextTable, as_note, as_text
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
@@ -35,7 +35,7 @@ SECOND = [
     "The dog stayed.",
     "She was singing.",
 ]
-RATED = Rated(["x"] * 3 + ["y"] * 3, FIRST, SECOND, np.array([5.0, 4.5, 1.0, 0.5, 1.5, 4.0]), 2)
+RATED = RatedSegments(["x"] * 3 + ["y"] * 3, FIRST, SECOND, np.array([5.0, 4.5, 1.0, 0.5, 1.5, 4.0]), 2)
 
 
 def study(**changes: object) -> Study:
@@ -196,8 +196,8 @@ def test_a_part_without_a_value_stays_in_the_table(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("form", FORMATS.values())
 def test_a_name_neither_steers_a_terminal_nor_breaks_a_row(form: str) -> None:
     name = "cs\x1b[2J\n\ten"
-    shown = as_text(Table("pearson", ("metric", name), [(name, "0.5")]), form)
-    assert shown == as_text(Table("pearson", ("metric", r"cs\x1b[2J\n\ten"), [(r"cs\x1b[2J\n\ten", "0.5")]), form)
+    shown = as_text(TextTable("pearson", ("metric", name), [(name, "0.5")]), form)
+    assert shown == as_text(TextTable("pearson", ("metric", r"cs\x1b[2J\n\ten"), [(r"cs\x1b[2J\n\ten", "0.5")]), form)
     assert "\x1b" not in shown + as_note([name], form)
     assert "\n" not in as_note([name], form)
 
@@ -213,7 +213,7 @@ def test_a_result_prints_itself() -> None:
 def test_williams_by_part_is_williams_of_each_parts_correlations() -> None:
     rng = np.random.default_rng(4)
     ratings, noise = rng.normal(size=40), rng.normal(size=(2, 40))
-    rated = Rated(["x"] * 25 + ["y"] * 15, [""] * 40, [""] * 40, ratings, 0)
+    rated = RatedSegments(["x"] * 25 + ["y"] * 15, [""] * 40, [""] * 40, ratings, 0)
     a, b = ratings + 0.5 * noise[0], ratings + noise[1]
     for part, rows in zip(williams_by_part(a, b, rated), (slice(0, 25), slice(25, 40)), strict=True):
         r = np.corrcoef([ratings[rows], a[rows], b[rows]])

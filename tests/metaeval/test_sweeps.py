@@ -9,10 +9,10 @@ from scipy import stats
 from tests import tiny
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, TwmdWarning
-from twmd_registry.judgments.rows import Rated, select
+from twmd_registry.judgments.rows import RatedSegments, select
 from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.sweeps import (
-    Measured,
+    SweepPoint,
     Weighting,
     iteration_settings,
     layer_settings,
@@ -29,11 +29,11 @@ R = np.random.default_rng(9)
 WMT, STS = TABLES["twmd-table2"], TABLES["twmd-table1"]
 
 
-def made_up(sizes: dict[str, int]) -> Rated:
+def made_up(sizes: dict[str, int]) -> RatedSegments:
     """Groups of different sizes, their rows mixed."""
     group = list(R.permutation([name for name, size in sizes.items() for _ in range(size)]))
     texts = [" ".join(R.choice(tiny.WORDS, size=R.integers(2, 7))) for _ in range(2 * len(group))]
-    return Rated(group, texts[::2], texts[1::2], R.normal(size=len(group)), 0)
+    return RatedSegments(group, texts[::2], texts[1::2], R.normal(size=len(group)), 0)
 
 
 DATA = [made_up({"a": 40, "b": 5}), made_up({"c": 6, "d": 9})]
@@ -72,7 +72,7 @@ def test_every_side_is_measured_as_itself(model: str) -> None:
     assert len({one.pearson for one in together}) == 3
     for spec, found in zip(specs, together, strict=True):
         scores = Scorer(spec).score(DATA[0].predictions[:9], DATA[0].references[:9]).scores
-        alone = Rated(["a"] * 9, DATA[0].predictions[:9], DATA[0].references[:9], DATA[0].ratings[:9], 0)
+        alone = RatedSegments(["a"] * 9, DATA[0].predictions[:9], DATA[0].references[:9], DATA[0].ratings[:9], 0)
         assert measure([spec], [alone], RunOptions())[0].pearson == pytest.approx(stats.pearsonr(scores, alone.ratings).statistic, abs=1e-5)
         assert found.spec.output == spec.output
 
@@ -102,7 +102,7 @@ def test_settings_are_the_papers(model: str) -> None:
 
 
 def test_measurements_become_lines_with_x_ascending(model: str) -> None:
-    found = lines([Measured(spec, float(i)) for i, spec in enumerate(temperature_settings(model, 1, WMT, [0.3, 0.1]))], "temperature")
+    found = lines([SweepPoint(spec, float(i)) for i, spec in enumerate(temperature_settings(model, 1, WMT, [0.3, 0.1]))], "temperature")
     assert [(line.name, line.x.tolist(), line.y.tolist()) for line in found] == [
         ("twmd", [0.1, 0.3], [1.0, 0.0]),
         ("twmd-b", [0.1, 0.3], [3.0, 2.0]),
@@ -110,7 +110,7 @@ def test_measurements_become_lines_with_x_ascending(model: str) -> None:
         ("trwmd-b", [0.1, 0.3], [7.0, 6.0]),
     ]
     swept = iteration_settings(model, 1, WMT, [0.1, 0.2], [1, 4])
-    assert [line.name for line in lines([Measured(spec, 0.0) for spec in swept], "iterations")] == ["twmd-b T=0.1", "twmd-b T=0.2"]
+    assert [line.name for line in lines([SweepPoint(spec, 0.0) for spec in swept], "iterations")] == ["twmd-b T=0.1", "twmd-b T=0.2"]
 
 
 def test_the_marginal_error_is_that_of_plans_made_by_hand(model: str) -> None:
@@ -142,7 +142,7 @@ def test_a_group_without_a_correlation_is_named_and_left_out(model: str) -> None
 
 
 def test_a_setting_that_does_not_vary_where_others_do_is_refused(model: str) -> None:
-    words = Rated(["a"] * 4, list(tiny.WORDS[:4]), [tiny.WORDS[4]] * 4, np.arange(4.0), 0)
+    words = RatedSegments(["a"] * 4, list(tiny.WORDS[:4]), [tiny.WORDS[4]] * 4, np.arange(4.0), 0)
     specs = [make_spec("sbert", model=model, layer=1, special="none", centering=one) for one in ("none", "sentence")]  # nothing is left of one word
     with pytest.warns(TwmdWarning), pytest.raises(InputError, match=r"group a: pearson is undefined for .*centering=sentence.*, and not for others"):
         measure(specs, [words], RunOptions())
@@ -159,6 +159,6 @@ def test_bad_input_is_refused(model: str) -> None:
         measure([spec], [made_up({"b": 2})], RunOptions())
     with pytest.raises(InputError, match="expected numbers from 1"):
         marginal_errors(spec, DATA[0], [0.1], [0, 1], RunOptions())
-    empty = Rated(["a"] * 2, ["", ""], ["", ""], np.ones(2), 0)
+    empty = RatedSegments(["a"] * 2, ["", ""], ["", ""], np.ones(2), 0)
     with pytest.warns(TwmdWarning, match="texts without a token"), pytest.raises(InputError, match="there is no plan to measure"):
         marginal_errors(spec, empty, [0.1], [1], RunOptions())

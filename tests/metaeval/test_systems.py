@@ -8,12 +8,12 @@ import pytest
 from tests.metaeval.test_agreement import campaign
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.agreement import draw
 from twmd_registry.metaeval.systems import system_level
 
 
-def means(values: np.ndarray, rated: Rated, group: str) -> list[float]:
+def means(values: np.ndarray, rated: RatedSegments, group: str) -> list[float]:
     names, systems = np.array(rated.group), np.array(rated.system)
     return [float(values[(names == group) & (systems == name)].mean()) for name in sorted(set(systems[names == group].tolist()))]
 
@@ -45,7 +45,7 @@ def test_the_accuracys_interval_is_the_loop_over_drawn_systems() -> None:
 
 
 def test_a_tie_of_either_is_not_alike() -> None:
-    rated = Rated(["g"] * 4, [], [], np.array([1.0, 1.0, 2.0, 3.0]), 0, None, ["a", "b", "c", "d"])
+    rated = RatedSegments(["g"] * 4, [], [], np.array([1.0, 1.0, 2.0, 3.0]), 0, None, ["a", "b", "c", "d"])
     assert system_level("pearson", [1, 1, 2, 2], rated, resamples=0).accuracy == (4 / 6, None, None, 6)
 
 
@@ -67,7 +67,7 @@ def test_a_system_that_lacks_segments_is_named() -> None:
     kept = np.ones(len(scores), dtype=bool)
     kept[[i for i, name in enumerate(rated.system or []) if name == "s2"][:3]] = False
     rows = np.flatnonzero(kept)
-    fewer = Rated(["g0"] * len(rows), [], [], rated.ratings[rows], 0, None, [(rated.system or [])[i] for i in rows])
+    fewer = RatedSegments(["g0"] * len(rows), [], [], rated.ratings[rows], 0, None, [(rated.system or [])[i] for i in rows])
     with pytest.warns(TwmdWarning, match=r"g0: 1 of 5 systems have fewer than 12 segments, .*: s2 \(9\)"):
         assert system_level("kendall", scores[rows], fewer).systems[2].n == 9
 
@@ -84,6 +84,6 @@ def test_what_cannot_be_is_refused() -> None:
         system_level("pearson", scores, rated, {"s0": 1.0})
     with pytest.raises(InputError, match="no system of the data is rated; expected some of s0, s1"), pytest.warns(TwmdWarning):
         system_level("pearson", scores, rated, {}, averaging="none")
-    two = Rated(["g"] * 4, [], [], np.arange(4.0), 0, None, ["a", "a", "b", "b"])
+    two = RatedSegments(["g"] * 4, [], [], np.arange(4.0), 0, None, ["a", "a", "b", "b"])
     with pytest.raises(InputError, match=r"pearson is undefined everywhere: g \(2 segments: 3 or more"):
         system_level("pearson", np.arange(4.0), two)

@@ -12,7 +12,7 @@ from tests import tiny
 from tests.metaeval.rated_files import write_wmt
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.metaeval.reproduce.protocols import read_years
-from twmd_registry.metaeval.reproduce.temperatures import PAPER, TEMPERATURES, Choice, choose_temperatures, sentence_of, table_of
+from twmd_registry.metaeval.reproduce.temperatures import PAPER, TEMPERATURES, ChosenTemperature, choose_temperatures, sentence_of, table_of
 from twmd_registry.metaeval.sweeps import TEMPERED
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.options import RunOptions
@@ -39,14 +39,14 @@ def test_a_year_counts_by_its_size_and_its_language_pairs_alike(tmp_path: Path) 
         assert one.pearson[place] == pytest.approx(total / 76, abs=1e-5)
 
 
-def made_up(best: dict[tuple[str, str], float]) -> list[Choice]:
+def made_up(best: dict[tuple[str, str], float]) -> list[ChosenTemperature]:
     """0.5 everywhere, 0.6 at the best, 0.55 at the paper's temperature where that is another."""
     found = []
     for output, table in PAPER.items():
         for row in TEMPERED:
             own = best.get((row, output), table.temperatures[row])
             pearson = [0.6 if t == own else 0.55 if t == table.temperatures[row] else 0.5 for t in TEMPERATURES]
-            found.append(Choice(row, output, (), np.array(pearson)))
+            found.append(ChosenTemperature(row, output, (), np.array(pearson)))
     return found
 
 
@@ -71,4 +71,4 @@ def test_the_papers_temperatures_stand_beside_the_best_here() -> None:
 def test_of_equal_temperatures_the_lowest_is_chosen() -> None:
     pearson = np.full(len(TEMPERATURES), 0.5)
     pearson[[4, 7]] = 0.7
-    assert Choice("TWMD", Output.F1, (), pearson).temperature == TEMPERATURES[4]
+    assert ChosenTemperature("TWMD", Output.F1, (), pearson).temperature == TEMPERATURES[4]

@@ -141,7 +141,7 @@ def test_scorers_share_one_model_and_the_last_one_frees_it(tmp_path: Path) -> No
         second = twmd_registry.scorer("twmd", model=folder, layer=2, centering="none")
         second.score(["a cat"], ["a dog"])
         assert models() == 1
-        assert first.route.model is second.route.model
+        assert first.backend.model is second.backend.model
         coarse = twmd_registry.scorer("twmd", model=folder, layer=2, centering="none", dtype="bfloat16")
         coarse.score(["a cat"], ["a dog"])
         assert models() == 2

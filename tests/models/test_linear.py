@@ -13,7 +13,7 @@ from torch import nn
 from tests import tiny
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.models.files import find_model
-from twmd_registry.models.linear import QuickLinear, has_onednn, laid_out, multiplies, quicken
+from twmd_registry.models.linear import OneDnnLinear, has_onednn, multiplies, onednn_layout, quicken
 
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN for this CPU")
 
@@ -87,7 +87,7 @@ def test_weights_laid_out_once_give_the_same_products(dtype: torch.dtype, produc
     with torch.inference_mode():
         apart = [layer(x) for x in inputs]
         assert not layouts
-        with laid_out(layer):
+        with onednn_layout(layer):
             together = [layer(x) for x in inputs]
     assert (products, layouts) == ([50, 0, 1, 700] * 2, [50])
     for one, other in zip(apart, together, strict=True):
@@ -100,10 +100,10 @@ def test_weights_that_change_afterwards_count(layouts: list[int]) -> None:
     with torch.inference_mode():
         for scale in (1, 2):
             layer.weight.data.mul_(scale)
-            with laid_out(layer):
+            with onednn_layout(layer):
                 torch.testing.assert_close(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
         assert len(layouts) == 2
-        with pytest.raises(RuntimeError, match="inner product"), laid_out(layer):
+        with pytest.raises(RuntimeError, match="inner product"), onednn_layout(layer):
             layer(x[:, :5])
         layer.weight.data.mul_(2)
         torch.testing.assert_close(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
@@ -156,7 +156,7 @@ def test_only_plain_linear_layers_change() -> None:
 
     network = nn.Sequential(nn.Linear(2, 2), Own(2, 2), nn.Bilinear(2, 2, 2))
     quicken(network)
-    assert [type(module) for module in network] == [QuickLinear if has_onednn() else nn.Linear, Own, nn.Bilinear]
+    assert [type(module) for module in network] == [OneDnnLinear if has_onednn() else nn.Linear, Own, nn.Bilinear]
     assert isinstance(network[0], nn.Linear)
 
 
@@ -179,4 +179,4 @@ def test_encoders_multiply_by_it(tmp_path: Path, products: list[int], layouts: l
     with torch.inference_mode():
         encoder.encode(encoder.tokenise(["some text", "text"]), [1], batch_tokens=1)
     assert len(products) == 2 * len(layouts) > 0
-    assert all(layer.kept is None for layer in encoder.network.modules() if isinstance(layer, QuickLinear))
+    assert all(layer.kept is None for layer in encoder.network.modules() if isinstance(layer, OneDnnLinear))

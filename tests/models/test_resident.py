@@ -30,12 +30,12 @@ def watch(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_parked_model_comes_back_for_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = twmd_registry.scorer(metric)
     before = one.score(*TEXTS)
-    places = watch(one.route.model, monkeypatch)
+    places = watch(one.backend.model, monkeypatch)
     one.park()
     assert places == ["cpu"]
-    assert one.route.model.parked
+    assert one.backend.model.parked
     assert one.score(*TEXTS) == before
-    assert places == ["cpu", str(one.route.model.device)]
+    assert places == ["cpu", str(one.backend.model.device)]
     assert one.score(*TEXTS) == before
     assert len(places) == 2
 
@@ -43,7 +43,7 @@ def test_a_parked_model_comes_back_for_the_next_score(metric: str, monkeypatch: 
 def test_a_model_that_is_not_loaded_stays_so(folder: Path) -> None:
     one = twmd_registry.scorer("twmd", model=str(folder), layer=1)
     one.park()
-    assert one.route._handle is None
+    assert one.backend._handle is None
 
 
 def test_whoever_shares_it_wakes_it(folder: Path) -> None:
@@ -51,9 +51,9 @@ def test_whoever_shares_it_wakes_it(folder: Path) -> None:
     second.score(*TEXTS)
     first.score(*TEXTS)
     first.park()
-    assert second.route.model.parked
+    assert second.backend.model.parked
     second.score(*TEXTS)
-    assert not first.route.model.parked
+    assert not first.backend.model.parked
 
 
 def test_an_ensemble_parks_its_members(folder: Path) -> None:
@@ -61,7 +61,7 @@ def test_an_ensemble_parks_its_members(folder: Path) -> None:
     both = twmd_registry.scorer(f"ensemble(twmd;{own},sbert;{own})")
     before = both.score(*TEXTS)
     both.park()
-    assert all(one.route.model.parked for one in both.members)
+    assert all(one.backend.model.parked for one in both.members)
     assert both.score(*TEXTS) == before
 
 

@@ -18,7 +18,7 @@ from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE, packaged_adapters
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_tokenizer
-from twmd_registry.models.siamese import Siamese, load_line, save_line, take_apart
+from twmd_registry.models.siamese import SiameseRegressor, load_line, save_line, take_apart
 
 PACKAGED = packaged_adapters() / "stsb-siamese"
 EMBEDDED = "0336012e2308"
@@ -56,7 +56,7 @@ def test_it_is_the_same_in_either_order_and_gives_a_text_itself_the_most() -> No
 
 def test_gradients_reach_line_and_encoder(tmp_path: Path) -> None:
     encoder = AutoModel.from_pretrained(tiny.save_encoder("bert", tmp_path))
-    network = Siamese(encoder)
+    network = SiameseRegressor(encoder)
     batch = tiny.tokenizer()(["the cat", "a dog"], ["it ran", "we saw it again"], padding=True, return_tensors="pt", return_token_type_ids=True)
     found = network(**batch, labels=torch.tensor([1.0, 4.0]))
     errors = found.logits[:, 0] - torch.tensor([1.0, 4.0])

@@ -21,9 +21,9 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
-from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest, ScoredMetricColumn, compare_systems
 from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, EmbeddingMetric, MoverScore
-from twmd_registry.record.comparison import Comparison, SignificanceTest
+from twmd_registry.record.comparison import SignificanceTest, SystemComparison
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
 HYPOTHESES = ["the cat sat on the mat", "it rains", "we saw a dog"]
@@ -170,22 +170,22 @@ def systems(texts: Texts) -> list[tuple[str, Sequence[str]]]:
     return [("base", texts.predictions), ("same", list(texts.predictions)), ("swapped", swapped)]
 
 
-_SCORED: dict[str, list[Scored]] = {}
+_SCORED: dict[str, list[ScoredMetricColumn]] = {}
 """Scores by the keys of the third metric, so that every test need not score anew."""
 
 
-def comparison(texts: Texts, request: Request, lexical: Sequence[str] = (), **keys: Any) -> Comparison:
+def comparison(texts: Texts, request: ComparisonRequest, lexical: Sequence[str] = (), **keys: Any) -> SystemComparison:
     name = str(sorted(keys.items()))
     if name not in _SCORED:
         scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("twmd", temperature=0.5), twmd_registry.scorer("sbert", **keys)]
-        _SCORED[name] = [Scored(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts))) for scorer in scorers]
+        _SCORED[name] = [ScoredMetricColumn(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts))) for scorer in scorers]
     return compare_systems(systems(texts), [[reference] for reference in texts.references], [*_SCORED[name], *lexical], request=request)
 
 
 class TestComparing:
     @pytest.mark.parametrize("kind", ["bs", "ar"])
     def test_a_system_against_itself_has_p_one_and_variants_keep_apart(self, texts: Texts, kind: str) -> None:
-        found = comparison(texts, Request(SignificanceTest(kind, 300, 12345)), list(LEXICAL_NAMES))
+        found = comparison(texts, ComparisonRequest(SignificanceTest(kind, 300, 12345)), list(LEXICAL_NAMES))
         assert [column.name for column in found.columns] == ["twmd temperature=0.15", "twmd temperature=0.5", "sbert", "BLEU", "chrF2", "TER"]
         assert [column.hundred for column in found.columns] == [False] * 3 + [True] * 3
         for column in found.columns:
@@ -196,7 +196,7 @@ class TestComparing:
         assert found.columns[0].cells[0].score != found.columns[1].cells[0].score
 
     def test_kept_resamples_are_those_of_the_paired_bootstrap(self, texts: Texts) -> None:
-        found = comparison(texts, Request(SignificanceTest("bs", 300, 7), seed=7, keep_resamples=True), list(LEXICAL_NAMES))
+        found = comparison(texts, ComparisonRequest(SignificanceTest("bs", 300, 7), seed=7, keep_resamples=True), list(LEXICAL_NAMES))
         for column in found.columns:
             first, _, last = column.cells
             for cell in (first, last):
@@ -205,12 +205,12 @@ class TestComparing:
             apart = np.abs(np.subtract(last.resampled, first.resampled))
             beyond = int((apart - apart.mean() > abs(last.score - first.score)).sum())
             assert last.p_value == pytest.approx((beyond + 1) / 301)
-        plain = comparison(texts, Request(SignificanceTest("bs", 300, 7), seed=7))
+        plain = comparison(texts, ComparisonRequest(SignificanceTest("bs", 300, 7), seed=7))
         assert {cell.resampled for column in plain.columns for cell in column.cells} == {()}
 
     def test_every_number_of_resamples_is_signed(self, texts: Texts) -> None:
-        bootstrap = comparison(texts, Request(SignificanceTest("bs", 40, 1), 30, 1))
-        randomised = comparison(texts, Request(SignificanceTest("ar", 40, 1), 30, 1))
+        bootstrap = comparison(texts, ComparisonRequest(SignificanceTest("bs", 40, 1), 30, 1))
+        randomised = comparison(texts, ComparisonRequest(SignificanceTest("ar", 40, 1), 30, 1))
         assert "|bs:40|seed:1|" in bootstrap.columns[0].signature
         assert "|bs:30|ar:40|seed:1|" in randomised.columns[0].signature
         assert randomised.columns[0].cells[0].ci is not None
@@ -218,17 +218,17 @@ class TestComparing:
     @pytest.mark.parametrize("seed", [0, 1])
     @pytest.mark.parametrize("kind", ["bs", "ar"])
     def test_every_seed_is_a_seed(self, texts: Texts, seed: int, kind: str) -> None:
-        one, other = (comparison(texts, Request(SignificanceTest(kind, 100, seed), 0, seed)) for _ in range(2))
+        one, other = (comparison(texts, ComparisonRequest(SignificanceTest(kind, 100, seed), 0, seed)) for _ in range(2))
         assert one == other
         assert f"|seed:{seed}|" in one.columns[0].signature
 
     def test_another_seed_gives_other_intervals(self, texts: Texts) -> None:
-        one, other = (comparison(texts, Request(None, 100, seed)) for seed in (0, 1))
+        one, other = (comparison(texts, ComparisonRequest(None, 100, seed)) for seed in (0, 1))
         assert one.columns[0].cells[0].ci != other.columns[0].cells[0].ci
         assert one.columns[0].cells[0].score == other.columns[0].cells[0].score
 
     def test_intervals_are_the_bootstraps(self, texts: Texts) -> None:
-        found = comparison(texts, Request(None, 2000, 5), ["chrf"])
+        found = comparison(texts, ComparisonRequest(None, 2000, 5), ["chrf"])
         scores = np.array(found.columns[0].cells[0].segments)
         cell = found.columns[0].cells[0]
         assert cell.mean == pytest.approx(scores.mean(), abs=3 * scores.std() / math.sqrt(2000 * len(scores)) + 1e-6)
@@ -236,19 +236,19 @@ class TestComparing:
         assert found.columns[-1].cells[0].ci > 0.1  # type: ignore[operator]
 
     def test_every_number_is_one_that_json_takes(self, texts: Texts) -> None:
-        found = comparison(texts, Request(resamples=20), list(LEXICAL_NAMES))
+        found = comparison(texts, ComparisonRequest(resamples=20), list(LEXICAL_NAMES))
         cells = [cell for column in found.columns for cell in column.cells]
         assert {type(value) for cell in cells for value in (cell.score, cell.mean, cell.ci)} == {float}
 
     def test_negative_scores_keep_their_interval(self, texts: Texts) -> None:
-        found = comparison(texts, Request(SignificanceTest("bs", 100, 1)), centering="corpus", special="none")
+        found = comparison(texts, ComparisonRequest(SignificanceTest("bs", 100, 1)), centering="corpus", special="none")
         shuffled = found.columns[2].cells[2]
         assert shuffled.score < 0.2
         assert shuffled.ci is not None
         assert shuffled.mean == pytest.approx(shuffled.score, abs=0.05)
 
     def test_sacrebleus_own_numbers_are_sacrebleus(self, texts: Texts) -> None:
-        found = comparison(texts, Request(segments=True), list(LEXICAL_NAMES))
+        found = comparison(texts, ComparisonRequest(segments=True), list(LEXICAL_NAMES))
         bleu = BLEU()
         assert found.columns[3].cells[0].score == bleu.corpus_score(texts.predictions, [texts.references]).score
         assert found.columns[3].signature == f"BLEU|{bleu.get_signature()}"
@@ -267,14 +267,16 @@ class TestComparing:
 
     def test_a_test_of_one_system_is_refused(self, texts: Texts) -> None:
         with pytest.raises(SpecError, match="a paired test compares systems: give two or more"):
-            compare_systems([("a", HYPOTHESES)], REFERENCES, ["bleu"], request=Request(SignificanceTest("bs", 10, 1)))
+            compare_systems([("a", HYPOTHESES)], REFERENCES, ["bleu"], request=ComparisonRequest(SignificanceTest("bs", 10, 1)))
 
     def test_segments_are_not_scored_again(self, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
         scorer = twmd_registry.scorer("twmd")
-        scored = [Scored(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts)))]
+        scored = [ScoredMetricColumn(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts)))]
         calls: list[object] = []
         monkeypatch.setattr(Scorer, "score", lambda *texts: calls.append(texts))
-        found = compare_systems(systems(texts), [[one] for one in texts.references], scored, request=Request(SignificanceTest("ar", 50, 1), 50))
+        found = compare_systems(
+            systems(texts), [[one] for one in texts.references], scored, request=ComparisonRequest(SignificanceTest("ar", 50, 1), 50)
+        )
         assert calls == []
         assert [cell.score for cell in found.columns[0].cells] == [scores.score for scores in scored[0].scores]
 

@@ -23,21 +23,21 @@ from tests import tiny
 from tests.conftest import Texts as Pairs
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, ModelError, SpecError
-from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest, ScoredMetricColumn, compare_systems
 from twmd_registry.plugins.sacrebleu.verify import verify_record as verify_whole
 from twmd_registry.record.comparison import SignificanceTest
 from twmd_registry.record.content import Record, RecordedScores, Resampling, make_record
-from twmd_registry.record.verify import TOLERANCES, Texts, verify_number, verify_record
+from twmd_registry.record.verify import TOLERANCES, SystemTexts, verify_number, verify_record
 from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.names import Dtype, MetricName
 
 Edit = Callable[[RecordedScores], RecordedScores]
 PREDICTIONS = ["the cat sat on the mat", "it rains again", "we saw a dog"]
 REFERENCES = [["a cat sat on a mat"], ["it is raining", "rain"], ["we saw the dog today"]]
-TEXTS = Texts(PREDICTIONS, REFERENCES)
+TEXTS = SystemTexts(PREDICTIONS, REFERENCES)
 
 
-def record_of(*scorers: twmd_registry.Scorer, texts: Texts = TEXTS) -> Record:
+def record_of(*scorers: twmd_registry.Scorer, texts: SystemTexts = TEXTS) -> Record:
     return make_record([("sys", twmd_registry.score_all(scorers, *texts))], seconds=1.0)
 
 
@@ -65,7 +65,7 @@ def test_half_precision_has_a_tolerance_of_its_own() -> None:
     assert found.checks[0].tolerance == TOLERANCES[Dtype.BFLOAT16]
 
 
-def problems(record: Record, texts: Texts = TEXTS, parts: Parts | None = None) -> list[str]:
+def problems(record: Record, texts: SystemTexts = TEXTS, parts: Parts | None = None) -> list[str]:
     """What is said against the first entry that does not hold, each once."""
     found = verify_record(record, [texts], parts=parts)
     assert not found.agrees
@@ -151,7 +151,7 @@ class TestTampering:
 
     @pytest.mark.parametrize("side", ["prediction", "reference"])
     def test_a_changed_text_is_named(self, record: Record, side: str) -> None:
-        texts = Texts([*PREDICTIONS], [[*row] for row in REFERENCES])
+        texts = SystemTexts([*PREDICTIONS], [[*row] for row in REFERENCES])
         if side == "prediction":
             texts.predictions[2] = "we saw a hog"
         else:
@@ -263,7 +263,7 @@ class TestInput:
 
     def test_another_number_of_segments_is_refused(self, record: Record) -> None:
         with pytest.raises(InputError, match="sys: the record holds 3 segments, but there are 2 to score"):
-            verify_record(record, [Texts(PREDICTIONS[:2], REFERENCES[:2])])
+            verify_record(record, [SystemTexts(PREDICTIONS[:2], REFERENCES[:2])])
 
 
 @pytest.fixture(scope="module")
@@ -293,27 +293,27 @@ class TestNumbers:
 
     def test_another_number_of_references_is_refused(self, score: twmd_registry.ScoreSet) -> None:
         with pytest.raises(InputError, match="written for nrefs:var; these texts have nrefs:1"):
-            verify_number(str(score.signature), "0.8", Texts(PREDICTIONS, [row[:1] for row in REFERENCES]))
+            verify_number(str(score.signature), "0.8", SystemTexts(PREDICTIONS, [row[:1] for row in REFERENCES]))
 
 
 @pytest.fixture(scope="module")
-def systems(texts: Pairs) -> list[Texts]:
+def systems(texts: Pairs) -> list[SystemTexts]:
     references = [[text] for text in texts.references[:16]]
-    return [Texts(texts.predictions[:16], references), Texts([*texts.predictions[:4], *texts.references[-12:]], references)]
+    return [SystemTexts(texts.predictions[:16], references), SystemTexts([*texts.predictions[:4], *texts.references[-12:]], references)]
 
 
 @pytest.fixture(scope="module")
-def published(systems: list[Texts]) -> dict[str, Record]:
+def published(systems: list[SystemTexts]) -> dict[str, Record]:
     """Records of two systems by two of our metrics and two of SacreBLEU's, with a test or intervals, by the name of the test."""
     scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("sbert")]
     sets = [twmd_registry.score_all(scorers, *own) for own in systems]
-    scored = [Scored(one, tuple(own[k] for own in sets)) for k, one in enumerate(scorers)]
+    scored = [ScoredMetricColumn(one, tuple(own[k] for own in sets)) for k, one in enumerate(scorers)]
     named = [("base", systems[0].predictions), ("other", systems[1].predictions)]
     requests = {
-        "bs": Request(SignificanceTest("bs", 100, 7), seed=7, segments=True),
-        "ar": Request(SignificanceTest("ar", 100, 7), resamples=50, seed=7),
-        "interval": Request(resamples=50, seed=0, short=True),
-        "none": Request(),
+        "bs": ComparisonRequest(SignificanceTest("bs", 100, 7), seed=7, segments=True),
+        "ar": ComparisonRequest(SignificanceTest("ar", 100, 7), resamples=50, seed=7),
+        "interval": ComparisonRequest(resamples=50, seed=0, short=True),
+        "none": ComparisonRequest(),
     }
     found = {}
     for name, request in requests.items():
@@ -333,7 +333,7 @@ class TestPublished:
     """What was printed beside our scores: SacreBLEU's metrics, tests, intervals."""
 
     @pytest.mark.parametrize("kind", ["bs", "ar", "interval", "none"])
-    def test_all_that_was_published_is_in_the_record_and_holds(self, published: dict[str, Record], systems: list[Texts], kind: str) -> None:
+    def test_all_that_was_published_is_in_the_record_and_holds(self, published: dict[str, Record], systems: list[SystemTexts], kind: str) -> None:
         record = published[kind]
         found = verify_whole(record, systems)
         assert found.agrees, found.checks
@@ -342,7 +342,7 @@ class TestPublished:
         names = {"bs": {"mean", "ci", "p_value"}, "ar": {"mean", "ci", "p_value"}, "interval": {"mean", "ci"}, "none": set[str]()}[kind]
         assert all(set(check.resampled) == names for check in found.checks[4:])
 
-    def test_the_numbers_are_those_of_the_comparison(self, published: dict[str, Record], systems: list[Texts]) -> None:
+    def test_the_numbers_are_those_of_the_comparison(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
         record = published["ar"]
         twmd, _, bleu, _ = record.systems[1].results
         assert bleu.score == pytest.approx(sacrebleu.corpus_bleu(systems[1].predictions, [[one for (one,) in systems[1].references]]).score)
@@ -371,13 +371,13 @@ class TestPublished:
         ],
     )
     def test_a_changed_number_is_named(
-        self, published: dict[str, Record], systems: list[Texts], place: int, change: dict[str, Any], words: str
+        self, published: dict[str, Record], systems: list[SystemTexts], place: int, change: dict[str, Any], words: str
     ) -> None:
         found = verify_whole(with_results(published["bs"], 1, place, **change), systems)
         assert [i for i, check in enumerate(found.checks) if not check.agrees] == [4 + place]
         assert words in " ".join(found.checks[4 + place].problems)
 
-    def test_a_changed_segment_of_a_sacrebleu_metric_is_named(self, published: dict[str, Record], systems: list[Texts]) -> None:
+    def test_a_changed_segment_of_a_sacrebleu_metric_is_named(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
         scores = published["bs"].systems[0].results[2].scores
         found = verify_whole(with_results(published["bs"], 0, 2, scores=(*scores[:4], scores[4] + 1, *scores[5:])), systems)
         assert (found.checks[2].agrees, found.checks[2].worst[0].number) == (False, 5)
@@ -386,14 +386,14 @@ class TestPublished:
 
     @pytest.mark.parametrize(("before", "after"), [("tok:13a", "tok:intl"), ("seed:7", "seed:8"), ("nrefs:1", "nrefs:2"), ("bs:100", "bs:1000")])
     def test_a_changed_signature_of_a_sacrebleu_metric_is_named(
-        self, published: dict[str, Record], systems: list[Texts], before: str, after: str
+        self, published: dict[str, Record], systems: list[SystemTexts], before: str, after: str
     ) -> None:
         signature = published["bs"].systems[1].results[2].signature
         found = verify_whole(with_results(published["bs"], 1, 2, signature=signature.replace(before, after)), systems)
         assert not found.agrees
         assert found.checks[6].problems[0].startswith("signature: signed as ")
 
-    def test_another_version_of_sacrebleu_with_the_same_scores_holds(self, published: dict[str, Record], systems: list[Texts]) -> None:
+    def test_another_version_of_sacrebleu_with_the_same_scores_holds(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
         record = published["none"]
         for system in (0, 1):
             signature = record.systems[system].results[2].signature.partition("|version:")[0]
@@ -404,11 +404,13 @@ class TestPublished:
         "resampling",
         [Resampling("bs", 200, 0, 7), Resampling("bs", 100, 0, 8), Resampling("ar", 100, 0, 7), Resampling(None, 0, 100, 7), None],
     )
-    def test_another_test_than_was_signed_is_named(self, published: dict[str, Record], systems: list[Texts], resampling: Resampling | None) -> None:
+    def test_another_test_than_was_signed_is_named(
+        self, published: dict[str, Record], systems: list[SystemTexts], resampling: Resampling | None
+    ) -> None:
         found = verify_whole(dataclasses.replace(published["bs"], resampling=resampling), systems)
         assert not any(check.agrees for check in found.checks[4:])  # those of the first system have no p-value
 
-    def test_a_test_that_the_texts_do_not_allow_is_named(self, published: dict[str, Record], systems: list[Texts]) -> None:
+    def test_a_test_that_the_texts_do_not_allow_is_named(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
         alone = dataclasses.replace(published["bs"], systems=published["bs"].systems[1:])
         found = verify_whole(alone, systems[1:])
         assert not any(check.agrees for check in found.checks)
@@ -417,12 +419,12 @@ class TestPublished:
         found = verify_whole(published["bs"], other)
         assert "BLEU, its tests and intervals: the systems hold different references" in found.checks[2].problems
 
-    def test_without_the_means_to_compute_them_they_do_not_hold(self, published: dict[str, Record], systems: list[Texts]) -> None:
+    def test_without_the_means_to_compute_them_they_do_not_hold(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
         found = verify_record(published["none"], systems)
         assert [check.agrees for check in found.checks] == [True, True, False, False] * 2
         assert not any(check.agrees for check in verify_record(published["bs"], systems).checks)
 
-    def test_python_takes_pairs_of_lists(self, published: dict[str, Record], systems: list[Texts]) -> None:
+    def test_python_takes_pairs_of_lists(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
         plain = [(own.predictions, [one for (one,) in own.references]) for own in systems]
         assert twmd_registry.verify_record(published["ar"], plain).agrees
 

@@ -10,10 +10,10 @@ import numpy as np
 from tests.report.test_picture import aligned
 from twmd_registry.cli.report import CORRELATIONS, correlations
 from twmd_registry.engine.result import Counts
-from twmd_registry.record.comparison import Cell, Column, Comparison, SignificanceTest
+from twmd_registry.record.comparison import MetricColumn, SignificanceTest, SystemComparison, SystemScore
 from twmd_registry.record.content import Record, RecordedScores, RecordedSystem
 from twmd_registry.report.highlights import remarks
-from twmd_registry.report.page_html import Picture, Report
+from twmd_registry.report.page_html import AlignmentPicture, Report
 
 NASTY = (
     "</script><script>window.ran = 1</script>",
@@ -32,12 +32,12 @@ NASTY = (
 """Texts that would break a page which takes them for markup, script or template."""
 
 
-def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool = False) -> Column:
+def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool = False) -> MetricColumn:
     """A metric with an interval and a test made of its scores; shape (systems, segments)."""
     counts = None if hundred else Counts(scores.shape[1], 1, 2, 3, 4)
     drawn = np.random.default_rng(5).integers(scores.shape[1], size=(200, scores.shape[1]))
     cells = [
-        Cell(
+        SystemScore(
             float(own.mean()),
             {},
             tuple(own.tolist()),
@@ -49,10 +49,10 @@ def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool
         )
         for i, own in enumerate(scores)
     ]
-    return Column(name, f"{name}|version:0", hundred, tuple(cells), errors)
+    return MetricColumn(name, f"{name}|version:0", hundred, tuple(cells), errors)
 
 
-def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> Comparison:
+def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> SystemComparison:
     """Three metrics that agree more or less: two of ours and one that counts errors up to 100."""
     random = np.random.default_rng(seed)
     quality = random.uniform(size=(len(systems), segments))
@@ -61,7 +61,7 @@ def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> Comparis
         column("moverscore", 0.5 + 0.3 * quality + 0.1 * random.uniform(size=quality.shape)),
         column("TER", 100 * (1 - quality) + 20 * random.uniform(size=quality.shape), hundred=True, errors=True),
     )
-    return Comparison(tuple(systems), columns, SignificanceTest("bs", 1000, 7) if len(systems) > 1 else None)
+    return SystemComparison(tuple(systems), columns, SignificanceTest("bs", 1000, 7) if len(systems) > 1 else None)
 
 
 def report(systems: Sequence[str], references: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], size: int = 30) -> Report:
@@ -69,7 +69,8 @@ def report(systems: Sequence[str], references: Sequence[Sequence[str]], predicti
     table = comparison(systems, len(references))
     tokens = tuple(f"word{i}" for i in range(size))
     chosen = [
-        (remark, [Picture(system, aligned((f"<i>{remark.segment}", *tokens), tokens)) for system in remark.systems]) for remark in remarks(table, 20)
+        (remark, [AlignmentPicture(system, aligned((f"<i>{remark.segment}", *tokens), tokens)) for system in remark.systems])
+        for remark in remarks(table, 20)
     ]
     results = [
         RecordedScores(one.signature, {}, {}, one.cells[0].score, {}, one.cells[0].segments)

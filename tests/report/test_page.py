@@ -23,7 +23,7 @@ from tests.report.reports import NASTY, column, comparison, nasty_report, report
 from twmd_registry.cli import main
 from twmd_registry.cli.report import correlations
 from twmd_registry.metaeval.correlation import Statistic
-from twmd_registry.record.comparison import Comparison
+from twmd_registry.record.comparison import SystemComparison
 from twmd_registry.record.content import Resampling
 from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.report import page_html
@@ -193,7 +193,7 @@ def test_pictures_beyond_the_room_are_left_out_and_that_is_said(monkeypatch: pyt
 
 def test_undefined_numbers_are_said_and_never_zero() -> None:
     scores = np.array([[0.25, np.nan, 0.5, 0.75]])
-    table = Comparison(("alone",), (column("odd", scores), column("flat", np.full((1, 4), 0.5))))
+    table = SystemComparison(("alone",), (column("odd", scores), column("flat", np.full((1, 4), 0.5))))
     assert ">undefined\nundefined ± undefined<" in systems_table(table)
     drawn = distributions(table)
     assert "Left out: 1 undefined score." in drawn
@@ -203,7 +203,7 @@ def test_undefined_numbers_are_said_and_never_zero() -> None:
     assert np.isnan(values).all()
     assert correlation_tables({"pearson": values}, table).count('<td class="undefined">undefined</td>') == 4
     assert "Correlations of two metrics over 4 segment scores. They are undefined where" in correlation_tables({"pearson": values}, table)
-    assert "no segment has a score" in distributions(Comparison(("alone",), (column("none", np.full((1, 3), np.nan)),)))
+    assert "no segment has a score" in distributions(SystemComparison(("alone",), (column("none", np.full((1, 3), np.nan)),)))
 
 
 @pytest.mark.parametrize(
@@ -280,15 +280,15 @@ def test_differences_of_any_two_systems_are_those_of_the_paired_resamples() -> N
             assert shown[place + 1 + 2 * k : place + 3 + 2 * k] == [score, f"{low:.{digits}f} to {high:.{digits}f}"]
     apart = column("apart", np.array([[0.1, 0.2], [0.8, 0.9]]))
     test = table.test
-    assert "-0.7000†\n" in differences_table(Comparison(("a", "b"), (apart,), test))
+    assert "-0.7000†\n" in differences_table(SystemComparison(("a", "b"), (apart,), test))
     assert "over the 1000 resamples of the paired bootstrap" in differences_table(table)
-    assert differences_table(Comparison(("a",), (column("alone", np.ones((1, 3))),))) == ""
+    assert differences_table(SystemComparison(("a",), (column("alone", np.ones((1, 3))),))) == ""
 
 
 def test_mean_scores_of_groups_are_over_their_segments() -> None:
     references = [["one"], ["one two"], ["one two three"], ["one two three four"], ["!"], ["one two"]]
     scores = np.array([[0.1, 0.2, 0.3, 0.4, 0.5, np.nan]])
-    shown = Page(group_tables(Comparison(("alone",), (column("odd", scores),)), references)).text.split("\n")
+    shown = Page(group_tables(SystemComparison(("alone",), (column("odd", scores),)), references)).text.split("\n")
     cells = [line for line in shown if line.strip()]
     by_length, by_frequency = (
         cells[cells.index(f"mean odd (↑ higher is better) by {what}") :] for what in ("length of the reference", "frequency of the reference's words")
@@ -298,9 +298,9 @@ def test_mean_scores_of_groups_are_over_their_segments() -> None:
     assert by_length[len(heads) + 1 : len(heads) + 5] == ["alone", "0.3000", "0.2000", "0.3500"]
     assert "1 segment" in by_frequency
     assert sum(int(line.split()[0]) for line in by_frequency if re.fullmatch(r"\d+ segments?", line)) == 5
-    hundred = Comparison(("alone",), (column("BLEU", scores, hundred=True),))
+    hundred = SystemComparison(("alone",), (column("BLEU", scores, hundred=True),))
     assert "the mean of segment scores is not the corpus score" in group_tables(hundred, references)
-    nothing = Comparison(("alone",), (column("none", np.full((1, 6), np.nan)),))
+    nothing = SystemComparison(("alone",), (column("none", np.full((1, 6), np.nan)),))
     assert "<td>undefined</td>" in group_tables(nothing, references)
 
 

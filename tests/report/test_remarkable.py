@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.report.reports import column, comparison
-from twmd_registry.record.comparison import Comparison
+from twmd_registry.record.comparison import SystemComparison
 from twmd_registry.report.highlights import disagreements, remarks, spreads, standings
 
 
@@ -45,7 +45,7 @@ def test_what_is_undefined_is_left_out_and_never_chosen() -> None:
     assert math.isnan(spreads(columns[0])[1])
     assert np.isnan(standings(columns[0])).tolist() == np.isnan(first).tolist()
     assert np.isnan(disagreements(columns)).tolist() == [[False, True, False, False], [False, True, False, False]]
-    assert 1 not in [one.segment for one in remarks(Comparison(("a", "b"), columns), 20)]
+    assert 1 not in [one.segment for one in remarks(SystemComparison(("a", "b"), columns), 20)]
     assert np.isnan(standings(column("one", np.array([[0.5]])))).all()
 
 
@@ -77,4 +77,4 @@ def test_half_are_where_systems_differ_and_half_where_metrics_disagree() -> None
 def test_one_system_has_only_disagreements_and_where_all_agree_there_is_nothing() -> None:
     assert {len(one.systems) for one in remarks(comparison(["alone"], 30), 6)} == {1}
     scores = np.array([[0.1, 0.2, 0.3]])
-    assert remarks(Comparison(("alone",), (column("x", scores), column("y", 2 * scores))), 6) == ()
+    assert remarks(SystemComparison(("alone",), (column("x", scores), column("y", 2 * scores))), 6) == ()

@@ -25,20 +25,20 @@ from tests.scale.rows import (
     write_jsonl,
     write_parquet,
 )
-from twmd_registry.engine.chunking import make_pairs, plan_pieces
-from twmd_registry.engine.pipeline import Run
+from twmd_registry.engine.chunking import make_pairs, plan_chunks
+from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, TwmdWarning
-from twmd_registry.registry import home
-from twmd_registry.scale import Columns, Manner, ScoredDataset
-from twmd_registry.scale.engine import Crew, score_parts
-from twmd_registry.scale.partitions import PartScorer
-from twmd_registry.scale.plan import Part
-from twmd_registry.scale.rows import Checked
+from twmd_registry.registry import paths
+from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset
+from twmd_registry.scale.engine import WorkerPool, score_parts
+from twmd_registry.scale.partitions import PartitionScorer
+from twmd_registry.scale.plan import Partition
+from twmd_registry.scale.rows import CheckedRows
 from twmd_registry.scale.storage import LOCK
-from twmd_registry.scale.workers import MOST_TRIES, Answer, PartWorker, Pass, Task, here, without_lines
+from twmd_registry.scale.workers import MOST_TRIES, PartitionResult, PartitionTask, PartitionWorker, Pass, here, without_lines
 
 SEGMENTS = draw_segments(23)
 
@@ -64,7 +64,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def score(own: Sequence[Scorer], data: Path, out: Path, each: Any = here, **how: Any) -> ScoredDataset:
-    return score_parts(own, [str(data)], str(out), Manner(**{"part_rows": 5, **how}), call=lambda: nullcontext(Crew(each)))
+    return score_parts(own, [str(data)], str(out), ScaleOptions(**{"part_rows": 5, **how}), call=lambda: nullcontext(WorkerPool(each)))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -247,7 +247,7 @@ class Interrupted:
     def __init__(self, parts: int) -> None:
         self.left, self.done = parts, list[tuple[str, int]]()
 
-    def __call__(self, task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+    def __call__(self, task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
         for number in parts:
             if not self.left:
                 raise StopError
@@ -268,13 +268,13 @@ def test_a_run_that_was_killed_goes_on_and_does_nothing_twice(
     kept = content(out)
     (out / "part-00003.parquet.99.part").write_bytes(b"half")
     scored: list[int] = []
-    real = PartScorer._score
+    real = PartitionScorer._score
 
-    def spy(self: PartScorer, checked: Checked, part: Part) -> list[ScoreSet]:
+    def spy(self: PartitionScorer, checked: CheckedRows, part: Partition) -> list[ScoreSet]:
         scored.append(part.number)
         return real(self, checked, part)
 
-    monkeypatch.setattr(PartScorer, "_score", spy)
+    monkeypatch.setattr(PartitionScorer, "_score", spy)
     second = Interrupted(100)
     score(own, data, out, second, part_rows=6, resume=True)
     assert_like_one_machine(out, own, SEGMENTS)
@@ -293,9 +293,9 @@ def test_what_is_summed_up_is_not_summed_up_again_to_score(model: Path, data: Pa
     def refuse(*_: Any) -> None:
         raise AssertionError("looked at the texts of a total that is known")
 
-    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
         if task.what is Pass.SCORE:
-            monkeypatch.setattr(Run, "_own_sum", refuse)
+            monkeypatch.setattr(PipelineRun, "_local_sum", refuse)
             monkeypatch.setattr("twmd_registry.engine.pipeline.count_documents", refuse)
         yield from here(task, parts)
 
@@ -339,7 +339,7 @@ def test_an_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path:
 def test_a_second_run_into_one_folder_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     own, refused = scorers(model, "none"), list[str]()
 
-    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
         with pytest.raises(FileError) as error:
             score(own, data, tmp_path / "out", resume=True)
         refused.append(str(error.value))
@@ -352,7 +352,7 @@ def test_a_second_run_into_one_folder_is_refused(model: Path, data: Path, tmp_pa
 
 def test_a_full_disk_ends_the_run_and_keeps_what_is_finished(model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own, out = scorers(model, "none"), tmp_path / "out"
-    real = home.write_whole
+    real = paths.write_whole
 
     def write_whole(path: Path, written: bytes) -> None:
         if path.name == "part-00002.parquet":
@@ -377,7 +377,7 @@ def test_a_full_disk_at_the_end_costs_the_record_and_no_score(
     model: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     own, out, found = scorers(model, "none"), tmp_path / "out", list[ScoredDataset]()
-    real = home.write_whole
+    real = paths.write_whole
 
     def write_whole(path: Path, written: bytes) -> None:
         if path.name == name:
@@ -401,7 +401,7 @@ def test_an_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path,
     file = data / "b.parquet"
     whole = file.read_bytes()
 
-    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
         for number in parts:
             if number == 1 and fault == "gone":
                 file.rename(tmp_path / "b.parquet")
@@ -423,9 +423,9 @@ def test_an_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path,
 def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "model")
 
-    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
         tiny.save_encoder("bert", folder, seed=1)
-        yield from here(Task(task.what, task.plan, tuple(scorers(folder, "none")), task.folder), parts)
+        yield from here(PartitionTask(task.what, task.plan, tuple(scorers(folder, "none")), task.folder), parts)
 
     with pytest.raises(ModelError, match=r"^this worker would score by twmd\|.*, not by twmd\|.*: install the same model and package on all\.$"):
         score(scorers(folder, "none"), data, tmp_path / "out", each)
@@ -434,11 +434,11 @@ def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_pat
 def test_a_part_that_kills_its_workers_ends_the_run_which_can_go_on(model: Path, data: Path, tmp_path: Path) -> None:
     own, out = scorers(model, "batch"), tmp_path / "out"
 
-    def each(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
         for number in parts:
             if number == 1:  # what workers that were killed leave behind
                 (out / "part-00001.tries").write_text(str(MOST_TRIES))
-            yield from (Answer(*values) for values in zip(*PartWorker(task)({"part": [number]}).values(), strict=True))
+            yield from (PartitionResult(*values) for values in zip(*PartitionWorker(task)({"part": [number]}).values(), strict=True))
 
     with pytest.raises(TwmdError, match=r"^3 workers died over part 1 \(killed, or out of memory\)\. Finished parts are kept: go on by --resume\.$"):
         score(own, data, out, each)
@@ -464,7 +464,7 @@ def test_segments_may_have_gaps_where_pieces_are_cut() -> None:
     pairs = make_pairs(check_segments(*zip(*SEGMENTS[:6], strict=True)))
     numbers = np.array([0, 2, 3, 7, 8, 9])
     gaps = pairs._replace(segment=np.repeat(numbers, pairs.counts))
-    pieces = plan_pieces(gaps, np.full(len(pairs.texts), 10), 1, step=3)
+    pieces = plan_chunks(gaps, np.full(len(pairs.texts), 10), 1, step=3)
     assert [sorted(set(gaps.segment[piece].tolist())) for piece in pieces] == [[0, 2], [3], [7, 8], [9]]
 
 
@@ -474,7 +474,7 @@ def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Pat
 
     def refused(message: str, own: Sequence[Scorer], given: Path, out: Path, **how: Any) -> None:
         with pytest.raises(TwmdError, match=message):
-            score_parts(own, [str(given)], str(out), Manner(**how), call=nobody)
+            score_parts(own, [str(given)], str(out), ScaleOptions(**how), call=nobody)
 
     own, done = scorers(model, "none"), tmp_path / "done"
     score(own, data, done)
@@ -485,7 +485,7 @@ def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Pat
     refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
     refused("there is no metric to score by", [], data, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
-    assert score_parts(own, [str(data)], str(done), Manner(part_rows=5, resume=True), call=nobody).rows == len(SEGMENTS)
+    assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), call=nobody).rows == len(SEGMENTS)
 
 
 @pytest.mark.parametrize("fails", [False, True])

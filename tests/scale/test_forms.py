@@ -12,7 +12,7 @@ import pytest
 from tests.scale.rows import draw_segments, write_csv, write_jsonl, write_parquet
 from twmd_registry.errors import FileError
 from twmd_registry.scale import forms
-from twmd_registry.scale.forms import Form, RawRow, Span, count_rows, form_of, read_span
+from twmd_registry.scale.forms import Form, RawRow, RowSpan, count_rows, form_of, read_span
 from twmd_registry.scale.storage import open_binary
 
 QUOTED = '"two\nlines, and ""quotes""",the cat'
@@ -30,7 +30,7 @@ def columns(path: Path) -> tuple[str, ...]:
 
 def read(path: Path, first: int, rows: int) -> list[RawRow]:
     form = form_of(path.name) or Form.JSONL
-    return read_span(str(path), form, columns(path), Span(first, rows, offsets(path)[first]), ["prediction", "reference", "references"])
+    return read_span(str(path), form, columns(path), RowSpan(first, rows, offsets(path)[first]), ["prediction", "reference", "references"])
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
@@ -121,4 +121,4 @@ def test_a_line_without_an_end_is_no_line(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_file_that_has_become_shorter(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", draw_segments(3))
     with pytest.raises(FileError, match=r"rows\.jsonl has changed since its rows were counted: row 5 is not there any more"):
-        read_span(str(path), Form.JSONL, (), Span(1, 4, offsets(path)[1]))
+        read_span(str(path), Form.JSONL, (), RowSpan(1, 4, offsets(path)[1]))

@@ -12,15 +12,15 @@ from tests.scale.rows import draw_segments, write_csv, write_jsonl, write_parque
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.judgments.fields import Columns
 from twmd_registry.scale.forms import read_span
-from twmd_registry.scale.plan import Asked, Plan, align_part_rows, check_same, check_unchanged, list_files, make_plan
-from twmd_registry.scale.storage import Folder
+from twmd_registry.scale.plan import ScalePlan, ScaleRequest, align_part_rows, check_same, check_unchanged, list_files, make_plan
+from twmd_registry.scale.storage import OutputFolder
 
 
-def ask(*inputs: Path | str, part_rows: int = 4, columns: Columns = Columns()) -> Asked:  # noqa: B008 (frozen)
-    return Asked(("twmd|...",), columns, part_rows, tuple(list_files(list(map(str, inputs)))))
+def ask(*inputs: Path | str, part_rows: int = 4, columns: Columns = Columns()) -> ScaleRequest:  # noqa: B008 (frozen)
+    return ScaleRequest(("twmd|...",), columns, part_rows, tuple(list_files(list(map(str, inputs)))))
 
 
-def predictions_of(plan: Plan) -> list[list[str]]:
+def predictions_of(plan: ScalePlan) -> list[list[str]]:
     """By part."""
     found = []
     for part in plan.parts:
@@ -46,7 +46,7 @@ def test_parts_hold_every_row_once_in_order(tmp_path: Path, part_rows: int) -> N
     assert [part.start for part in plan.parts] == list(range(0, 23, part_rows))
     assert [part.rows for part in plan.parts] == [len(texts) for texts in predictions_of(plan)]
     assert [table.name for table in plan.tables] == ["a.jsonl", "b.jsonl", "c.parquet", "d.csv"]
-    assert Plan.from_json(plan.to_json()) == plan == make_plan(ask(tmp_path, part_rows=part_rows))
+    assert ScalePlan.from_json(plan.to_json()) == plan == make_plan(ask(tmp_path, part_rows=part_rows))
 
 
 def test_files_come_in_the_order_given_and_sorted_within(tmp_path: Path) -> None:
@@ -123,18 +123,18 @@ def test_going_on_by_another_plan_is_refused_and_says_what_differs(tmp_path: Pat
     with pytest.raises(SpecError, match=r"--resume: .*rows\.jsonl has changed since the run began"):
         check_same(plan, ask(rows))
     with pytest.raises(FileError, match="not a plan that this package wrote"):
-        Plan.from_json(plan.to_json()[:-30])
+        ScalePlan.from_json(plan.to_json()[:-30])
 
 
 @pytest.mark.parametrize("url", ["{tmp}/out", "file://{tmp}/out", "memory://folder-of-test"])
 def test_a_folder_writes_whole_files_and_is_held_by_one_run(tmp_path: Path, url: str) -> None:
-    folder = Folder(url.format(tmp=tmp_path))
+    folder = OutputFolder(url.format(tmp=tmp_path))
     assert folder.names() == set()
     with folder.lock():
         folder.write("a", b"1")
         folder.write("a", b"22")
         assert (folder.read("a"), folder.has("a"), folder.has("b"), folder.names()) == (b"22", True, False, {"a"})
-        with pytest.raises(FileError, match=f"^{re.escape(folder.url)} is in use by "), Folder(folder.url).lock():
+        with pytest.raises(FileError, match=f"^{re.escape(folder.url)} is in use by "), OutputFolder(folder.url).lock():
             pass
     with folder.lock():
         folder.remove("a")

@@ -18,8 +18,8 @@ from tests.scale.rows import assert_like_one_machine, draw_segments, read_parts,
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.registry import home
-from twmd_registry.scale import Manner, Workers, score_dataset, score_files
+from twmd_registry.registry import paths
+from twmd_registry.scale import ScaleOptions, WorkerOptions, score_dataset, score_files
 from twmd_registry.scale.storage import LOCK
 
 ray = pytest.importorskip("ray")
@@ -71,7 +71,7 @@ def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
 def test_two_workers_one_of_which_is_killed_and_replaced_give_what_one_machine_does(model: Path, data: Path, tmp_path: Path) -> None:
     first, *others = scorers(model)
     out, note = tmp_path / "out", tmp_path / "died"
-    record = score_files([deadly(first, out, note), *others], [f"file://{data}/*"], f"file://{out}", Manner(part_rows=6), Workers(2))
+    record = score_files([deadly(first, out, note), *others], [f"file://{data}/*"], f"file://{out}", ScaleOptions(part_rows=6), WorkerOptions(2))
     assert note.exists()
     assert (record.workers, record.parts, record.rows) == (2, 4, 23)
     assert_like_one_machine(out, [first, *others], SEGMENTS)
@@ -100,7 +100,7 @@ def test_a_full_disk_costs_the_record_and_not_the_printed_scores(
 ) -> None:
     command = ["score", "--engine", "ray", "-i", str(data), "--output", str(tmp_path / "out"), "-m", "twmd"]
     command += ["--set", f"model={model}", "layer=2", "centering=none", "--num-workers", "1"]
-    real = home.write_whole
+    real = paths.write_whole
 
     def write_whole(path: Path, written: bytes) -> None:
         if path.name == "record.json":
@@ -130,7 +130,7 @@ def test_a_ray_data_set_gets_columns(model: Path) -> None:
         score_dataset(dataset, scorers(model, "batch"), prediction="ours", reference="theirs")
     with pytest.raises(InputError, match="no column 'prediction'; Choices: id, ours, theirs"):
         score_dataset(dataset, own)
-    scored = score_dataset(dataset, own, prediction="ours", reference="theirs", workers=Workers(1))
+    scored = score_dataset(dataset, own, prediction="ours", reference="theirs", workers=WorkerOptions(1))
     rows = sorted(scored.take_all(), key=lambda row: row["id"])
     (found,) = score_all(own, predictions, references)
     assert [row["ours"] for row in rows] == list(predictions)
@@ -140,10 +140,10 @@ def test_a_ray_data_set_gets_columns(model: Path) -> None:
 
 def test_a_ray_data_set_without_a_row_ends(model: Path) -> None:
     dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(lambda row: row["prediction"] == "")
-    assert score_dataset(dataset, scorers(model, "none"), workers=Workers(1)).take_all() == []
+    assert score_dataset(dataset, scorers(model, "none"), workers=WorkerOptions(1)).take_all() == []
 
 
 def test_what_ray_is_asked_for_must_be_there(model: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"^a worker would need 1 GPUs, and Ray has 0 in all\.$"):
-        score_files(scorers(model, "none"), [str(data)], str(tmp_path / "out"), workers=Workers(1, gpus=1))
+        score_files(scorers(model, "none"), [str(data)], str(tmp_path / "out"), workers=WorkerOptions(1, gpus=1))
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]

@@ -8,12 +8,12 @@ import pytest
 
 from twmd_registry.judgments.fields import Columns
 from twmd_registry.scale.forms import RawRow
-from twmd_registry.scale.rows import Place, check_rows
+from twmd_registry.scale.rows import RowPlace, check_rows
 
 
 def checked(values: dict[str, Any], columns: Columns = Columns()) -> list[str] | str:  # noqa: B008 (frozen)
     """The references of the only row, or why it is rejected."""
-    found = check_rows([(Place(6, "rows.jsonl", 2), RawRow(values, "", ""))], columns)
+    found = check_rows([(RowPlace(6, "rows.jsonl", 2), RawRow(values, "", ""))], columns)
     return found.segments.references[0] if found.places else found.rejects[0].reason
 
 
@@ -43,7 +43,7 @@ def test_a_column_that_was_chosen_is_taken_whatever_else_is_there() -> None:
 
 
 def test_a_rejected_row_is_numbered_from_0_in_files_and_from_1_for_people() -> None:
-    found = check_rows([(Place(6, "rows.jsonl", 2), RawRow({"prediction": 3, "reference": "b"}, "", ""))], Columns())
+    found = check_rows([(RowPlace(6, "rows.jsonl", 2), RawRow({"prediction": 3, "reference": "b"}, "", ""))], Columns())
     assert (
         found.rejects[0].as_line().startswith('{"row": 6, "file": "rows.jsonl", "row_in_file": 2, "reason": "predictions must be a text; got int 3"')
     )

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from twmd_registry.judgments.rows import Rated
-from twmd_registry.train.data import NamedData
+from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.train.data import TrainingData
 
 PLAIN = ["the", "a", "sat", "on", "mat", "ran", "over", "hill", "saw", "again"]
 GOOD, BAD = ("rain", "today"), ("cat", "dog")
 """What ratings depend on, and the untrained models know nothing of: a good word in the prediction is worth a point, a bad one costs one."""
 
 
-def rated_words(number: int, seed: int) -> Rated:
+def rated_words(number: int, seed: int) -> RatedSegments:
     """Segments of two groups, each with a prediction of its reference's words and two that decide the rating."""
     draw = random.Random(seed)
     predictions, references, ratings = [], [], []
@@ -26,12 +26,12 @@ def rated_words(number: int, seed: int) -> Rated:
         predictions.append(" ".join([*reference, *chosen]))
         references.append(" ".join([*reference, "and", "it"]))
         ratings.append(sum(1.0 if word in GOOD else -1.0 for word in chosen) + draw.gauss(0, 0.1))
-    return Rated(["cs-en", "de-en"] * (number // 2), predictions, references, np.array(ratings), 0)
+    return RatedSegments(["cs-en", "de-en"] * (number // 2), predictions, references, np.array(ratings), 0)
 
 
-def named_words(number: int, seed: int) -> NamedData:
+def named_words(number: int, seed: int) -> TrainingData:
     """The same with a name."""
-    return NamedData(f"words{seed}", rated_words(number, seed))
+    return TrainingData(f"words{seed}", rated_words(number, seed))
 
 
 def write_words(path: Path, number: int, seed: int) -> str:

@@ -23,7 +23,7 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.train.average import average
-from twmd_registry.train.finetune import Plan, finetune
+from twmd_registry.train.finetune import FinetunePlan, finetune
 from twmd_registry.train.recipe import Recipe, Weights
 
 CPU = RunOptions(device="cpu")
@@ -45,7 +45,7 @@ def members(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def train(tiny: str, output: Path, recipe: Recipe, metric: str = "twmd", **keys: Any) -> Path:
     finetune(
-        Plan(make_spec(metric, model=tiny, **{"layer": LAYER, "centering": "none", **keys}), (named_words(32, 1),), recipe=recipe),
+        FinetunePlan(make_spec(metric, model=tiny, **{"layer": LAYER, "centering": "none", **keys}), (named_words(32, 1),), recipe=recipe),
         output,
         options=CPU,
     )

@@ -14,13 +14,13 @@ from tests.train.rated_words import named_words, rated_words, write_words
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.train.data import NamedData, check_held_out, examples, scale_of, warn_of_overlap
-from twmd_registry.train.finetune import Plan, finetune
+from twmd_registry.train.data import TrainingData, check_held_out, examples, scale_of, warn_about_overlap
+from twmd_registry.train.finetune import FinetunePlan, finetune
 from twmd_registry.train.recipe import Loss, Recipe, Target
 
 
-def check(metric: str = "twmd", recipe: Recipe | None = None, data: NamedData | None = None, **keys: Any) -> None:
-    Plan(make_spec(metric, **keys), (data or named_words(20, 1),), recipe=recipe or Recipe()).check()
+def check(metric: str = "twmd", recipe: Recipe | None = None, data: TrainingData | None = None, **keys: Any) -> None:
+    FinetunePlan(make_spec(metric, **keys), (data or named_words(20, 1),), recipe=recipe or Recipe()).check()
 
 
 @pytest.mark.parametrize("metric", ["moverscore", "stsscore", "ensemble"])
@@ -81,7 +81,7 @@ def test_impossible_recipes_are_refused(numbers: dict[str, float]) -> None:
     ],
 )
 def test_ratings_that_teach_nothing_are_named(ratings: list[float], message: str) -> None:
-    data = NamedData("set", rated_words(4, 1)._replace(ratings=np.array(ratings)))
+    data = TrainingData("set", rated_words(4, 1)._replace(ratings=np.array(ratings)))
     with pytest.raises(InputError, match=message):
         check(data=data)
 
@@ -90,11 +90,11 @@ def test_texts_that_cannot_be_scored_are_named_with_their_set() -> None:
     rated = rated_words(4, 1)
     rated.references[2] = 7
     with pytest.raises(InputError, match=r"^set: references\[2\] must be a text"):
-        check(data=NamedData("set", rated))
+        check(data=TrainingData("set", rated))
 
 
 def test_ratings_are_standardised_within_their_own_set() -> None:
-    data = [named_words(20, 1), NamedData("percent", rated_words(10, 2)._replace(ratings=np.arange(10) * 11.0))]
+    data = [named_words(20, 1), TrainingData("percent", rated_words(10, 2)._replace(ratings=np.arange(10) * 11.0))]
     scales = [scale_of(one) for one in data]
     found = examples(data, scales)
     assert scales[1].mean == pytest.approx(49.5)
@@ -109,37 +109,37 @@ def test_ratings_are_standardised_within_their_own_set() -> None:
 
 def test_held_out_references_are_counted_whatever_the_prediction() -> None:
     train, dev, tested = named_words(20, 1), named_words(10, 2), rated_words(6, 3)
-    check_held_out([train, dev], [NamedData("test", tested)])
+    check_held_out([train, dev], [TrainingData("test", tested)])
     tested.references[0], tested.references[1] = [train.rated.references[4], "it ran"], f" {dev.rated.references[3]} ".replace(" ", "  ")
     tested.references[2:] = [[one] for one in tested.references[2:]]
     tested.references[1] = [tested.references[1]]
     copies = sum(one == train.rated.references[4] for one in train.rated.references)
     message = rf"held out \(test\): words1 {copies} of 20, words2 1 of 10; take them out"
     with pytest.raises(InputError, match=message):
-        check_held_out([train, dev], [NamedData("test", tested)])
+        check_held_out([train, dev], [TrainingData("test", tested)])
     with pytest.raises(InputError, match="held out"):
-        Plan(make_spec("twmd"), (train,), (dev,), (NamedData("test", tested),)).check()
+        FinetunePlan(make_spec("twmd"), (train,), (dev,), (TrainingData("test", tested),)).check()
 
 
 def test_dev_segments_that_were_trained_on_are_counted() -> None:
     train, dev = named_words(20, 1), rated_words(6, 2)
     dev.references[0] = train.rated.references[0]
     with pytest.warns(TwmdWarning, match=r"^dev: segments whose reference is in the training data, too: 1 of 6; dev flatters the model\.$"):
-        warn_of_overlap([train], [NamedData("dev", dev)])
+        warn_about_overlap([train], [TrainingData("dev", dev)])
 
 
 def test_nothing_to_train_on_is_refused() -> None:
     with pytest.raises(SpecError, match="nothing to train on"):
-        Plan(make_spec("twmd"), ()).check()
+        FinetunePlan(make_spec("twmd"), ()).check()
 
 
 def test_word_vectors_and_embedding_layers_hold_nothing_for_an_adapter(tmp_path: Path) -> None:
     (tmp_path / "table.txt").write_text("cat 1 0\ndog 0 1\n", encoding="utf-8")
     static = make_spec("sbert", model=str(tmp_path / "table.txt"), layer=0, centering="none")
     with pytest.raises(SpecError, match="is a table of word vectors: there is no encoder to train"):
-        finetune(Plan(static, (named_words(20, 1),)), tmp_path / "out")
+        finetune(FinetunePlan(static, (named_words(20, 1),)), tmp_path / "out")
     with pytest.raises(SpecError, match="layer=0 of .* stands on no linear layer"):
-        finetune(Plan(make_spec("sbert", layer=0, centering="none"), (named_words(20, 1),)), tmp_path / "out")
+        finetune(FinetunePlan(make_spec("sbert", layer=0, centering="none"), (named_words(20, 1),)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -182,7 +182,7 @@ def test_a_population_of_another_size_is_said(tmp_path: Path) -> None:
     for centering, words in (("corpus", "the 16 segments of a batch stand for the corpus"), ("batch", "batches of 16, and scored in batches of 32")):
         spec = make_spec("sbert", model=model, layer=1, centering=centering)
         with pytest.warns(TwmdWarning, match=words):
-            finetune(Plan(spec, plan, recipe=Recipe(epochs=1, rank=2)), tmp_path / centering)
+            finetune(FinetunePlan(spec, plan, recipe=Recipe(epochs=1, rank=2)), tmp_path / centering)
 
 
 def test_the_presets_model_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from tests.train.rated_words import named_words
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.train.batches import Batches, batches_of
-from twmd_registry.train.data import Example, NamedData, examples, scale_of
+from twmd_registry.train.data import TrainingData, TrainingExample, examples, scale_of
 from twmd_registry.train.recipe import Loss, Recipe
 
 
-def rows(*data: NamedData) -> list[Example]:
+def rows(*data: TrainingData) -> list[TrainingExample]:
     return examples(data, [scale_of(one) for one in data])
 
 
@@ -53,11 +53,11 @@ def test_a_correlation_is_within_one_group_of_one_data_set() -> None:
 
 def test_groups_too_small_for_a_correlation_are_named() -> None:
     whole = named_words(6, 1)
-    few = Rated([*whole.rated.group[:5], "fi-en"], *whole.rated[1:])
+    few = RatedSegments([*whole.rated.group[:5], "fi-en"], *whole.rated[1:])
     message = r"loss=pearson needs 3 segments of a group: leave out words, group de-en \(2\); words, group fi-en \(1\), or train with loss=mse."
     with pytest.raises(InputError, match=message):
-        batches_of(rows(NamedData("words", few)), Recipe(loss=Loss.PEARSON))
-    assert len(batches_of(rows(NamedData("words", few)), Recipe())) == 1
+        batches_of(rows(TrainingData("words", few)), Recipe(loss=Loss.PEARSON))
+    assert len(batches_of(rows(TrainingData("words", few)), Recipe())) == 1
 
 
 def test_groups_whose_ratings_do_not_vary_are_named() -> None:
@@ -66,4 +66,4 @@ def test_groups_whose_ratings_do_not_vary_are_named() -> None:
     with pytest.raises(
         InputError, match="loss=pearson needs ratings that vary within a group: leave out words, group de-en, or train with loss=mse."
     ):
-        batches_of(rows(NamedData("words", whole._replace(ratings=ratings))), Recipe(loss=Loss.PEARSON))
+        batches_of(rows(TrainingData("words", whole._replace(ratings=ratings))), Recipe(loss=Loss.PEARSON))

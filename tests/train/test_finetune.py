@@ -17,7 +17,7 @@ from tests.tiny import save_encoder
 from tests.train.rated_words import named_words, rated_words, write_words
 from twmd_registry.cli import main
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.metaeval.correlation import correlate
@@ -26,7 +26,7 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import read_presets
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.train.finetune import Finetuned, Plan, finetune
+from twmd_registry.train.finetune import FinetunePlan, FinetuneResult, finetune
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target
 from twmd_registry.train.weights import add_lora, lora_modules, save_adapter, set_dropout
@@ -45,14 +45,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 def trained_metric(tiny: str, metric: str, recipe: Recipe = RECIPE, **keys: Any) -> tuple[TrainedMetric, Any]:
     """A metric with an adapter whose weights are far from nothing."""
     spec = make_spec(metric, model=tiny, layer=LAYER, **keys)
-    route = AlignmentRoute(spec, CPU)
+    backend = TokenAlignmentBackend(spec, CPU)
     encoder = Encoder(find_model(tiny), None, "float32", torch.device("cpu"))
     torch.manual_seed(1)
     wrapped = add_lora(encoder.network, 4, lora_modules(encoder, LAYER))
     for name, weight in encoder.network.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(weight, std=0.3)
-    return TrainedMetric(encoder, route.job, route.reading, recipe), wrapped
+    return TrainedMetric(encoder, backend.job, backend.reading, recipe), wrapped
 
 
 @pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "dimension", "output": "precision"}, {"centering": "batch", "centering_side": "joint", "multiref": "mean", "special": "all"}])  # fmt: skip
@@ -135,16 +135,16 @@ def test_products_are_rounded_in_training_only(tiny: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def done(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finetuned, Plan]:
+def done(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FinetuneResult, FinetunePlan]:
     """A run of some epochs on words whose worth the encoder has to learn."""
     spec = make_spec("twmd", model=tiny, layer=LAYER, centering="none", temperature=0.1)
     recipe = Recipe(rank=4, epochs=4, learning_rate=2e-2)
-    plan = Plan(spec, (named_words(96, 1),), (named_words(48, 2),), (named_words(20, 3),), recipe)
+    plan = FinetunePlan(spec, (named_words(96, 1),), (named_words(48, 2),), (named_words(20, 3),), recipe)
     output = tmp_path_factory.mktemp("runs") / "adapter"
     return output, finetune(plan, output, options=CPU, name="words"), plan
 
 
-def test_training_learns_what_the_ratings_say(done: tuple[Path, Finetuned, Plan]) -> None:
+def test_training_learns_what_the_ratings_say(done: tuple[Path, FinetuneResult, FinetunePlan]) -> None:
     output, found, plan = done
     assert found.before is not None
     assert found.best is not None
@@ -162,7 +162,7 @@ def test_training_learns_what_the_ratings_say(done: tuple[Path, Finetuned, Plan]
     assert judged.index(max(judged)) + 1 == found.best.epoch
 
 
-def test_a_folder_holds_adapter_preset_card_and_signature(done: tuple[Path, Finetuned, Plan], tiny: str) -> None:
+def test_a_folder_holds_adapter_preset_card_and_signature(done: tuple[Path, FinetuneResult, FinetunePlan], tiny: str) -> None:
     output, found, plan = done
     files = ["README.md", "adapter_config.json", "adapter_model.safetensors", "log.jsonl", "preset.toml", "signature.txt"]
     assert sorted(path.name for path in output.iterdir()) == [*files, "training_data.safetensors"]
@@ -184,7 +184,7 @@ def test_a_folder_holds_adapter_preset_card_and_signature(done: tuple[Path, Fine
         remove_preset("words")
 
 
-def test_an_adapter_under_other_settings_is_announced(done: tuple[Path, Finetuned, Plan], tiny: str) -> None:
+def test_an_adapter_under_other_settings_is_announced(done: tuple[Path, FinetuneResult, FinetunePlan], tiny: str) -> None:
     output, found, _ = done
     other = twmd_registry.scorer("twmd", **(found.keys | {"layer": "1", "temperature": "0.3"}))
     message = r"adapter ./adapter@\w+ was trained under other settings: layer is 1, and was 2; temperature is 0.3, and was 0.1 \("
@@ -197,7 +197,7 @@ def test_an_adapter_under_other_settings_is_announced(done: tuple[Path, Finetune
         assert twmd_registry.scorer("twmd", **found.keys).signature == found.signature
 
 
-def test_layers_above_the_one_that_is_read_get_no_adapter(done: tuple[Path, Finetuned, Plan]) -> None:
+def test_layers_above_the_one_that_is_read_get_no_adapter(done: tuple[Path, FinetuneResult, FinetunePlan]) -> None:
     from safetensors import safe_open
 
     with safe_open(done[0] / "adapter_model.safetensors", framework="pt") as file:
@@ -208,7 +208,7 @@ def test_layers_above_the_one_that_is_read_get_no_adapter(done: tuple[Path, Fine
 
 def test_one_seed_gives_one_adapter(tiny: str, tmp_path: Path) -> None:
     def adapter(name: str, seed: int) -> str:
-        plan = Plan(make_spec("trwmd", model=tiny, layer=LAYER), (named_words(40, 1),), recipe=Recipe(rank=2, epochs=1, seed=seed))
+        plan = FinetunePlan(make_spec("trwmd", model=tiny, layer=LAYER), (named_words(40, 1),), recipe=Recipe(rank=2, epochs=1, seed=seed))
         return finetune(plan, tmp_path / name / "adapter", options=CPU).signature
 
     first, again, other = adapter("a", 1), adapter("b", 1), adapter("c", 2)
@@ -230,9 +230,12 @@ def test_all_weights_can_be_trained_with_a_mean_vector_that_stays_what_it_was(ti
     assert said["model"] == str(output)
     with twmd_registry.scorer("bertscore_centered", **said) as scorer:
         assert scorer.signature == signature
-        route = scorer.route
-        assert isinstance(route, AlignmentRoute)
-        trained, untrained = route.background, AlignmentRoute(make_spec("sbert", model=tiny, layer=0, centering=f"background:{mean}"), CPU).background
+        backend = scorer.backend
+        assert isinstance(backend, TokenAlignmentBackend)
+        trained, untrained = (
+            backend.background,
+            TokenAlignmentBackend(make_spec("sbert", model=tiny, layer=0, centering=f"background:{mean}"), CPU).background,
+        )
     assert trained is not None
     assert untrained is not None
     assert trained.about["trained_with"] == untrained.hash

@@ -10,17 +10,17 @@ import torch
 
 from twmd_registry.align import ALIGNERS
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_pairs
-from twmd_registry.engine.token_selection import Fitted, Items, Selected, compared, token_vectors, view_of
+from twmd_registry.engine.token_selection import FittedParts, SelectedTokens, TokenItems, compared, make_view, token_vectors
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import TokenVectors
 
 TEMPERATURES = (0.02, 0.1, 1.0)
 LENGTHS = [3, 2, 4, 1]
-ITEMS = Items(
+ITEMS = TokenItems(
     row=np.arange(4), group=np.array([0, 1, 0, 1]), side=np.zeros(4, dtype=np.int64), weight=np.ones(4, dtype=np.int64), groups=2,
     hyp=np.array([0, 2]), ref=np.array([1, 3]),
 )  # fmt: skip
@@ -33,7 +33,7 @@ def drawn(seed: int = 4) -> torch.Tensor:
     return torch.tensor(0.3 * draw.normal(size=(sum(LENGTHS), 3)) + 0.8, requires_grad=True)
 
 
-def scores(metric: MetricName, vectors: torch.Tensor, items: Items = ITEMS, **keys: Any) -> torch.Tensor:
+def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS, **keys: Any) -> torch.Tensor:
     """Precision, recall and F1 of both pairs, by the functions that score."""
     given = {name: value for name, value in keys.items() if name in ("centering", "normalize") or metric in (MetricName.TWMD, MetricName.TRWMD)}
     if metric is not MetricName.TWMD:
@@ -41,9 +41,9 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: Items = ITEMS, **ke
     if metric is MetricName.MOVERSCORE:
         given |= {"distance": "similarity", "transform": "linear", "idf": "none", "ngram": 1}
     spec = make_spec(metric, model="any/model", layer=1, **given)
-    view = view_of(spec)
+    view = make_view(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
-    held = compared(view, token_vectors(view, Selected([tokens], None, np.zeros(0)), items, None, Fitted()), None)
+    held = compared(view, token_vectors(view, SelectedTokens([tokens], None, np.zeros(0)), items, None, FittedParts()), None)
     (found,), _ = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
     return torch.stack(list(found))
 
@@ -60,7 +60,7 @@ def test_gradients_of_whole_scores_are_those_of_finite_differences(metric: Metri
 def test_gradients_of_a_cold_fixed_point_are_those_of_finite_differences() -> None:
     s = torch.tensor([[[0.30, 0.26, 0.0], [0.28, 0.29, 0.0]]], dtype=torch.float64, requires_grad=True)
     hyp, ref = torch.tensor([[True, True]]), torch.tensor([[True, True, False]])
-    how = Settings(0.02, None)
+    how = AlignmentSettings(0.02, None)
     assert torch.autograd.gradcheck(lambda x: sinkhorn(x, Marginal(hyp), Marginal(ref), how), (s,), eps=1e-6, atol=1e-3)
 
 

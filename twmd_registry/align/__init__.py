@@ -3,7 +3,7 @@
 The alphabet of every file here: B pairs, N hypothesis tokens, M reference tokens.
 
 An aligner is written once, for the hypothesis side, as a function of ``S`` (B, N, M), a `Marginal` of each side and
-`Settings`; it returns C of shape (B,). The reference side is the same function of the transposed problem, so that
+`AlignmentSettings`; it returns C of shape (B,). The reference side is the same function of the transposed problem, so that
 swapping two texts exchanges precision and recall by construction. Every pair has at least one token on each side.
 Aligners are pure and differentiable. Beside each is a function of the same arguments that returns its plan (B, N, M).
 """
@@ -22,12 +22,12 @@ from twmd_registry.align.kernel import kernel, kernel_plan
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.pooled import pooled, pooled_plan
 from twmd_registry.align.relaxed import relaxed, relaxed_plan
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn, sinkhorn_plan
 from twmd_registry.registry.names import Distance, MetricName
-from twmd_registry.tensors import Padded, Sides
+from twmd_registry.tensors import PaddedTokens, Sides
 
-Aligner = Callable[[Tensor, Marginal, Marginal, Settings], Tensor]
+Aligner = Callable[[Tensor, Marginal, Marginal, AlignmentSettings], Tensor]
 
 ALIGNERS: dict[MetricName, Aligner] = {
     MetricName.SBERT: pooled,
@@ -53,24 +53,24 @@ SYMMETRIC = frozenset({MetricName.SBERT, MetricName.WORDSET_CKA, MetricName.MOVE
 """Metrics whose C has one side only."""
 
 
-def similarities(hypotheses: Padded, references: Padded) -> Tensor:
+def similarities(hypotheses: PaddedTokens, references: PaddedTokens) -> Tensor:
     """Inner products of all hypothesis tokens with all reference tokens of each pair: S, shape (B, N, M)."""
     return torch.einsum("bnd,bmd->bnm", hypotheses.vectors, references.vectors)
 
 
-def similarities_for(distance: Distance, s: Tensor, hypotheses: Padded, references: Padded) -> Tensor:
+def similarities_for(distance: Distance, s: Tensor, hypotheses: PaddedTokens, references: PaddedTokens) -> Tensor:
     """S as precise as a distance needs it: in float32, 1 - S of a vector with itself is off by 1e-7, and its square root by 3e-4."""
     if distance is not Distance.EUCLIDEAN:
         return s
     return similarities(*(side._replace(vectors=normalize(side.vectors.to(torch.float64), dim=2)) for side in (hypotheses, references)))
 
 
-def marginal(side: Padded) -> Marginal:
+def marginal(side: PaddedTokens) -> Marginal:
     """The tokens of one side."""
     return Marginal(side.mask, side.weights)
 
 
-def align(metric: MetricName, s: Tensor, hypotheses: Padded, references: Padded, how: Settings) -> Sides:
+def align(metric: MetricName, s: Tensor, hypotheses: PaddedTokens, references: PaddedTokens, how: AlignmentSettings) -> Sides:
     """C(X, Y) from both sides.
 
     Each side averages over its own tokens that carry weight and may choose any token of the other.
@@ -92,12 +92,12 @@ def align(metric: MetricName, s: Tensor, hypotheses: Padded, references: Padded,
     return Sides(hypothesis, ALIGNERS[metric](s.mT, y, x, how))
 
 
-def align_self(metric: MetricName, s: Tensor, texts: Padded, how: Settings) -> Tensor:
+def align_self(metric: MetricName, s: Tensor, texts: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """C(X, X); shape (B,). S is symmetric there, so one side says everything."""
     return ALIGNERS[metric](s, marginal(texts), marginal(texts), how)
 
 
-def plans(metric: MetricName, s: Tensor, hypotheses: Padded, references: Padded, how: Settings) -> Sides:
+def plans(metric: MetricName, s: Tensor, hypotheses: PaddedTokens, references: PaddedTokens, how: AlignmentSettings) -> Sides:
     """The plans of both sides, each of shape (B, N, M): with S it gives C (for exact transport, with the cost)."""
     x, y = marginal(hypotheses), marginal(references)
     hypothesis = PLANS[metric](s, x, y, how)

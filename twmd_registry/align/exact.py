@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Distance, Transform
 
@@ -20,7 +20,7 @@ SAME = 1e-14
 """Squared distances below this are none: the square root's slope there would be endless."""
 
 
-def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Score the best plan: ``C = 1 - EMD`` or ``1 / (1 + EMD)``, ``EMD = min <pi, cost>``.
 
     The row and column sums of a plan are the tokens' shares: 1/m and 1/n, or their weights divided by the weights' sum
@@ -49,7 +49,7 @@ def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     return TRANSFORMS[how.transform](most + (1 - FREE[how.distance]))
 
 
-def exact_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def exact_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """The best plan; shape (B, N, M)."""
     return _plans(GAINS[how.distance](s), hyp, ref, FREE[how.distance]).to(s)
 

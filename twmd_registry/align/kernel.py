@@ -7,10 +7,10 @@ from torch import Tensor
 
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.masks import pair_mask
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 
 
-def kernel(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def kernel(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Sum all squared similarities: ``C = sum_ij S_ij^2``; with weights, ``sum_ij a_i b_j S_ij^2``.
 
     After Eq. 1 this is the linear centered kernel alignment of the two word sets (Zhelezniak et al. 2019, with
@@ -31,7 +31,7 @@ def kernel(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     return squares.sum((1, 2))
 
 
-def kernel_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def kernel_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Each similarity weighs itself, ``a_i b_j S_ij``: summed with S it gives C; shape (B, N, M)."""
     weights = [side.mask.to(s.dtype) if side.weights is None else torch.where(side.mask, side.weights, 0.0) for side in (hyp, ref)]
     return weights[0][:, :, None] * weights[1][:, None, :] * s

@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 
 
-def pooled(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def pooled(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two mean vectors.
 
     After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT"). Weights make weighted means.
@@ -26,6 +26,6 @@ def pooled(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     return hyp.mean(rows)
 
 
-def pooled_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def pooled_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Everything to everything: ``pi_ij = a_i b_j``; shape (B, N, M)."""
     return hyp.shares[:, :, None] * ref.shares[:, None, :]

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.masks import masked_log_softmax, masked_logsumexp, pair_mask, slabs
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import Objective
 
 
-def relaxed(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def relaxed(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Average each token's softly chosen similarity.
 
     ``expected``: ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, the TWMD authors' code.
@@ -33,17 +33,17 @@ def relaxed(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     return hyp.mean(torch.cat(gains, dim=1))
 
 
-def relaxed_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def relaxed_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Every token's share, spread by softmax over its partners; shape (B, N, M)."""
     present = pair_mask(hyp.carrying, ref.carrying)
     return hyp.shares[:, :, None] * masked_log_softmax(_logits(s, ref.log_weights, how), present).exp()
 
 
-def _logits(s: Tensor, log_weights: Tensor | None, how: Settings) -> Tensor:
+def _logits(s: Tensor, log_weights: Tensor | None, how: AlignmentSettings) -> Tensor:
     return s / how.temperature if log_weights is None else s / how.temperature + log_weights[:, None, :]
 
 
-def _gain(s: Tensor, present: Tensor, log_weights: Tensor | None, how: Settings) -> Tensor:
+def _gain(s: Tensor, present: Tensor, log_weights: Tensor | None, how: AlignmentSettings) -> Tensor:
     """What every hypothesis token contributes to C; (B, N, M) to (B, N)."""
     logits = _logits(s, log_weights, how)
     if how.objective is Objective.ENTROPIC:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from twmd_registry.registry.names import Distance, Objective, Transform
 
 
-class Settings(NamedTuple):
+class AlignmentSettings(NamedTuple):
     """How a plan is made and turned into C; every aligner takes what it has use for.
 
     Attributes:

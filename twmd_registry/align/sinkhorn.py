@@ -7,7 +7,7 @@ from torch import Tensor
 
 from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.masks import ABSENT, masked_log_softmax, masked_logsumexp, pair_mask, slabs
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Objective
 
@@ -20,7 +20,7 @@ COOLING, WARM_SWEEPS = 0.7, 10
 """``converged`` starts warm and cools by this factor after so many sweeps: the fixed point is the same, the way shorter."""
 
 
-def sinkhorn(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def sinkhorn(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Score the tempered transport plan (TWMD paper, Eq. 5 and 6).
 
     The plan starts as ``exp(+S/T)`` (the paper prints a minus; it maximises similarity). One sweep makes every
@@ -54,7 +54,7 @@ def sinkhorn(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
     return hyp.mean(torch.cat(gains, dim=1))
 
 
-def sinkhorn_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def sinkhorn_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """The tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
     present = pair_mask(hyp.carrying, ref.carrying)
     if how.iterations is None:
@@ -64,7 +64,7 @@ def sinkhorn_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Ten
     return hyp.shares[:, :, None] * torch.where(present, log_plan, ABSENT).exp()
 
 
-def _column_potential(s: Tensor, hyp: Marginal, ref: Marginal, how: Settings) -> Tensor:
+def _column_potential(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """What all sweeps but the last row step add to the columns of S/T; shape (B, 1, M)."""
     present = pair_mask(hyp.carrying, ref.carrying)
     rows, columns = torch.zeros_like(s[:, :, :1]), torch.zeros_like(s[:, :1, :])  # (B, N, 1), (B, 1, M)
@@ -89,7 +89,7 @@ def _balance(s: Tensor, present: Tensor, other: Tensor, temperature: float, dim:
     return torch.cat(parts, dim=3 - dim)
 
 
-def _gain(log_plan: Tensor, s: Tensor, present: Tensor, log_weights: Tensor | None, how: Settings) -> Tensor:
+def _gain(log_plan: Tensor, s: Tensor, present: Tensor, log_weights: Tensor | None, how: AlignmentSettings) -> Tensor:
     """What every hypothesis token contributes to C; (B, N, M) to (B, N)."""
     plan = torch.where(present, log_plan, ABSENT).exp()  # rows sum to one
     if how.objective is Objective.EXPECTED:

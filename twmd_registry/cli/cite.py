@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from twmd_registry.record.file import read_record
-from twmd_registry.report.cite import Dataset, cite
+from twmd_registry.report.cite import CitedDataset, cite
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -14,5 +14,5 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         FileError: It is no record, or was edited.
     """
-    print(cite(read_record(arguments.record), arguments.form, digits=arguments.width, dataset=Dataset(arguments.task, arguments.dataset)))
+    print(cite(read_record(arguments.record), arguments.form, digits=arguments.width, dataset=CitedDataset(arguments.task, arguments.dataset)))
     return 0

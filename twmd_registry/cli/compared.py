@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twmd_registry.cli.files import write_file
-from twmd_registry.metaeval.table import FORMATS, Table, as_text
+from twmd_registry.metaeval.table import FORMATS, TextTable, as_text
 from twmd_registry.registry.spec import MetricSpec
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def printed(found: StudyResult | RobustnessResult, form: str) -> str:
     return json.dumps(found.as_dict(), indent=1, ensure_ascii=False) if form == "json" else found.as_text(FORMATS[SUFFIXES[form]])
 
 
-def write_tables(tables: Mapping[str, Table], folder: Path) -> None:
+def write_tables(tables: Mapping[str, TextTable], folder: Path) -> None:
     """Write every table in every format."""
     for name, table in tables.items():
         for suffix, form in FORMATS.items():

@@ -13,7 +13,7 @@ from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
 from twmd_registry.errors import SpecError
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated, title_of
 from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.correlation import Statistic, statistic_named
@@ -59,7 +59,7 @@ def _marked(study: Study) -> tuple[Rule, ...]:
     return best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", Style.GOOD)
 
 
-def _write(found: StudyResult, rated: Rated, folder: Path) -> None:
+def _write(found: StudyResult, rated: RatedSegments, folder: Path) -> None:
     """The tables in every format, everything as JSON, and the scores of every segment."""
     write_tables(found.tables, folder)
     write_file(folder / "study.json", json.dumps(found.as_dict(), indent=1, ensure_ascii=False).encode() + b"\n")

@@ -13,7 +13,7 @@ from twmd_registry.cli.files import check_folder, read_texts, write_file
 from twmd_registry.cli.options import columns_of, options_of
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
-from twmd_registry.report.curves import Axis, Curve, curves
+from twmd_registry.report.curves import PlotAxis, PlotCurve, curves
 from twmd_registry.report.figures import SUFFIXES, as_csv, require_matplotlib
 
 UNDEFINED = "undefined"
@@ -83,8 +83,8 @@ def write_diagnosis(found: Diagnosis, folder: Path, stem: str) -> None:
         own = [row for row in found.rows if row.centering is centering]
         layers = np.array([row.layer for row in own])
         panels[str(centering)] = [
-            Curve(name, layers, np.array([row.similarities[name].mean for row in own]), np.array([row.similarities[name].error for row in own]))
+            PlotCurve(name, layers, np.array([row.similarities[name].mean for row in own]), np.array([row.similarities[name].error for row in own]))
             for name in names
         ]
     for suffix in SUFFIXES:
-        write_file(folder / f"{stem}{suffix}", curves(panels, Axis("layer"), Axis("cosine"), found.model, suffix))
+        write_file(folder / f"{stem}{suffix}", curves(panels, PlotAxis("layer"), PlotAxis("cosine"), found.model, suffix))

@@ -15,12 +15,12 @@ from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, warn
-from twmd_registry.judgments.rows import Rated, select
+from twmd_registry.judgments.rows import RatedSegments, select
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
 from twmd_registry.metaeval.reproduce.layout import short_name
 from twmd_registry.metaeval.reproduce.protocols import YEARS, by_length, read_data, read_years
 from twmd_registry.metaeval.reproduce.readings import (
-    Reading,
+    FigureStatement,
     centering_helps,
     compare_centerings,
     cool_plans_converge_slower,
@@ -32,8 +32,8 @@ from twmd_registry.metaeval.reproduce.rows import METRICS, TABLES, PaperTable
 from twmd_registry.metaeval.reproduce.run import layer_of, twmd_of
 from twmd_registry.metaeval.reproduce.temperatures import TEMPERATURES, TUNING_YEARS, choose_temperatures, sentence_of, table_of
 from twmd_registry.metaeval.sweeps import (
-    Line,
-    Measured,
+    SweepLine,
+    SweepPoint,
     Weighting,
     iteration_settings,
     layer_settings,
@@ -46,7 +46,7 @@ from twmd_registry.metaeval.sweeps import (
 from twmd_registry.metaeval.table import FORMATS, as_text
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.report.curves import Axis, Curve, curves
+from twmd_registry.report.curves import PlotAxis, PlotCurve, curves
 from twmd_registry.report.figures import SUFFIXES, as_csv, require_matplotlib
 
 STS, WMT = TABLES["twmd-table1"], TABLES["twmd-table2"]
@@ -59,12 +59,12 @@ SWEPT_TEMPERATURES, SWEEPS = (0.01, 0.02, 0.05, 0.1), (1, 2, 5, 10, 20)
 """Of Figure 4, which has four temperatures; the text names only the first, and one and ten sweeps."""
 PLANS = 32
 """Pairs whose plans are looked at: one centering batch."""
-PEARSON = Axis("Pearson r")
+PEARSON = PlotAxis("Pearson r")
 KEYS = ("metric", "centering", "layer", "temperature", "iterations")
 """What differs between the settings of a figure."""
 
 
-class Drawing(NamedTuple):
+class FigureData(NamedTuple):
     """A figure and its data.
 
     Attributes:
@@ -78,13 +78,13 @@ class Drawing(NamedTuple):
 
     stem: str
     title: str
-    x: Axis
-    y: Axis
-    panels: Mapping[str, Sequence[Line]]
+    x: PlotAxis
+    y: PlotAxis
+    panels: Mapping[str, Sequence[SweepLine]]
     data: bytes
 
 
-class Reader(NamedTuple):
+class ModelLayer(NamedTuple):
     """A model at a layer.
 
     Attributes:
@@ -119,14 +119,14 @@ def figure2(arguments: argparse.Namespace) -> int:
 def figure3(arguments: argparse.Namespace) -> int:
     """Draw Pearson's r against temperature, a panel per year of WMT that is here."""
     options = _begin(arguments)
-    data = _years_here(arguments)
+    data = _available_years(arguments)
     model = _reader(arguments, options)
     specs = temperature_settings(arguments.model, model.layer, WMT, TEMPERATURES)
     with progress_bar(total=sum(len(rated.ratings) for rated in data.values())) as progress:
         found = {name: measure(specs, [rated], options, progress=progress) for name, rated in data.items()}
     panels = {name: lines(own, "temperature") for name, own in found.items()}
-    axis = Axis("temperature", logarithmic=True)
-    _draw(Drawing(arguments.table, model.title, axis, PEARSON, panels, _measured_csv(found, options)), arguments.output)
+    axis = PlotAxis("temperature", logarithmic=True)
+    _draw(FigureData(arguments.table, model.title, axis, PEARSON, panels, _measured_csv(found, options)), arguments.output)
     readings = [robust_against_temperature(own) for own in found.values()]
     print("\n".join(f"{name}: {_size(rated)}" for name, rated in data.items()))
     return _say(arguments, model.name, [one._replace(sentence=f"{name}: {one.sentence}") for name, one in zip(found, readings, strict=True)])
@@ -143,11 +143,11 @@ def figure4(arguments: argparse.Namespace) -> int:
     first = rated.group[0]
     batch = select(rated, np.flatnonzero(np.array(rated.group) == first)[:PLANS])
     errors = marginal_errors(specs[0], batch, SWEPT_TEMPERATURES, SWEEPS, options, pairs=PLANS)
-    name, sweeps = _wmt(WMT.year), Axis("Sinkhorn sweeps", logarithmic=True)
+    name, sweeps = _wmt(WMT.year), PlotAxis("Sinkhorn sweeps", logarithmic=True)
     left = {name: lines(found, "iterations")}
-    _draw(Drawing(f"{arguments.table}-left", model.title, sweeps, PEARSON, left, _measured_csv({name: found}, options)), arguments.output)
-    right, error = {f"{name} {first}, {len(batch.ratings)} pairs": errors}, Axis("marginal error", logarithmic=True)
-    _draw(Drawing(f"{arguments.table}-right", model.title, sweeps, error, right, _errors_csv(errors)), arguments.output)
+    _draw(FigureData(f"{arguments.table}-left", model.title, sweeps, PEARSON, left, _measured_csv({name: found}, options)), arguments.output)
+    right, error = {f"{name} {first}, {len(batch.ratings)} pairs": errors}, PlotAxis("marginal error", logarithmic=True)
+    _draw(FigureData(f"{arguments.table}-right", model.title, sweeps, error, right, _errors_csv(errors)), arguments.output)
     print(f"{name}: {_size(rated)}\nplans: the first {len(batch.ratings)} pairs of {first}")
     return _say(arguments, model.name, [one_sweep_is_best(found), cool_plans_converge_slower(errors)])
 
@@ -217,10 +217,10 @@ def _begin_every_layer(arguments: argparse.Namespace) -> RunOptions:
     return _begin(arguments)
 
 
-def _reader(arguments: argparse.Namespace, options: RunOptions) -> Reader:
+def _reader(arguments: argparse.Namespace, options: RunOptions) -> ModelLayer:
     with twmd_of(arguments.model, arguments.layer, options) as twmd:
         layer = layer_of(twmd)
-        return Reader(f"{twmd.spec.model}@{twmd.spec.fingerprint}, layer {layer}", f"{short_name(str(twmd.spec.model))}\nlayer {layer}", layer)
+        return ModelLayer(f"{twmd.spec.model}@{twmd.spec.fingerprint}, layer {layer}", f"{short_name(str(twmd.spec.model))}\nlayer {layer}", layer)
 
 
 def _diagnose(arguments: argparse.Namespace) -> Diagnosis:
@@ -245,12 +245,12 @@ def _by_layer(arguments: argparse.Namespace, table: PaperTable, name: str, weigh
         model = f"{scorer.spec.model}@{scorer.spec.fingerprint}"
     panels = {str(metric): lines([one for one in found if one.spec.metric is metric], "layer") for metric in METRICS.values()}
     title = f"{short_name(model)}, {name}"
-    _draw(Drawing(arguments.table, title, Axis("layer"), PEARSON, panels, _measured_csv({name: found}, options)), arguments.output)
+    _draw(FigureData(arguments.table, title, PlotAxis("layer"), PEARSON, panels, _measured_csv({name: found}, options)), arguments.output)
     print(f"{name}: {'; '.join(map(_size, data))}")
     return _say(arguments, f"{model}, layers {layers[0]} to {layers[-1]}", [centering_helps(found)])
 
 
-def _years_here(arguments: argparse.Namespace) -> dict[str, Rated]:
+def _available_years(arguments: argparse.Namespace) -> dict[str, RatedSegments]:
     """The years of WMT that the folder holds.
 
     Raises:
@@ -270,11 +270,11 @@ def _wmt(year: int | None) -> str:
     return f"wmt{year}"
 
 
-def _size(rated: Rated) -> str:
+def _size(rated: RatedSegments) -> str:
     return f"{len(set(rated.group))} groups, {len(rated.ratings)} segments"
 
 
-def _measured_csv(found: Mapping[str, Sequence[Measured]], options: RunOptions) -> bytes:
+def _measured_csv(found: Mapping[str, Sequence[SweepPoint]], options: RunOptions) -> bytes:
     """What was measured on what data, a line per setting, with its signature; empty where a metric has no such key."""
     rows = [(name, one) for name, own in found.items() for one in own]
     columns: dict[str, Sequence[Any]] = {"data": [name for name, _ in rows]}
@@ -283,7 +283,7 @@ def _measured_csv(found: Mapping[str, Sequence[Measured]], options: RunOptions) 
     return as_csv({name: np.array(values) for name, values in columns.items()})
 
 
-def _errors_csv(errors: Sequence[Line]) -> bytes:
+def _errors_csv(errors: Sequence[SweepLine]) -> bytes:
     return as_csv(
         {
             "line": np.repeat([line.name for line in errors], [len(line.x) for line in errors]),
@@ -293,15 +293,15 @@ def _errors_csv(errors: Sequence[Line]) -> bytes:
     )
 
 
-def _draw(drawing: Drawing, folder: Path) -> None:
+def _draw(drawing: FigureData, folder: Path) -> None:
     """Write a figure in every form, and its data."""
-    panels = {name: [Curve(*line) for line in own] for name, own in drawing.panels.items()}
+    panels = {name: [PlotCurve(*line) for line in own] for name, own in drawing.panels.items()}
     for suffix in SUFFIXES:
         write_file(folder / f"{drawing.stem}{suffix}", curves(panels, drawing.x, drawing.y, drawing.title, suffix))
     write_file(folder / f"{drawing.stem}.csv", drawing.data)
 
 
-def _say(arguments: argparse.Namespace, model: str, readings: Sequence[Reading]) -> int:
+def _say(arguments: argparse.Namespace, model: str, readings: Sequence[FigureStatement]) -> int:
     print(f"{arguments.table}: {model}; written to {arguments.output}")
     print("\n".join(one.sentence for one in readings))
     return 0

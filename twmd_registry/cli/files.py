@@ -22,7 +22,7 @@ STDIN = Path("-")
 _DELIMITED = (("\t", ".tsv"), (",", ".csv"), (";", ".csv"))
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A file that was read.
 
     Attributes:
@@ -61,7 +61,7 @@ class Source(NamedTuple):
         return rows
 
 
-def _form(source: Source, columns: Columns) -> str | None:
+def _form(source: SourceFile, columns: Columns) -> str | None:
     """Of a table its form, one of `FORMS`: by its name, or else by its first line, which names a column that texts are taken from."""
     form = form_of(source.name)
     if form in FORMS:
@@ -84,7 +84,7 @@ def _is_header(line: str, delimiter: str, known: set[str]) -> bool:
     return len(names) > 1 and len(set(names)) == len(names) and all(name and name == name.strip() for name in names) and not known.isdisjoint(names)
 
 
-class System(NamedTuple):
+class SystemOutput(NamedTuple):
     """What one system wrote.
 
     Attributes:
@@ -95,7 +95,7 @@ class System(NamedTuple):
         originals: Per segment the text that was translated, when the file holds them.
     """
 
-    source: Source
+    source: SourceFile
     predictions: list[str]
     references: list[list[str]] | None = None
     is_table: bool = False
@@ -112,13 +112,13 @@ class References(NamedTuple):
         originals: Per segment the text that was translated, where a file holds them.
     """
 
-    sources: list[Source]
+    sources: list[SourceFile]
     segments: list[list[str]]
     is_table: bool = False
     originals: list[str] | None = None
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path) -> SourceFile:
     """Read a file, unpacked where it is compressed by gzip or xz; ``-`` is standard input.
 
     Raises:
@@ -135,10 +135,10 @@ def read_source(path: Path) -> Source:
     if not unpacked:
         hint = " Give predictions there, or by -i (twmd score -i FILE.jsonl, if one file holds all)." if path == STDIN else ""
         raise FileError(f"{name} is empty.{hint}")
-    return Source(name, unpacked, hashlib.sha256(content).hexdigest())
+    return SourceFile(name, unpacked, hashlib.sha256(content).hexdigest())
 
 
-def read_system(path: Path, columns: Columns = Columns()) -> System:  # noqa: B008 (frozen)
+def read_system(path: Path, columns: Columns = Columns()) -> SystemOutput:  # noqa: B008 (frozen)
     """Read a system's output: lines of text in UTF-8, or a table (JSON lines, CSV, TSV, Parquet), maybe with references.
 
     Args:
@@ -146,16 +146,16 @@ def read_system(path: Path, columns: Columns = Columns()) -> System:  # noqa: B0
         columns: Where the texts of a table stand.
 
     Raises:
-        FileError: As for `read_source` and `Source.rows`, not UTF-8, or a row without a prediction, or with references in some rows only.
+        FileError: As for `read_source` and `SourceFile.rows`, not UTF-8, or a row without a prediction, or with references in some rows only.
     """
     source = read_source(path)
     rows = source.rows(columns)
     if rows is None:
-        return System(source, source.lines)
+        return SystemOutput(source, source.lines)
     predictions = [row.text(columns.prediction) for row in rows]
     has_references = any(name in row.values for row in rows for name in columns.references or USUAL_REFERENCES)
     references = [row.references(columns.references) for row in rows] if has_references else None
-    return System(source, predictions, references, is_table=True, originals=_originals(rows))
+    return SystemOutput(source, predictions, references, is_table=True, originals=_originals(rows))
 
 
 def read_references(paths: Sequence[Path], columns: Columns = Columns()) -> References:  # noqa: B008 (frozen)
@@ -200,7 +200,7 @@ def read_texts(paths: Sequence[Path], columns: Columns = Columns()) -> list[str]
     return [text for one in systems for text in (*one.predictions, *(text for texts in one.references or [] for text in texts))]
 
 
-def check_columns(columns: Columns, read: Iterable[System | References]) -> None:
+def check_columns(columns: Columns, read: Iterable[SystemOutput | References]) -> None:
     """Refuse names of columns where no file has any.
 
     Raises:

@@ -19,12 +19,12 @@ def run_fit_mean(arguments: argparse.Namespace) -> int:
     spec = make_spec(MetricName.SBERT, model=arguments.model, layer=0, centering="none", **keys)
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.encode.mean_vectors import MEAN_VECTOR, read_background
-    from twmd_registry.engine.backends import AlignmentRoute
+    from twmd_registry.engine.backends import TokenAlignmentBackend
     from twmd_registry.models.fitted import save
 
-    route = AlignmentRoute(spec, options_of(arguments))
+    backend = TokenAlignmentBackend(spec, options_of(arguments))
     with progress_bar("texts") as progress:
-        content = route.fit_background(texts, progress)
+        content = backend.fit_background(texts, progress)
     path = save(MEAN_VECTOR, content, arguments.output or MEAN_VECTOR.home)
     found = read_background(path)
     print(f"fitted on {found.about['texts']} texts, {found.about['tokens']} tokens")
@@ -37,12 +37,12 @@ def run_fit_idf(arguments: argparse.Namespace) -> int:
     spec = make_spec(MetricName.SBERT, model=arguments.model, revision=arguments.revision, truncation=arguments.truncation, layer=0, centering="none")
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.encode.idf import FREQUENCIES
-    from twmd_registry.engine.backends import AlignmentRoute
+    from twmd_registry.engine.backends import TokenAlignmentBackend
     from twmd_registry.models.fitted import save
 
-    route = AlignmentRoute(spec, options_of(arguments))
+    backend = TokenAlignmentBackend(spec, options_of(arguments))
     with progress_bar("texts") as progress:
-        content = route.fit_idf(texts, progress)
+        content = backend.fit_idf(texts, progress)
     path = save(FREQUENCIES, content, arguments.output or FREQUENCIES.home)
     print(f"counted over {len(texts)} texts")
     print(f"use --set idf=background:{path if arguments.output else path.stem.rpartition('-')[2]}")

@@ -48,11 +48,11 @@ def _availability(preset: Preset) -> str:
     """Whether a preset's model is on this machine; never asks the network."""
     if preset.metric is MetricName.ENSEMBLE:
         models = {one.model for _, one in member_specs(apply_preset(preset, {}))}
-        return "depends on its members" if models != {EMBEDDED_MODEL} else _where_is(EMBEDDED_MODEL)
-    return "depends on model=" if preset.model is None else _where_is(preset.model)
+        return "depends on its members" if models != {EMBEDDED_MODEL} else _describe_source(EMBEDDED_MODEL)
+    return "depends on model=" if preset.model is None else _describe_source(preset.model)
 
 
-def _where_is(model: str) -> str:
+def _describe_source(model: str) -> str:
     if model == EMBEDDED_MODEL and importlib.util.find_spec(EMBEDDED_PACKAGE) is not None:
         return "yes (installed)"
     if Path(model).is_dir():

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.terminal import say
-from twmd_registry.metaeval.reproduce.layout import Laid
+from twmd_registry.metaeval.reproduce.layout import ComputedTable
 from twmd_registry.report.figures import SUFFIXES
 
 
-def show(found: Laid, output: Path | None) -> int:
+def show(found: ComputedTable, output: Path | None) -> int:
     """Print a table and what it says of the paper's; write every form of it, and the signatures, where that was asked for.
 
     Args:

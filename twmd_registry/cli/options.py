@@ -30,7 +30,7 @@ FITTED_FILES = {"background": "centering=background:{}", "idf": "idf=background:
 """How `--set` names a file for which a signature has an option of another form."""
 
 
-class Asked(NamedTuple):
+class RequestedMetric(NamedTuple):
     """A metric as the command line names it.
 
     Attributes:
@@ -51,7 +51,7 @@ def prepare(arguments: argparse.Namespace) -> None:
 
     Raises:
         FileError: A file is missing.
-        SpecError: Rated data, or a metric, is named that does not exist; as for `ask_metrics`.
+        SpecError: Rated data, or a metric, is named that does not exist; as for `parse_metrics`.
     """
     for path in _values(arguments, arguments.files_to_read):
         if isinstance(path, Path) and path != Path("-") and not path.exists():
@@ -64,7 +64,7 @@ def prepare(arguments: argparse.Namespace) -> None:
     for name in _values(arguments, arguments.metric_names):
         entry(name)
     if arguments.lexical is not None:
-        arguments.asked = ask_metrics(_values(arguments, ["metrics" if "metrics" in arguments else "metric"]), arguments, arguments.lexical)
+        arguments.asked = parse_metrics(_values(arguments, ["metrics" if "metrics" in arguments else "metric"]), arguments, arguments.lexical)
 
 
 def _values(arguments: argparse.Namespace, names: Sequence[str]) -> list[Any]:
@@ -92,7 +92,7 @@ def columns_of(arguments: argparse.Namespace) -> Columns:
     return Columns(arguments.prediction_column or Columns().prediction, tuple(arguments.reference_column or ()))
 
 
-def ask_metrics(names: Sequence[str], arguments: argparse.Namespace, lexical: Sequence[str] = ()) -> list[Asked]:
+def parse_metrics(names: Sequence[str], arguments: argparse.Namespace, lexical: Sequence[str] = ()) -> list[RequestedMetric]:
     """Read the metrics of a command line, in their order.
 
     A metric that is only named gets ``--preset`` and every ``--set`` key that it uses. One with keys of its own
@@ -113,11 +113,11 @@ def ask_metrics(names: Sequence[str], arguments: argparse.Namespace, lexical: Se
     named = [name for name in own if "|" not in name and not _has_keys(name)]
     for name in named:
         _check_metric(split_name(name)[0], [*MetricName, *lexical], takes_several="metrics" in arguments)
-    given = _given_keys(arguments, [split_name(name)[0] for name in named])
+    given = _parse_set_keys(arguments, [split_name(name)[0] for name in named])
     if not signed:
         _refuse_parts(parts)
     check_parts(parts, [parse_signature(name).spec for name in signed])
-    found = [_ask(name, given, arguments.preset, parts) if name in own else Asked(name) for name in names]
+    found = [_ask(name, given, arguments.preset, parts) if name in own else RequestedMetric(name) for name in names]
     for i, one in enumerate(found):
         earlier = next((other for other in found[:i] if (other.spec or other.name) == (one.spec or one.name)), None)
         if earlier is not None:
@@ -149,7 +149,7 @@ def _is_path(word: str) -> bool:
     return is_there or "/" in word or Path(word).suffix[1:].isalpha()
 
 
-def _given_keys(arguments: argparse.Namespace, named: Sequence[str]) -> dict[str, str]:
+def _parse_set_keys(arguments: argparse.Namespace, named: Sequence[str]) -> dict[str, str]:
     """What ``--set`` gives, checked against the metrics that are named without keys of their own."""
     given: dict[str, str] = {}
     for assignment in arguments.set:
@@ -176,15 +176,15 @@ def _refuse_parts(parts: Parts) -> None:
             raise SpecError(f"--{name} says where the {name} of a signature is, and no signature is given: use --set {instead}.")
 
 
-def _ask(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> Asked:
+def _ask(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> RequestedMetric:
     if "|" in name:
         signature = parse_signature(name)
-        return Asked(name, signature.spec, parts, signature.nrefs)
+        return RequestedMetric(name, signature.spec, parts, signature.nrefs)
     if _has_keys(name):
-        return Asked(name, spec_with_keys(name))
+        return RequestedMetric(name, spec_with_keys(name))
     allowed = entry(split_name(name)[0]).keys
     metric, own = with_members(name, {key: value for key, value in given.items() if key in allowed})
-    return Asked(name, make_spec(metric, preset, **own))
+    return RequestedMetric(name, make_spec(metric, preset, **own))
 
 
 def spec_with_keys(metric: str) -> MetricSpec:
@@ -199,11 +199,11 @@ def spec_with_keys(metric: str) -> MetricSpec:
     return specs[0][1]
 
 
-def make_scorers(asked: Iterable[Asked], options: RunOptions) -> list[Scorer]:
+def make_scorers(asked: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
     """Make the scorers of metrics; of those of SacreBLEU none. Imports torch, if there is one to make."""
     wanted = [(one.spec, one.parts, one.nrefs) for one in asked if one.spec is not None]
     if not wanted:
         return []
-    from twmd_registry.engine.scorer import scorer_of
+    from twmd_registry.engine.scorer import make_scorer
 
-    return [scorer_of(spec, options, parts, nrefs) for spec, parts, nrefs in wanted]
+    return [make_scorer(spec, options, parts, nrefs) for spec, parts, nrefs in wanted]

@@ -13,17 +13,17 @@ from twmd_registry.align import PLANS
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.options import make_scorers, options_of
 from twmd_registry.cli.score import check_output, check_shared, compare, marked, record_of, score_tasks
-from twmd_registry.cli.tasks import Task, read_tasks
+from twmd_registry.cli.tasks import ScoringTask, read_tasks
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import Statistic, correlate
-from twmd_registry.metaeval.overlap import warn_of_overlap
-from twmd_registry.plugins.sacrebleu.compare import Request
-from twmd_registry.record.comparison import Comparison, SignificanceTest
+from twmd_registry.metaeval.overlap import warn_about_overlap
+from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest
+from twmd_registry.record.comparison import SignificanceTest, SystemComparison
 from twmd_registry.record.file import check_writable
-from twmd_registry.report.highlights import Remark, remarks, segment_scores
-from twmd_registry.report.page_html import Picture, Report, report_page
+from twmd_registry.report.highlights import Highlight, remarks, segment_scores
+from twmd_registry.report.page_html import AlignmentPicture, Report, report_page
 from twmd_registry.report.picture import check_drawable
 from twmd_registry.report.table import text_table
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
                     progress(1)
         report = Report(
             comparison=comparison,
-            overlaps=warn_of_overlap(labels, scorers, references, data),
+            overlaps=warn_about_overlap(labels, scorers, references, data),
             predictions=[task.system.predictions for task in tasks],
             references=references,
             correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
@@ -88,22 +88,22 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _request(systems: int, segments: int, seed: int) -> Request:
+def _request(systems: int, segments: int, seed: int) -> ComparisonRequest:
     """Intervals of one system; of several, the paired bootstrap, which brings its own; neither of a single segment."""
     if segments == 1:
         warn("there is one segment: the report has no intervals and no tests.")
-        return Request(seed=seed, segments=True)
+        return ComparisonRequest(seed=seed, segments=True)
     if systems == 1:
-        return Request(resamples=RESAMPLES, seed=seed, segments=True)
-    return Request(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True, keep_resamples=True)
+        return ComparisonRequest(resamples=RESAMPLES, seed=seed, segments=True)
+    return ComparisonRequest(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True, keep_resamples=True)
 
 
-def shared_originals(tasks: Sequence[Task]) -> list[str] | None:
+def shared_originals(tasks: Sequence[ScoringTask]) -> list[str] | None:
     """Return the texts that were translated, from the first table with a column ``source``; None where there is none."""
     return next((task.originals for task in tasks if task.originals is not None), None)
 
 
-def correlations(statistic: Statistic, comparison: Comparison) -> np.ndarray:
+def correlations(statistic: Statistic, comparison: SystemComparison) -> np.ndarray:
     """Correlate every metric with every other, over the segments of all systems together.
 
     Args:
@@ -124,7 +124,7 @@ def correlations(statistic: Statistic, comparison: Comparison) -> np.ndarray:
     return found
 
 
-def pictures(remark: Remark, scores: Sequence[Sequence[ScoreSet]]) -> list[Picture]:
+def pictures(remark: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> list[AlignmentPicture]:
     """Align a segment again, by the first metric that aligns anything.
 
     Args:
@@ -136,14 +136,14 @@ def pictures(remark: Remark, scores: Sequence[Sequence[ScoreSet]]) -> list[Pictu
     """
     which = next((k for k, one in enumerate(scores[0]) if one.metric in PLANS), None)
     if which is None:
-        return [Picture(system, None, "none of the metrics has an alignment to show.") for system in remark.systems]
+        return [AlignmentPicture(system, None, "none of the metrics has an alignment to show.") for system in remark.systems]
     return [_picture(system, scores[system][which], remark.segment) for system in remark.systems]
 
 
-def _picture(system: int, scores: ScoreSet, segment: int) -> Picture:
+def _picture(system: int, scores: ScoreSet, segment: int) -> AlignmentPicture:
     alignment = scores.explain(segment)
     try:
         check_drawable(alignment, MOST_TOKENS)
     except (InputError, SpecError) as error:
-        return Picture(system, None, str(error))
-    return Picture(system, alignment)
+        return AlignmentPicture(system, None, str(error))
+    return AlignmentPicture(system, alignment)

@@ -12,7 +12,7 @@ from twmd_registry.cli.mover_figures import run_figure_2, run_figure_3
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.metaeval.reproduce.layout import Laid
+from twmd_registry.metaeval.reproduce.layout import ComputedTable
 from twmd_registry.metaeval.reproduce.moverscore import reproduce_moverscore
 from twmd_registry.metaeval.reproduce.moverscore_figures import FIGURE_2, FIGURE_3
 from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES
@@ -36,7 +36,7 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     return REPRODUCTIONS[arguments.table](arguments)
 
 
-def _table_by(compute: Callable[..., Laid]) -> Command:
+def _table_by(compute: Callable[..., ComputedTable]) -> Command:
     def run(arguments: argparse.Namespace) -> int:
         options = options_of(arguments)
         with progress_bar() as progress:

@@ -8,10 +8,10 @@ from twmd_registry.cli.options import columns_of, make_scorers, options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.names import LEXICAL_NAMES
-from twmd_registry.scale.engine import Manner, score_files
+from twmd_registry.scale.engine import ScaleOptions, score_files
 from twmd_registry.scale.plan import PART_ROWS
 from twmd_registry.scale.record import ScoredDataset
-from twmd_registry.scale.workers import Workers
+from twmd_registry.scale.workers import WorkerOptions
 
 LOCAL_OPTIONS = {
     "references": "a reference file",
@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:  # scores are printed even if their record cannot be written
         with progress_bar("rows") as progress:
             part_rows = arguments.part_rows or PART_ROWS
-            manner = Manner(columns_of(arguments), part_rows, bool(arguments.resume), bool(arguments.strict), progress, found.append)
-            workers = Workers(arguments.num_workers, arguments.num_gpus)
+            manner = ScaleOptions(columns_of(arguments), part_rows, bool(arguments.resume), bool(arguments.strict), progress, found.append)
+            workers = WorkerOptions(arguments.num_workers, arguments.num_gpus)
             score_files(scorers, list(map(str, arguments.input)), arguments.output, manner, workers)
     finally:
         for record in found:

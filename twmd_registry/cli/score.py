@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twmd_registry.cli.options import Asked, make_scorers, options_of
+from twmd_registry.cli.options import RequestedMetric, make_scorers, options_of
 from twmd_registry.cli.parser.scoring import RAY_OPTIONS
-from twmd_registry.cli.tasks import Task, read_tasks
+from twmd_registry.cli.tasks import ScoringTask, read_tasks
 from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
-from twmd_registry.errors import FileError, InputError, SpecError, hold_warnings, warn
+from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, warn
 from twmd_registry.record.file import check_target, check_writable, write_record
 
 if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and files are known to be good
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
-    from twmd_registry.plugins.sacrebleu.compare import Request
-    from twmd_registry.record.comparison import Comparison
+    from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest
+    from twmd_registry.record.comparison import SystemComparison
     from twmd_registry.record.content import Record
 
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     from twmd_registry.plugins.sacrebleu.compare import check_request
 
     request = _request(arguments)
-    with hold_warnings():  # they come again
+    with collect_warnings():  # they come again
         check_request(request, len(tasks), len(tasks[0].references))
     scorers = make_scorers(asked, options_of(arguments))
     started = time.perf_counter()
@@ -80,7 +80,7 @@ def check_output(path: Path, arguments: argparse.Namespace) -> None:
             warn(f"{error} Only the scores will be printed.")
 
 
-def score_tasks(tasks: list[Task], scorers: list[Scorer]) -> list[list[ScoreSet]]:
+def score_tasks(tasks: list[ScoringTask], scorers: list[Scorer]) -> list[list[ScoreSet]]:
     """Every system's scores by every scorer, with a progress bar; errors as for `score_all`."""
     if not scorers:
         return [[] for _ in tasks]
@@ -90,7 +90,7 @@ def score_tasks(tasks: list[Task], scorers: list[Scorer]) -> list[list[ScoreSet]
         return [score_all(scorers, task.system.predictions, task.references, progress=progress) for task in tasks]
 
 
-def record_of(tasks: list[Task], scores: list[list[ScoreSet]], comparison: Comparison, seconds: float, device: str) -> Record:
+def record_of(tasks: list[ScoringTask], scores: list[list[ScoreSet]], comparison: SystemComparison, seconds: float, device: str) -> Record:
     """The record of what was scored, and of what is published of it."""
     from twmd_registry.record.content import make_record
 
@@ -99,8 +99,8 @@ def record_of(tasks: list[Task], scores: list[list[ScoreSet]], comparison: Compa
     return make_record(systems, inputs=tuple(files), seconds=seconds, device=device, comparison=comparison)
 
 
-def _request(arguments: argparse.Namespace) -> Request:
-    from twmd_registry.plugins.sacrebleu.compare import Request
+def _request(arguments: argparse.Namespace) -> ComparisonRequest:
+    from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest
     from twmd_registry.record.comparison import SignificanceTest
 
     test = None
@@ -108,10 +108,10 @@ def _request(arguments: argparse.Namespace) -> Request:
         test = SignificanceTest("bs", arguments.paired_bs_n, arguments.seed)
     elif arguments.paired_ar:
         test = SignificanceTest("ar", arguments.paired_ar_n, arguments.seed)
-    return Request(test, arguments.confidence_n if arguments.confidence else 0, arguments.seed, arguments.short, arguments.sentence_level)
+    return ComparisonRequest(test, arguments.confidence_n if arguments.confidence else 0, arguments.seed, arguments.short, arguments.sentence_level)
 
 
-def check_shared(tasks: list[Task]) -> None:
+def check_shared(tasks: list[ScoringTask]) -> None:
     """Refuse systems that bring different references: their scores do not belong side by side.
 
     Raises:
@@ -122,7 +122,9 @@ def check_shared(tasks: list[Task]) -> None:
             raise InputError(f"{task.name} and {tasks[0].name} hold different references: score them one by one.")
 
 
-def compare(tasks: list[Task], asked: Sequence[Asked], scorers: list[Scorer], scores: list[list[ScoreSet]], request: Request) -> Comparison:
+def compare(
+    tasks: list[ScoringTask], asked: Sequence[RequestedMetric], scorers: list[Scorer], scores: list[list[ScoreSet]], request: ComparisonRequest
+) -> SystemComparison:
     """Lay all scores out as a table, in the order of ``-m``, with tests and intervals; errors as for `compare_systems`.
 
     Args:
@@ -132,21 +134,21 @@ def compare(tasks: list[Task], asked: Sequence[Asked], scorers: list[Scorer], sc
         scores: By system, the scores by these.
         request: Tests and intervals.
     """
-    from twmd_registry.plugins.sacrebleu.compare import Scored, compare_systems
+    from twmd_registry.plugins.sacrebleu.compare import ScoredMetricColumn, compare_systems
 
-    own = iter([Scored(scorer, sets) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)] if scorers else [])
+    own = iter([ScoredMetricColumn(scorer, sets) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)] if scorers else [])
     systems = [(task.name, task.system.predictions) for task in tasks]
     metrics = [one.name if one.spec is None else next(own) for one in asked]
     with progress_bar("steps") as progress:
         return compare_systems(systems, tasks[0].references, metrics, request=request, progress=progress)
 
 
-def marked(comparison: Comparison) -> tuple[Rule, ...]:
+def marked(comparison: SystemComparison) -> tuple[Rule, ...]:
     """What a terminal shows in colour: every metric's best score, and differences that a test calls significant."""
     return best({column.name: not column.errors for column in comparison.columns}), matches(r"\(p = \d\.\d+\)\*", Style.GOOD)
 
 
-def render(comparison: Comparison, arguments: argparse.Namespace) -> str:
+def render(comparison: SystemComparison, arguments: argparse.Namespace) -> str:
     """The output in the form that was asked for."""
     from twmd_registry.report.table import json_table, latex_table, number, sentence_lines, text_table, tsv_table
 

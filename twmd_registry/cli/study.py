@@ -11,14 +11,14 @@ import numpy as np
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.options import options_of, spec_with_keys
 from twmd_registry.cli.terminal import progress_bar, say
-from twmd_registry.engine.scorer import Scorer, score_all, scorer_of
+from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
 from twmd_registry.errors import FileError, InputError, ModelError, warn
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
 from twmd_registry.metaeval.lexical import sentence_bleu
-from twmd_registry.metaeval.overlap import warn_of_overlap
+from twmd_registry.metaeval.overlap import warn_about_overlap
 from twmd_registry.metaeval.roc import curve
-from twmd_registry.metaeval.table import FORMATS, Table, as_text
+from twmd_registry.metaeval.table import FORMATS, TextTable, as_text
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
@@ -50,8 +50,8 @@ def run_study(arguments: argparse.Namespace) -> int:
         warn(f"left out: {one}.")
     options = options_of(arguments)
     members = {NAMES[name]: getattr(arguments, name) for name in NAMES}
-    scorers = {name: scorer_of(spec_with_keys(member), options) for name, member in members.items()}
-    scorers["Ensemble"] = scorer_of(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)
+    scorers = {name: make_scorer(spec_with_keys(member), options) for name, member in members.items()}
+    scorers["Ensemble"] = make_scorer(make_spec(MetricName.ENSEMBLE, members=",".join(members.values())), options)
     signatures = {name: scorer.signature for name, scorer in scorers.items()}  # loads the models: what cannot be fails here
     write_file(arguments.output / "data.txt", "".join(f"{name}\t{len(rated.ratings)}\n" for name, rated in data.items()).encode())
     scores = {"BLEU": {name: sentence_bleu(rated) for name, rated in data.items()}} | _score(scorers, data)
@@ -76,38 +76,38 @@ def _check_empty(output: Path) -> None:
         raise FileError(f"{output} is not empty: give a new folder, so that all files in it are of one run.")
 
 
-def _score(scorers: Mapping[str, Scorer], data: Mapping[str, Rated]) -> Scores:
+def _score(scorers: Mapping[str, Scorer], data: Mapping[str, RatedSegments]) -> Scores:
     """All scorers on all data sets, each different text encoded once per model; warns of what they were trained on."""
     found: Scores = {name: {} for name in scorers}
     for name, rated in data.items():
         with progress_bar(total=len(rated.ratings)) as progress:
             sets = score_all(list(scorers.values()), rated.predictions, rated.references, progress=progress)
-        warn_of_overlap(scorers, scorers.values(), rated.references, name)
+        warn_about_overlap(scorers, scorers.values(), rated.references, name)
         for measure, one in zip(scorers, sets, strict=True):
             found[measure][name] = np.array(one.scores)
     return found
 
 
-def _published_models(data: Mapping[str, Rated], options: RunOptions) -> Scores:
+def _published_models(data: Mapping[str, RatedSegments], options: RunOptions) -> Scores:
     """STSScore by the models that are on the Hub, as far as they can be had."""
     found: Scores = {}
     for name, member in MODELS.items():
         try:
-            with scorer_of(spec_with_keys(member), options) as one:
+            with make_scorer(spec_with_keys(member), options) as one:
                 found |= _score({name: one}, data)
         except ModelError as error:
             warn(f"left out: {name} of Table 2 ({error})")
     return found
 
 
-def _write_tables(tables: list[Table], signatures: Mapping[str, str], output: Path) -> None:
+def _write_tables(tables: list[TextTable], signatures: Mapping[str, str], output: Path) -> None:
     for one in tables:
         for suffix, form in FORMATS.items():
             write_file(output / f"{one.name.lower().replace(' ', '')}.{suffix}", as_text(one, form).encode() + b"\n")
     write_file(output / "signatures.txt", "".join(f"{name}\t{signature}\n" for name, signature in signatures.items()).encode())
 
 
-def _draw(data: Mapping[str, Rated], scores: Scores, output: Path) -> None:
+def _draw(data: Mapping[str, RatedSegments], scores: Scores, output: Path) -> None:
     """The figures, each as PNG and SVG, with its data as CSV."""
     for name, rated in data.items():
         own = {measure: found[name] for measure, found in scores.items()}

@@ -6,13 +6,13 @@ import argparse
 import sys
 from typing import NamedTuple
 
-from twmd_registry.cli.files import STDIN, References, Source, System, check_columns, read_references, read_system
+from twmd_registry.cli.files import STDIN, References, SourceFile, SystemOutput, check_columns, read_references, read_system
 from twmd_registry.cli.options import columns_of
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.record.content import InputFile
 
 
-class Task(NamedTuple):
+class ScoringTask(NamedTuple):
     """One system with its references.
 
     Attributes:
@@ -24,9 +24,9 @@ class Task(NamedTuple):
     """
 
     name: str
-    system: System
+    system: SystemOutput
     references: list[list[str]]
-    reference_sources: list[Source]
+    reference_sources: list[SourceFile]
     originals: list[str] | None = None
 
     @property
@@ -36,7 +36,7 @@ class Task(NamedTuple):
         return [InputFile(role, source.short_name, source.sha256) for role, source in sources]
 
 
-def read_tasks(arguments: argparse.Namespace) -> list[Task]:
+def read_tasks(arguments: argparse.Namespace) -> list[ScoringTask]:
     """Read all systems and their references.
 
     Raises:
@@ -62,11 +62,11 @@ def read_tasks(arguments: argparse.Namespace) -> list[Task]:
         if len(references) != len(system.predictions):
             name, source = system.source.name, arguments.references[0] if arguments.references else system.source.name
             raise FileError(f"{name} has {len(system.predictions)} segments but {source} has {len(references)}: they must match line by line.")
-        tasks.append(Task(_name(system, systems), system, references, found.sources, found.originals or system.originals))
+        tasks.append(ScoringTask(_name(system, systems), system, references, found.sources, found.originals or system.originals))
     return tasks
 
 
-def _name(system: System, systems: list[System]) -> str:
+def _name(system: SystemOutput, systems: list[SystemOutput]) -> str:
     short = system.source.short_name
     alike = {other.source.name for other in systems if other.source.short_name == short}
     return short if len(alike) == 1 else system.source.name

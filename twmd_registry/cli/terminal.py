@@ -38,7 +38,7 @@ class Style(StrEnum):
     DOUBTFUL = "33"
 
 
-class Mark(NamedTuple):
+class StyledSpan(NamedTuple):
     """A piece of a text, from one index to before another, and its style."""
 
     start: int
@@ -46,7 +46,7 @@ class Mark(NamedTuple):
     style: Style
 
 
-Rule = Callable[[str], Iterable[Mark]]
+Rule = Callable[[str], Iterable[StyledSpan]]
 """What is painted in a text."""
 
 
@@ -55,7 +55,7 @@ def shows_colours(stream: TextIO | None) -> bool:
     return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
-def painted(text: str, marks: Iterable[Mark]) -> str:
+def painted(text: str, marks: Iterable[StyledSpan]) -> str:
     """Put the colours of marks into a text; of two that overlap the first is kept."""
     parts, at = [], 0
     for mark in sorted(marks):
@@ -75,13 +75,13 @@ def complain(head: str, style: Style, message: object) -> None:
     if sys.stderr is None:
         return
     line = visible(" ".join(part.strip() for part in str(message).splitlines() if part.strip()))
-    shown = painted(head, [Mark(0, len(head), style)]) if shows_colours(sys.stderr) else head
+    shown = painted(head, [StyledSpan(0, len(head), style)]) if shows_colours(sys.stderr) else head
     print(f"{shown} {line}", file=sys.stderr)
 
 
 def matches(pattern: str, style: Style) -> Rule:
     """A rule that paints every match of a pattern, in which ``^`` and ``$`` are the ends of a line."""
-    return lambda text: (Mark(found.start(), found.end(), style) for found in re.finditer(pattern, text, re.MULTILINE))
+    return lambda text: (StyledSpan(found.start(), found.end(), style) for found in re.finditer(pattern, text, re.MULTILINE))
 
 
 def best(columns: Mapping[str, bool]) -> Rule:
@@ -93,11 +93,11 @@ def best(columns: Mapping[str, bool]) -> Rule:
     return lambda text: (mark for table in _HEADED.finditer(text) for mark in _best_of(table, columns))
 
 
-def _headers(text: str) -> Iterator[Mark]:
-    return (Mark(*table.span("header"), Style.HEADER) for table in _HEADED.finditer(text))
+def _headers(text: str) -> Iterator[StyledSpan]:
+    return (StyledSpan(*table.span("header"), Style.HEADER) for table in _HEADED.finditer(text))
 
 
-def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[Mark]:
+def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[StyledSpan]:
     rows = [list(_CELL.finditer(table.string, *line.span())) for line in _LINE.finditer(table.string, *table.span("rows"))]
     headers = [table["header"][slice(*dashes.span())].strip() for dashes in _DASHES.finditer(table["rule"])]
     for back, header in enumerate(reversed(headers), 1):
@@ -105,7 +105,9 @@ def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[Mark
         # Counted from the right: the first cell of a row is a name, which may hold anything.
         cells = [row[-back] for row in rows if back < len(row)] if name in columns else []
         numbers = [
-            (float(number[0]), Mark(cell.start(), cell.start() + number.end(), Style.GOOD)) for cell in cells if (number := _NUMBER.match(cell[0]))
+            (float(number[0]), StyledSpan(cell.start(), cell.start() + number.end(), Style.GOOD))
+            for cell in cells
+            if (number := _NUMBER.match(cell[0]))
         ]
         values = {value for value, _ in numbers}
         if len(values) > 1:
@@ -114,7 +116,7 @@ def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[Mark
 
 
 @functools.cache
-def _nowhere() -> TextIO:
+def _null_stream() -> TextIO:
     """A stream that forgets, with all that a file has; it stays open, for what a library found at its start it may write to at exit."""
     return Path(os.devnull).open("w", encoding="utf-8", errors="backslashreplace")
 
@@ -129,7 +131,7 @@ def silence(*, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    with contextlib.redirect_stderr(_nowhere()):
+    with contextlib.redirect_stderr(_null_stream()):
         yield
 
 

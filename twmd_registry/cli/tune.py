@@ -11,7 +11,7 @@ from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import Style, complain, progress_bar, say
 from twmd_registry.errors import SpecError, warn
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
 from twmd_registry.metaeval.overlap import hash_references, write_hashes
 from twmd_registry.metaeval.sweeps import layers_of
@@ -23,7 +23,7 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, Centering
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.presets import HASHES, name_preset
 from twmd_registry.report.figures import SUFFIXES, require_matplotlib
-from twmd_registry.report.surface import Point, surface
+from twmd_registry.report.surface import SurfacePoint, surface
 
 SHOWN_TRIALS = 12
 
@@ -86,14 +86,14 @@ def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:
     return {name: KEYS[name].format(values[name]) if name in values else "-" for name in names} | {"pearson": f"{trial.pearson:.4f}"}
 
 
-def _write(arguments: argparse.Namespace, by_metric: dict[str, list[Trial]], data: dict[str, Rated]) -> None:
+def _write(arguments: argparse.Namespace, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> None:
     """Every trial, a surface per metric, the preset, and hashes of the data that it was chosen on."""
     folder = arguments.output
     for metric, own in by_metric.items():
         rows = [_row(trial, varied_keys(own)) | {"pearson": f"{trial.pearson:.6f}"} for trial in own]
         write_file(folder / f"{metric}.tsv", "\n".join("\t".join(row) for row in [list(rows[0]), *(row.values() for row in rows)]).encode() + b"\n")
         if all(isinstance(trial.spec.layer, int) for trial in own):
-            points = [Point(str(one.spec.centering), int(str(one.spec.layer)), one.spec.temperature, one.pearson) for one in own]
+            points = [SurfacePoint(str(one.spec.centering), int(str(one.spec.layer)), one.spec.temperature, one.pearson) for one in own]
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
     trials = [trial for own in by_metric.values() for trial in own]

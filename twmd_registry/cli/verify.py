@@ -19,7 +19,7 @@ from twmd_registry.registry.options import RunOptions
 
 if TYPE_CHECKING:
     from twmd_registry.record.content import Record
-    from twmd_registry.record.verify import Check, Verification
+    from twmd_registry.record.verify import Verification, VerifiedEntry
 
 SHOWN_TEXT = 60
 """Characters of a prediction that are shown."""
@@ -41,9 +41,9 @@ def run_verify(arguments: argparse.Namespace) -> int:
     tasks = read_tasks(arguments)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
     from twmd_registry.plugins.sacrebleu.verify import verify_record
-    from twmd_registry.record.verify import Texts
+    from twmd_registry.record.verify import SystemTexts
 
-    texts = [Texts(task.system.predictions, task.references) for task in tasks]
+    texts = [SystemTexts(task.system.predictions, task.references) for task in tasks]
     with progress_bar(total=sum(len(one.predictions) for one in texts)) as progress:
         found = verify_record(record, texts, inputs=files, options=options, parts=parts, tolerance=arguments.tolerance, progress=progress)
     say("\n".join(map(visible, _report(found))), *VERDICTS)
@@ -92,9 +92,9 @@ def _verify_number(arguments: argparse.Namespace, options: RunOptions, parts: Pa
     tasks = read_tasks(arguments)
     if len(tasks) != 1:
         raise SpecError(f"one number belongs to one system, not to {len(tasks)}.")
-    from twmd_registry.record.verify import Texts, verify_number
+    from twmd_registry.record.verify import SystemTexts, verify_number
 
-    texts = Texts(tasks[0].system.predictions, tasks[0].references)
+    texts = SystemTexts(tasks[0].system.predictions, tasks[0].references)
     found = verify_number(arguments.what, arguments.value, texts, options=options, parts=parts, tolerance=arguments.tolerance)
     shown = f"{100 * found.found:.6f} (per cent)" if found.per_cent else f"{found.found:.8f}"
     say(f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here (margin {found.margin:.2g})", *VERDICTS)
@@ -114,7 +114,7 @@ def _report(found: Verification) -> list[str]:
     return [*lines, "", f"{held} of {len(found.checks)} results hold."]
 
 
-def _report_check(check: Check) -> list[str]:
+def _report_check(check: VerifiedEntry) -> list[str]:
     metric = check.signature.partition("|")[0]
     if check.found is None:
         head = f"NOT VERIFIED  {check.system}  {metric}  {check.score:.6f} was recorded and could not be computed"

@@ -7,9 +7,9 @@ from typing import Any
 import gradio as gr
 
 from twmd_registry.demo import signature, texts
-from twmd_registry.demo.choices import AS_PRESET, METRICS, Settings
+from twmd_registry.demo.choices import AS_PRESET, METRICS, PageSettings
 from twmd_registry.demo.uploads import read_pasted
-from twmd_registry.demo.worker import Worker
+from twmd_registry.demo.worker import ScoringProcess
 from twmd_registry.errors import TwmdError
 
 
@@ -35,7 +35,7 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     """
     lines = "\n".join(" ".join(text.split("\n")) for text in references)
     try:
-        found = texts.score_texts(hypothesis, lines, metric, Settings(preset, temperature, iterations, centering))
+        found = texts.score_texts(hypothesis, lines, metric, PageSettings(preset, temperature, iterations, centering))
     except TwmdError as error:
         raise gr.Error(str(error), print_exception=False) from error
     table = [dict(zip(texts.HEADERS, row, strict=True)) for row in found.rows]
@@ -55,7 +55,7 @@ def explain_signature(text: str) -> dict[str, Any]:
     return {"fields": [one._asdict() for one in found.fields], "command": found.command, "notices": list(found.notices)}
 
 
-def add_api(worker: Worker, at_once: int) -> None:
+def add_api(worker: ScoringProcess, at_once: int) -> None:
     """Add the endpoints to the page that is being built.
 
     Args:

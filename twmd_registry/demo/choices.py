@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from twmd_registry.engine.scorer import Scorer, scorer_of
+from twmd_registry.engine.scorer import Scorer, make_scorer
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import CONVERGED, EMBEDDED_MODEL, Centering, MetricName
@@ -23,7 +23,7 @@ BACKGROUND = str(default_preset(MetricName.BERTSCORE_CENTERED, None).keys["cente
 """The packaged mean vectors of the embedded model, one per layer."""
 
 
-class Settings(NamedTuple):
+class PageSettings(NamedTuple):
     """What a visitor sets; every metric takes of it what it uses.
 
     Attributes:
@@ -60,7 +60,7 @@ def _preset_for(metric: MetricName, wanted: str) -> str:
     return wanted if works else default_preset(metric, None).name
 
 
-def spec_of(metric: str, settings: Settings) -> MetricSpec:
+def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
     """The specification that a visitor's settings make of a metric.
 
     Args:
@@ -82,7 +82,7 @@ def spec_of(metric: str, settings: Settings) -> MetricSpec:
     return make_spec(metric, preset, **{name: value for name, value in given.items() if name in facts.keys})
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: PageSettings) -> None:
     """Refuse what the page does not offer: a program may send anything, the path of a file here or a million sweeps, say."""
     for name, value, choices in (("iterations", settings.iterations, SWEEPS), ("centering", settings.centering, CENTERINGS)):
         if value not in choices:
@@ -91,9 +91,9 @@ def _check(settings: Settings) -> None:
         raise SpecError(f"temperature={settings.temperature} is not possible here: expected {COLDEST} to {HOTTEST}, or 0 for the preset's.")
 
 
-def scorer_for(metric: str, settings: Settings) -> Scorer:
+def scorer_for(metric: str, settings: PageSettings) -> Scorer:
     """The scorer of a visitor's settings; arguments and errors as for `spec_of`."""
-    return scorer_of(spec_of(metric, settings), RunOptions())
+    return make_scorer(spec_of(metric, settings), RunOptions())
 
 
 def keep_models() -> list[Scorer]:
@@ -102,7 +102,7 @@ def keep_models() -> list[Scorer]:
     Raises:
         ModelError: The packaged model is not installed.
     """
-    held = [scorer_for(metric, Settings()) for metric in METRICS]
+    held = [scorer_for(metric, PageSettings()) for metric in METRICS]
     for one in held:
         _ = one.spec
     return held

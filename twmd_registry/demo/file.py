@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twmd_registry.demo.choices import Settings, scorer_for
+from twmd_registry.demo.choices import PageSettings, scorer_for
 from twmd_registry.demo.histogram import histograms
-from twmd_registry.demo.uploads import Uploaded
+from twmd_registry.demo.uploads import UploadedTable
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import score_all
-from twmd_registry.errors import SpecError, hold_warnings
-from twmd_registry.record.comparison import Comparison, column_of
+from twmd_registry.errors import SpecError, collect_warnings
+from twmd_registry.record.comparison import SystemComparison, column_of
 from twmd_registry.record.content import make_record
 from twmd_registry.record.file import record_text
 from twmd_registry.registry.names import Output
@@ -26,7 +26,7 @@ SHOWN = 200
 """Characters of a text that the table of rows shows."""
 
 
-class FileScores(NamedTuple):
+class FileResult(NamedTuple):
     """What is known of a file.
 
     Attributes:
@@ -50,7 +50,7 @@ class FileScores(NamedTuple):
     notices: tuple[str, ...]
 
 
-def score_file(uploaded: Uploaded, metrics: Sequence[str], preset: str) -> FileScores:
+def score_file(uploaded: UploadedTable, metrics: Sequence[str], preset: str) -> FileResult:
     """Score the rows of a file.
 
     Args:
@@ -66,18 +66,18 @@ def score_file(uploaded: Uploaded, metrics: Sequence[str], preset: str) -> FileS
     if not metrics:
         raise SpecError("choose at least one metric.")
     started = time.perf_counter()
-    with hold_warnings() as held:
-        scorers = [scorer_for(metric, Settings(preset)) for metric in dict.fromkeys(metrics)]
+    with collect_warnings() as held:
+        scorers = [scorer_for(metric, PageSettings(preset)) for metric in dict.fromkeys(metrics)]
         sets = score_all(scorers, uploaded.predictions, uploaded.references)
     record = make_record([(uploaded.name, sets)], inputs=[uploaded.source], seconds=time.perf_counter() - started)
     columns = tuple(map(column_of, sets))
-    return FileScores(
+    return FileResult(
         rows=tuple(map(_row, sets)),
         pictures=histograms({str(one.metric): one.scores for one in sets}),
         segment_headers=(uploaded.rows[0].split()[0], "prediction", "references", *(str(one.metric) for one in sets)),
         segments=tuple(_segments(uploaded, sets)),
         signatures="\n".join(str(one.signature) for one in sets),
-        tsv=sentence_lines(Comparison((uploaded.name,), columns), DIGITS, header=True) + "\n",
+        tsv=sentence_lines(SystemComparison((uploaded.name,), columns), DIGITS, header=True) + "\n",
         record=record_text(record),
         notices=tuple(dict.fromkeys(held)),
     )
@@ -91,7 +91,7 @@ def _row(found: ScoreSet) -> tuple[str, ...]:
     return (str(found.metric), f"{found.score:.4f}", *sides, f"{ordered[0]:.4f}", f"{middle:.4f}", f"{ordered[-1]:.4f}")
 
 
-def _segments(uploaded: Uploaded, sets: Sequence[ScoreSet]) -> list[tuple[str | int | float, ...]]:
+def _segments(uploaded: UploadedTable, sets: Sequence[ScoreSet]) -> list[tuple[str | int | float, ...]]:
     texts = zip(uploaded.rows, uploaded.predictions, uploaded.references, strict=True)
     return [
         (int(place.split()[1]), _shortened(prediction), _shortened(" / ".join(references)), *(round(one.scores[i], 4) for one in sets))

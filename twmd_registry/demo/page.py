@@ -11,7 +11,7 @@ from typing import Any
 from twmd_registry.demo.choices import METRICS, keep_models
 from twmd_registry.demo.style import STYLE
 from twmd_registry.demo.uploads import LARGEST
-from twmd_registry.demo.worker import Worker
+from twmd_registry.demo.worker import ScoringProcess
 from twmd_registry.errors import FileError, MissingExtraError
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import EMBEDDED_READS
@@ -45,7 +45,7 @@ class Page(gr.Blocks):  # type: ignore[misc]
         """Make an empty page, and load the models that it needs."""
         super().__init__(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
         self.scorers = keep_models()
-        self.worker = Worker()
+        self.worker = ScoringProcess()
 
     def launch(self, **options: Any) -> Any:
         """Serve the page; by default on 127.0.0.1, as Gradio does, and without its lines, which advise to publish the page by a tunnel.

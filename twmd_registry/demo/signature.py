@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from twmd_registry.errors import hold_warnings
+from twmd_registry.errors import collect_warnings
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS, Key, Value
 from twmd_registry.registry.names import EMBEDDED_MODEL
@@ -27,7 +27,7 @@ ABOUT = {
 YES, NO_DEFAULT = "yes", ""
 
 
-class Field(NamedTuple):
+class ExplainedField(NamedTuple):
     """One field of a signature.
 
     Attributes:
@@ -43,7 +43,7 @@ class Field(NamedTuple):
     default: str = NO_DEFAULT
 
 
-class Explained(NamedTuple):
+class ExplainedSignature(NamedTuple):
     """What a signature says.
 
     Attributes:
@@ -52,12 +52,12 @@ class Explained(NamedTuple):
         notices: What a reader of it should know.
     """
 
-    fields: tuple[Field, ...]
+    fields: tuple[ExplainedField, ...]
     command: str
     notices: tuple[str, ...]
 
 
-def explain_signature(text: str) -> Explained:
+def explain_signature(text: str) -> ExplainedSignature:
     """Say what every field of a signature means.
 
     Args:
@@ -66,27 +66,27 @@ def explain_signature(text: str) -> Explained:
     Raises:
         SignatureError: It is none; names the column.
     """
-    with hold_warnings() as held:
+    with collect_warnings() as held:
         signature = parse_signature(text)
         fields = tuple(_fields(signature))
-    return Explained(fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", tuple(dict.fromkeys(held)))
+    return ExplainedSignature(fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", tuple(dict.fromkeys(held)))
 
 
-def _fields(signature: Signature) -> Iterator[Field]:
+def _fields(signature: Signature) -> Iterator[ExplainedField]:
     spec = signature.spec
-    yield Field("metric", str(spec.metric), entry(spec.metric).about)
+    yield ExplainedField("metric", str(spec.metric), entry(spec.metric).about)
     if spec.members:
         for number, (weight, member) in enumerate(member_specs(spec), 1):
-            yield Field(f"{number}", str(member.metric), f"{entry(member.metric).about} Its weight: {weight:g}.")
+            yield ExplainedField(f"{number}", str(member.metric), f"{entry(member.metric).about} Its weight: {weight:g}.")
             yield from (one._replace(key=f"{number}. {one.key}") for one in _keys(member))
     else:
         yield from _keys(spec)
     for name, about in ABOUT.items():
         if name != CONTENT and (value := getattr(signature, name)) is not None:
-            yield Field(name, value, about)
+            yield ExplainedField(name, value, about)
 
 
-def _keys(spec: MetricSpec) -> Iterator[Field]:
+def _keys(spec: MetricSpec) -> Iterator[ExplainedField]:
     """The keys of one metric."""
     own = spec.values()
     usual = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
@@ -95,9 +95,9 @@ def _keys(spec: MetricSpec) -> Iterator[Field]:
             continue
         value, default = own.get(name, key.neutral), usual.get(name, key.neutral)
         if value is not None:
-            yield Field(name, key.format(value), key.about, _comparison(key, value, default))
+            yield ExplainedField(name, key.format(value), key.about, _comparison(key, value, default))
         if name == "model" and spec.fingerprint:
-            yield Field(CONTENT, spec.fingerprint, ABOUT[CONTENT])
+            yield ExplainedField(CONTENT, spec.fingerprint, ABOUT[CONTENT])
 
 
 def _comparison(key: Key, value: Value, default: Value | None) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 import gradio as gr
 
 from twmd_registry.demo import file, signature, texts
-from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, Settings, offered_presets
+from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, PageSettings, offered_presets
 from twmd_registry.demo.markup import messages, table
 from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
-from twmd_registry.demo.worker import Worker
+from twmd_registry.demo.worker import ScoringProcess
 from twmd_registry.errors import TwmdError
 
 HYPOTHESIS = "A small boat drifts past the old lighthouse."
@@ -33,7 +33,7 @@ def answer_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
 ) -> tuple[str, str, str, str]:
     """Score two texts: notices or the error, the table, the signature, the plan."""
     try:
-        found = texts.score_texts(hypothesis, references, metric, Settings(preset, temperature, iterations, centering))
+        found = texts.score_texts(hypothesis, references, metric, PageSettings(preset, temperature, iterations, centering))
     except TwmdError as error:
         return messages(error=str(error)), "", "", ""
     return messages(found.notices), table(texts.HEADERS, found.rows, "numbers"), found.signature, f'<div class="twmd-plan">{found.picture}</div>'
@@ -59,7 +59,7 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
                 chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
                 preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="preset", min_width=140)
             temperature = gr.Slider(0, HOTTEST, value=0, step=0.01, label="Temperature (0: preset)", elem_id="temperature")
-            # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal; `Settings` are checked anyway.
+            # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal; `PageSettings` are checked anyway.
             temperature.preprocess = lambda value: math.nan if value is None else value
             iterations = gr.Radio(SWEEPS, value=AS_PRESET, label="Sinkhorn sweeps", elem_id="iterations")
             centering = gr.Dropdown(CENTERINGS, value=AS_PRESET, label="Centering", elem_id="centering")
@@ -78,7 +78,7 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     page.load(answer_texts, api_visibility="private", **how)
 
 
-def add_file_tab(worker: Worker, metric: str) -> None:
+def add_file_tab(worker: ScoringProcess, metric: str) -> None:
     """Add the tab for a file.
 
     Args:
@@ -131,7 +131,7 @@ def add_file_tab(worker: Worker, metric: str) -> None:
     gr.on([one.change for one in inputs], None, None, shown, js="() => ['', '', '', {__type__: 'update', visible: false}]", **quietly)
 
 
-def _rows(found: file.FileScores) -> gr.Dataframe:
+def _rows(found: file.FileResult) -> gr.Dataframe:
     """The table of rows, which can be sorted; all of it is text or numbers, nothing is read as Markdown or HTML."""
     scores = len(found.segment_headers) - len(ROW_WIDTHS)
     return gr.Dataframe(
@@ -142,7 +142,7 @@ def _rows(found: file.FileScores) -> gr.Dataframe:
     )
 
 
-def _to_download(found: file.FileScores, cache: Path) -> tuple[list[str] | None, list[str]]:
+def _to_download(found: file.FileResult, cache: Path) -> tuple[list[str] | None, list[str]]:
     """Write what can be downloaded among the files that Gradio deletes by itself; scores are shown even if that fails.
 
     Returns:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from twmd_registry.demo.choices import METRICS, Settings, preset_for, spec_of
+from twmd_registry.demo.choices import METRICS, PageSettings, preset_for, spec_of
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import score_all, scorer_of
-from twmd_registry.errors import InputError, SpecError, hold_warnings
+from twmd_registry.engine.scorer import make_scorer, score_all
+from twmd_registry.errors import InputError, SpecError, collect_warnings
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.spec import MetricSpec
@@ -24,7 +24,7 @@ HEADERS = ("metric", "score", "P", "R", "F1")
 NOTHING = "-"
 
 
-class TextScores(NamedTuple):
+class PairResult(NamedTuple):
     """What is known of two texts.
 
     Attributes:
@@ -49,7 +49,7 @@ def read_references(text: str) -> list[str]:
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
-def score_texts(hypothesis: str, references: str, metric: str, settings: Settings) -> TextScores:
+def score_texts(hypothesis: str, references: str, metric: str, settings: PageSettings) -> PairResult:
     """Score one text against its references by every metric.
 
     Args:
@@ -68,12 +68,12 @@ def score_texts(hypothesis: str, references: str, metric: str, settings: Setting
     texts = read_references(sides[1])
     if not sides[0].strip() or not texts:
         raise InputError("write a hypothesis and at least one reference.")
-    with hold_warnings() as held:
+    with collect_warnings() as held:
         specs, more = _specs(metric, settings)
         found = _score(specs, sides[0], texts)
         picture = draw(found[metric])
     rows = tuple(_row(name, found.get(name)) for name in METRICS)
-    return TextScores(rows, picture, str(found[metric].signature), (*cut, *more, *dict.fromkeys(held)))
+    return PairResult(rows, picture, str(found[metric].signature), (*cut, *more, *dict.fromkeys(held)))
 
 
 def _cut(hypothesis: str, references: str) -> tuple[tuple[str, str], list[str]]:
@@ -86,7 +86,7 @@ def _cut(hypothesis: str, references: str) -> tuple[tuple[str, str], list[str]]:
     return (hypothesis[:LONGEST], references[:LONGEST]), notices
 
 
-def _specs(chosen: str, settings: Settings) -> tuple[dict[str, MetricSpec], list[str]]:
+def _specs(chosen: str, settings: PageSettings) -> tuple[dict[str, MetricSpec], list[str]]:
     """Every metric's specification; of metrics that settings or preset do not fit, notices, unless it is the chosen one."""
     specs, notices = {chosen: spec_of(chosen, settings)}, []
     for name in METRICS:
@@ -100,7 +100,7 @@ def _specs(chosen: str, settings: Settings) -> tuple[dict[str, MetricSpec], list
 
 
 def _score(specs: dict[str, MetricSpec], hypothesis: str, references: Sequence[str]) -> dict[str, ScoreSet]:
-    return dict(zip(specs, score_all([scorer_of(spec) for spec in specs.values()], [hypothesis], [references]), strict=True))
+    return dict(zip(specs, score_all([make_scorer(spec) for spec in specs.values()], [hypothesis], [references]), strict=True))
 
 
 def _row(metric: str, found: ScoreSet | None) -> tuple[str, ...]:

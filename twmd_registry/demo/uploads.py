@@ -22,7 +22,7 @@ PREDICTION, REFERENCE = "prediction", "reference"
 """The column of the predictions, and what the names of all columns of references begin with."""
 
 
-class Uploaded(NamedTuple):
+class UploadedTable(NamedTuple):
     """Texts to be scored.
 
     Attributes:
@@ -40,7 +40,7 @@ class Uploaded(NamedTuple):
     rows: list[str]
 
 
-def read_upload(path: Path) -> Uploaded:
+def read_upload(path: Path) -> UploadedTable:
     """Read a CSV, TSV or JSON-lines file with a column ``prediction`` and columns whose names begin with ``reference``.
 
     A cell of JSON lines may be a list of references. Where there are several columns, an empty cell is no reference.
@@ -68,10 +68,10 @@ def read_upload(path: Path) -> Uploaded:
         raise FileError(f"{path.name} has {len(rows):,} rows: this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number.")
     predictions, references = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
     source = InputFile("predictions", path.name, hashlib.sha256(content).hexdigest())
-    return Uploaded(path.name, predictions, references, source, [row.place for row in rows])
+    return UploadedTable(path.name, predictions, references, source, [row.place for row in rows])
 
 
-def read_pasted(text: str) -> Uploaded:
+def read_pasted(text: str) -> UploadedTable:
     """Read a table that was pasted; its first line says which form it has: JSON, tabs, or commas.
 
     Args:

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from twmd_registry.demo.file import FileScores, score_file
-from twmd_registry.demo.uploads import Uploaded
+from twmd_registry.demo.file import FileResult, score_file
+from twmd_registry.demo.uploads import UploadedTable
 from twmd_registry.errors import InputError, TwmdError
 from twmd_registry.record.content import InputFile
 
@@ -26,7 +26,7 @@ POLITE = 10
 """How much later than the page the worker gets the processor."""
 
 
-class Worker:
+class ScoringProcess:
     """A process that scores files, one after another; started by the first of them, and again when it has ended."""
 
     def __init__(self, patience: float = PATIENCE_S) -> None:
@@ -39,7 +39,7 @@ class Worker:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
-    def score(self, uploaded: Uploaded, metrics: Sequence[str], preset: str) -> FileScores:
+    def score(self, uploaded: UploadedTable, metrics: Sequence[str], preset: str) -> FileResult:
         """Score a file; arguments and result as for `score_file`.
 
         Raises:
@@ -52,7 +52,7 @@ class Worker:
             raise InputError(answer["error"])
         rows, segments = (tuple(map(tuple, answer.pop(name))) for name in ("rows", "segments"))
         headers, notices = (tuple(answer.pop(name)) for name in ("segment_headers", "notices"))
-        return FileScores(rows=rows, segments=segments, segment_headers=headers, notices=notices, **answer)
+        return FileResult(rows=rows, segments=segments, segment_headers=headers, notices=notices, **answer)
 
     def _ask(self, question: str) -> dict[str, Any]:
         process = self._started()
@@ -94,12 +94,12 @@ def answer_to(line: str) -> str:
         line: JSON with ``uploaded``, ``metrics`` and ``preset``.
 
     Returns:
-        JSON: the fields of `FileScores`, or ``error``.
+        JSON: the fields of `FileResult`, or ``error``.
     """
     asked = json.loads(line)
     name, predictions, references, source, rows = asked["uploaded"]
     try:
-        found = score_file(Uploaded(name, predictions, references, InputFile(*source), rows), asked["metrics"], asked["preset"])
+        found = score_file(UploadedTable(name, predictions, references, InputFile(*source), rows), asked["metrics"], asked["preset"])
     except TwmdError as error:
         return json.dumps({"error": str(error)})
     return json.dumps(found._asdict(), allow_nan=False)

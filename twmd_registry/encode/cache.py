@@ -26,7 +26,7 @@ class TextKey(NamedTuple):
     text: str
 
 
-class KeptText(NamedTuple):
+class CachedText(NamedTuple):
     """What an encoder and its tokenizer say about one text; t tokens, special ones included (none of an empty text).
 
     Attributes:
@@ -48,18 +48,18 @@ class KeptText(NamedTuple):
     missing: tuple[str, ...] = ()
 
 
-class Shelf(Protocol):
+class EncodingCache(Protocol):
     """Where encoded texts are kept for later: in main memory (`TextCache`) or in files (`DiskCache`)."""
 
-    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, KeptText]:
+    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         """Those of some texts that are kept."""
 
-    def keep(self, texts: Mapping[TextKey, KeptText]) -> None:
+    def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts, as far as there is room."""
 
 
-class _Entry(NamedTuple):
-    kept: KeptText
+class _CacheEntry(NamedTuple):
+    kept: CachedText
     size: int
     turn: int
 
@@ -78,7 +78,7 @@ class TextCache:
     def __init__(self) -> None:
         """Hold nothing, and keep nothing before a turn says how much."""
         self.most_bytes = self.held_bytes = 0
-        self._entries = OrderedDict[TextKey, _Entry]()
+        self._entries = OrderedDict[TextKey, _CacheEntry]()
         self._turn = 0
 
     def __len__(self) -> int:
@@ -90,17 +90,17 @@ class TextCache:
         self.most_bytes = max(self.most_bytes, most_bytes)
         self._turn += 1
 
-    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, KeptText]:
+    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         """Those of some texts that are held."""
         found = {key: self.get(key) for key in keys}
         return {key: kept for key, kept in found.items() if kept is not None}
 
-    def keep(self, texts: Mapping[TextKey, KeptText]) -> None:
+    def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts, as far as there is room."""
         for key, kept in texts.items():
             self.put(key, kept)
 
-    def get(self, key: TextKey) -> KeptText | None:
+    def get(self, key: TextKey) -> CachedText | None:
         """A text that is held; None for one that is not."""
         entry = self._entries.get(key)
         if entry is None:
@@ -109,7 +109,7 @@ class TextCache:
         self._entries.move_to_end(key)
         return entry.kept
 
-    def put(self, key: TextKey, kept: KeptText) -> None:
+    def put(self, key: TextKey, kept: CachedText) -> None:
         """Keep a text that is not held, if there is room or older ones make it."""
         size = sum(map(sys.getsizeof, (kept.vectors, kept.special, kept.ids, key.text, *kept.missing)))
         while self.held_bytes + size > self.most_bytes:
@@ -118,5 +118,5 @@ class TextCache:
                 return
             del self._entries[oldest[0]]
             self.held_bytes -= oldest[1].size
-        self._entries[key] = _Entry(kept, size, self._turn)
+        self._entries[key] = _CacheEntry(kept, size, self._turn)
         self.held_bytes += size

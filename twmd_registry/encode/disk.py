@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from twmd_registry.encode.cache import KeptText, TextKey
-from twmd_registry.encode.index import UNUSABLE, Found, Index
+from twmd_registry.encode.cache import CachedText, TextKey
+from twmd_registry.encode.index import UNUSABLE, Index, LookupResult
 from twmd_registry.encode.shards import text_bytes
 from twmd_registry.errors import warn
 from twmd_registry.registry.paths import home
@@ -61,19 +61,19 @@ class DiskCache:
         self._model, self._made_with = name_of(encoder), _made_with(encoder)
         self._usable = True
 
-    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, KeptText]:
+    def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         """Those of some texts that are kept."""
         named = {self._name(key): key for key in keys}
-        found = self._attempt(lambda: self._index.find(named), Found({}))
+        found = self._attempt(lambda: self._index.find(named), LookupResult({}))
         if found.damaged:
             warn(f"disk cache: {found.damaged} damaged or missing file(s) in {self._index.folder} are given up; their texts are encoded again.")
         return {named[name]: text for name, text in found.texts.items()}
 
-    def keep(self, texts: Mapping[TextKey, KeptText]) -> None:
+    def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts, as far as there is room."""
         self._attempt(lambda: self._add({self._name(key): text for key, text in texts.items()}), None)
 
-    def _add(self, texts: dict[str, KeptText]) -> None:
+    def _add(self, texts: dict[str, CachedText]) -> None:
         for part in _parts(texts, min(SHARD_BYTES, self._most_bytes // SHARES)):
             if not self._index.add(part, self._model, self._most_bytes, self._since):
                 return
@@ -107,9 +107,9 @@ def _made_with(encoder: Encoder) -> list[str]:
     return [FORMAT, __version__, torch.__version__, transformers.__version__, tokenizers.__version__, encoder.device.type]
 
 
-def _parts(texts: dict[str, KeptText], most_bytes: int) -> Iterator[dict[str, KeptText]]:
+def _parts(texts: dict[str, CachedText], most_bytes: int) -> Iterator[dict[str, CachedText]]:
     """Texts in their order, as many together as fit into a shard; one that does not fit is alone."""
-    part: dict[str, KeptText] = {}
+    part: dict[str, CachedText] = {}
     size = 0
     for key, text in texts.items():
         own = text_bytes(text)

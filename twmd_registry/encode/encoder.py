@@ -13,24 +13,24 @@ from torch import Tensor
 
 from twmd_registry.encode.cache import TextCache
 from twmd_registry.encode.layers import depth_of, find_blocks, hidden_states
-from twmd_registry.encode.pieces import Pieces, pieces_of
+from twmd_registry.encode.pieces import Vocabulary, pieces_of
 from twmd_registry.encode.tokenization import TokenIds, codes_of, find_unknown, tokenise
-from twmd_registry.encode.windows import Sequences, Window, take_apart
+from twmd_registry.encode.windows import EncoderSequences, Window, take_apart
 from twmd_registry.errors import SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.linear import laid_out
+from twmd_registry.models.linear import onednn_layout
 from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_tokenizer
-from twmd_registry.models.resident import Resident
+from twmd_registry.models.resident import LoadedModel
 from twmd_registry.models.vectors import is_static, load_static
-from twmd_registry.tensors import Encoded
+from twmd_registry.tensors import EncodedTexts
 
 SHORTEST_LIMIT = 3
 """One token of the text, and two special tokens."""
 
 
-class Encoder(Resident):
+class Encoder(LoadedModel):
     """An encoder on a device.
 
     Attributes:
@@ -79,7 +79,7 @@ class Encoder(Resident):
         self.references = TextCache()
         self.sentences_encoded = 0
 
-    def read_aloud(self, ids: Sequence[int]) -> list[str]:
+    def decode_tokens(self, ids: Sequence[int]) -> list[str]:
         """Tokens as they read: without the marks of a vocabulary that marks beginnings, and as they stand where that says nothing."""
         tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
         try:
@@ -121,7 +121,7 @@ class Encoder(Resident):
         window: Window | None = None,
         batch_tokens: int | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> Encoded:
+    ) -> EncodedTexts:
         """Run the encoder over tokenised texts, each once, longest first.
 
         Args:
@@ -156,7 +156,7 @@ class Encoder(Resident):
             if progress is not None:
                 progress(len(batch))
 
-        with laid_out(self.network):
+        with onednn_layout(self.network):
             run_batches(sequences.lengths, batch_tokens or default_batch_tokens(self.device), forward)
         if sequences.repeats is not None:
             repeats = torch.from_numpy(sequences.repeats).to(self.device, torch.float32)
@@ -164,14 +164,14 @@ class Encoder(Resident):
         self.sentences_encoded += len(lengths)
         special, ids = (np.concatenate(side) for side in (tokens.special, tokens.ids))
         told = (lengths, special, ids, self.unknown_codes(ids, special, chain.from_iterable(tokens.missing)))
-        return Encoded(store, *(torch.from_numpy(side).to(self.device) for side in told))
+        return EncodedTexts(store, *(torch.from_numpy(side).to(self.device) for side in told))
 
     def unknown_codes(self, ids: np.ndarray, special: np.ndarray, missing: Iterable[str]) -> np.ndarray:
-        """What stands where the vocabulary does not hold the text; see `Encoded.unknown`.
+        """What stands where the vocabulary does not hold the text; see `EncodedTexts.unknown`.
 
         Args:
             ids: Token ids of many texts in a row; shape (T,).
-            special: Their marks; see `Encoded.special`.
+            special: Their marks; see `EncodedTexts.special`.
             missing: Their unknown tokens as they were written, in order; those of a static model are left out.
         """
         codes = np.zeros(len(ids), dtype=np.int64)
@@ -180,7 +180,7 @@ class Encoder(Resident):
         return codes
 
     @cached_property
-    def pieces(self) -> Pieces:
+    def pieces(self) -> Vocabulary:
         """The vocabulary.
 
         Raises:
@@ -188,7 +188,7 @@ class Encoder(Resident):
         """
         return pieces_of(self.tokenizer)
 
-    def _pad(self, sequences: Sequences, batch: np.ndarray) -> tuple[dict[str, Tensor], Tensor | None]:
+    def _pad(self, sequences: EncoderSequences, batch: np.ndarray) -> tuple[dict[str, Tensor], Tensor | None]:
         """Network inputs of some sequences, and which of their padded tokens are tokens; no mask at all when nothing is padded."""
         rows = [sequences.ids[i] for i in batch]
         widths = np.array([len(row) for row in rows])

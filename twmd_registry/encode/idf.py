@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import Reading
+from twmd_registry.encode.store import ReadingMode
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import Kind, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, hash_of, locate
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.fingerprint import LENGTH
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-FREQUENCIES = Kind("document frequencies", "idf", "idf", ".json", "idf")
+FREQUENCIES = FittedKind("document frequencies", "idf", "idf", ".json", "idf")
 """Files of fitted frequencies."""
 
 MOST_DOCUMENTS = 1 << 53
@@ -67,7 +67,7 @@ class IdfFile(NamedTuple):
 
 
 def count_documents(
-    encoder: Encoder, texts: Sequence[str], times: np.ndarray, reading: Reading, progress: Progress | None = None
+    encoder: Encoder, texts: Sequence[str], times: np.ndarray, reading: ReadingMode, progress: Progress | None = None
 ) -> DocumentFrequencies:
     """Count in how many texts each token occurs, special tokens included, texts as they are read.
 
@@ -100,7 +100,7 @@ def vocabulary_hash(tokenizer: PreTrainedTokenizerFast) -> str:
     return hashlib.sha256(entries.encode()).hexdigest()[:LENGTH]
 
 
-def fit_idf(encoder: Encoder, texts: Iterable[str], reading: Reading, progress: Progress | None = None) -> bytes:
+def fit_idf(encoder: Encoder, texts: Iterable[str], reading: ReadingMode, progress: Progress | None = None) -> bytes:
     """Count over a corpus; a text that occurs twice counts twice, and an empty one counts, too.
 
     Args:

@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from twmd_registry.encode.cache import KeptText
-from twmd_registry.encode.shards import Entry, Shard, pack, packed_bytes, read_entries, read_texts
+from twmd_registry.encode.cache import CachedText
+from twmd_registry.encode.shards import ShardEntry, ShardHeader, pack, packed_bytes, read_entries, read_texts
 from twmd_registry.errors import warn
 from twmd_registry.registry.paths import write_whole
 
@@ -42,7 +42,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Found(NamedTuple):
+class LookupResult(NamedTuple):
     """What was looked for in the index.
 
     Attributes:
@@ -50,7 +50,7 @@ class Found(NamedTuple):
         damaged: How many shards were damaged or gone, and are given up now.
     """
 
-    texts: dict[str, KeptText]
+    texts: dict[str, CachedText]
     damaged: int = 0
 
 
@@ -148,7 +148,7 @@ class Index:
             path.unlink(missing_ok=True)
 
     @_mending
-    def find(self, keys: Collection[str]) -> Found:
+    def find(self, keys: Collection[str]) -> LookupResult:
         """Read the texts that are kept.
 
         Args:
@@ -158,11 +158,11 @@ class Index:
             Those that are kept. A shard that another process has removed meanwhile is no damage.
         """
         with self._open() as connection:
-            query = f"SELECT name, {', '.join(Entry._fields)} FROM entries JOIN shards ON shard = id WHERE {AMONG}"  # noqa: S608 (our own names)
-            shards: dict[str, list[Entry]] = {}
+            query = f"SELECT name, {', '.join(ShardEntry._fields)} FROM entries JOIN shards ON shard = id WHERE {AMONG}"  # noqa: S608 (our own names)
+            shards: dict[str, list[ShardEntry]] = {}
             for name, *row in connection.execute(query, [json.dumps(list(keys))]):
-                shards.setdefault(name, []).append(Entry(*row))
-        found: dict[str, KeptText] = {}
+                shards.setdefault(name, []).append(ShardEntry(*row))
+        found: dict[str, CachedText] = {}
         used, damaged = [], 0
         for name, entries in shards.items():
             texts = read_texts(self.folder / name, entries)
@@ -174,7 +174,7 @@ class Index:
         if used:
             with self._writing() as connection:
                 connection.executemany("UPDATE shards SET used = ? WHERE name = ?", used)
-        return Found(found, damaged)
+        return LookupResult(found, damaged)
 
     def _drop(self, name: str) -> bool:
         """Give a shard up; whether there was one."""
@@ -184,7 +184,7 @@ class Index:
         return bool(rows)
 
     @_mending
-    def add(self, texts: Mapping[str, KeptText], model: str, most_bytes: int, since: float) -> bool:
+    def add(self, texts: Mapping[str, CachedText], model: str, most_bytes: int, since: float) -> bool:
         """Keep those of some texts that are not kept yet, as a shard of their own.
 
         Shards that were not used for longest make room. Those used since `since` do not: going round more texts than fit would
@@ -219,13 +219,13 @@ class Index:
             if _total(connection) + wanted > most_bytes:  # another process took the room
                 return False
             layers = len(next(iter(new.values())).vectors)
-            content, entries = pack(new | self._take_small(connection, Shard(model, layers, []), most_bytes - wanted), model)
+            content, entries = pack(new | self._take_small(connection, ShardHeader(model, layers, []), most_bytes - wanted), model)
             name = f"shard-{uuid.uuid4().hex}{SUFFIX}"
             write_whole(self.folder / name, content)
-            _insert(connection, name, Shard(model, layers, entries), len(content), time.time())
+            _insert(connection, name, ShardHeader(model, layers, entries), len(content), time.time())
         return True
 
-    def _take_small(self, connection: sqlite3.Connection, like: Shard, most_bytes: int) -> dict[str, KeptText]:
+    def _take_small(self, connection: sqlite3.Connection, like: ShardHeader, most_bytes: int) -> dict[str, CachedText]:
         """The texts of the small shards of one kind, which are given up; none where these are few.
 
         The small files stay until the next sweep, which comes before anything else is written: there must be room for both.
@@ -234,10 +234,10 @@ class Index:
         small = connection.execute(query, [like.model, like.layers, SMALL_BYTES]).fetchall()
         if len(small) < MANY or _total(connection) + sum(size for _, _, size in small) > most_bytes:
             return {}
-        texts: dict[str, KeptText] = {}
+        texts: dict[str, CachedText] = {}
         for number, name, _ in small:
-            rows = connection.execute(f"SELECT {', '.join(Entry._fields)} FROM entries WHERE shard = ?", [number])  # noqa: S608 (our own names)
-            texts |= read_texts(self.folder / name, [Entry(*row) for row in rows]) or {}
+            rows = connection.execute(f"SELECT {', '.join(ShardEntry._fields)} FROM entries WHERE shard = ?", [number])  # noqa: S608 (our own names)
+            texts |= read_texts(self.folder / name, [ShardEntry(*row) for row in rows]) or {}
         _forget(connection, [number for number, _, _ in small])
         return texts
 
@@ -285,7 +285,7 @@ def _is_ready(connection: sqlite3.Connection) -> bool:
     return bool(connection.execute("PRAGMA user_version").fetchone()[0] == READY)
 
 
-def _insert(connection: sqlite3.Connection, name: str, shard: Shard, size: int, used: float) -> None:
+def _insert(connection: sqlite3.Connection, name: str, shard: ShardHeader, size: int, used: float) -> None:
     values = [name, shard.model, shard.layers, size, used]
     row = connection.execute("INSERT INTO shards (name, model, layers, bytes, used) VALUES (?, ?, ?, ?, ?)", values)
     connection.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", [(*entry, row.lastrowid) for entry in shard.entries])
@@ -297,7 +297,7 @@ def _forget(connection: sqlite3.Connection, shards: Collection[int]) -> None:
         connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", [(number,) for number in shards])  # noqa: S608 (our own names)
 
 
-def _unknown(connection: sqlite3.Connection, texts: Mapping[str, KeptText]) -> dict[str, KeptText]:
+def _unknown(connection: sqlite3.Connection, texts: Mapping[str, CachedText]) -> dict[str, CachedText]:
     """Those of some texts that are not kept."""
     known = {key for (key,) in connection.execute(f"SELECT key FROM entries WHERE {AMONG}", [json.dumps(list(texts))])}  # noqa: S608 (our own name)
     return {key: text for key, text in texts.items() if key not in known}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from twmd_registry.errors import ModelError, SpecError
 
 
-class _Enough(Exception):  # noqa: N818 - not an error: the signal that no further layer has to run
+class _StopForward(Exception):  # noqa: N818 - not an error: the signal that no further layer has to run
     """Raised inside a forward pass once the last hidden state needed has been seen."""
 
 
@@ -63,14 +63,14 @@ def _read_by_hooks(network: nn.Module, blocks: nn.ModuleList, wanted: list[int],
         def read(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             found[k] = args[0] if args else kwargs["hidden_states"]
             if k == wanted[-1]:
-                raise _Enough
+                raise _StopForward
 
         return read
 
     hooks = [blocks[k].register_forward_pre_hook(reader(k), with_kwargs=True) for k in wanted if k < len(blocks)]
     try:
         found[len(blocks)] = network(**inputs).last_hidden_state
-    except _Enough:
+    except _StopForward:
         pass
     finally:
         for hook in hooks:

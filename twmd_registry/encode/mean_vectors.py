@@ -15,10 +15,10 @@ from safetensors.torch import save
 from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import Reading
+from twmd_registry.encode.store import ReadingMode
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import Kind, hash_of, locate
-from twmd_registry.progress import Meter, Progress, expect
+from twmd_registry.models.fitted import FittedKind, hash_of, locate
+from twmd_registry.progress import Progress, StageProgress, expect
 from twmd_registry.registry.names import Special
 
 SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}
@@ -26,14 +26,14 @@ SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNE
 MEANS = (Special.NONE, Special.CLS, Special.ALL)
 """The policies a mean is kept for; ``partners`` averages over the tokens that count, which are those of ``none``."""
 
-MEAN_VECTOR = Kind("mean vector", "backgrounds", "mean", ".safetensors", "background")
+MEAN_VECTOR = FittedKind("mean vector", "backgrounds", "mean", ".safetensors", "background")
 """Such files."""
 
 _FIT_TEXTS = 1024
 """Texts whose hidden states, all layers of them, are in memory at once."""
 
 
-class Background(NamedTuple):
+class MeanVectors(NamedTuple):
     """The mean vectors of one encoder.
 
     Attributes:
@@ -52,7 +52,7 @@ class Background(NamedTuple):
         return str(self.about.get("trained_with", self.hash))
 
 
-def fit_background(encoder: Encoder, texts: Iterable[str], reading: Reading, *, adapter: str | None, progress: Progress | None = None) -> bytes:
+def fit_background(encoder: Encoder, texts: Iterable[str], reading: ReadingMode, *, adapter: str | None, progress: Progress | None = None) -> bytes:
     """Average every hidden state over every token of a corpus.
 
     A text that occurs twice counts twice.
@@ -80,7 +80,7 @@ def fit_background(encoder: Encoder, texts: Iterable[str], reading: Reading, *, 
     for start in range(0, len(distinct), _FIT_TEXTS):
         part = distinct[start : start + _FIT_TEXTS]
         tokens = encoder.tokenise(part, reading.limit, window=reading.window)
-        with Meter(progress, len(part), 1).stage(len(part)) as report:  # the encoder reports windows, of which a text may have several
+        with StageProgress(progress, len(part), 1).stage(len(part)) as report:  # the encoder reports windows, of which a text may have several
             encoded = encoder.encode(tokens, layers, window=reading.window, progress=report)
         weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
         for policy in MEANS:
@@ -107,7 +107,7 @@ def _write(means: dict[Special, Tensor], about: dict[str, str | int | None]) -> 
     return save({str(policy): means[policy] for policy in MEANS}, metadata={"twmd": json.dumps(about, sort_keys=True)})
 
 
-def hand_on(background: Background, name: str, fingerprint: str, adapter: str | None) -> bytes:
+def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter: str | None) -> bytes:
     """The same means for a model that was trained with them: they were constants to it, and stay what it knows.
 
     Args:
@@ -124,7 +124,7 @@ def hand_on(background: Background, name: str, fingerprint: str, adapter: str | 
     )
 
 
-def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -> Background:
+def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -> MeanVectors:
     """Find and read a mean-vector file.
 
     Args:
@@ -153,12 +153,12 @@ def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -
     return found
 
 
-def _owner(background: Background) -> tuple[object, object]:
+def _owner(background: MeanVectors) -> tuple[object, object]:
     """Fingerprint and adapter of the model that a mean vector belongs to."""
     return background.about["fingerprint"], background.about["adapter"]
 
 
-def read_background(path: Path) -> Background:
+def read_background(path: Path) -> MeanVectors:
     """Read a mean-vector file.
 
     Raises:
@@ -174,4 +174,4 @@ def read_background(path: Path) -> Background:
         raise ModelError(f"{path.name} is not a mean-vector file of this package.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
         raise ModelError(f"{path.name} holds numbers that are not finite.")
-    return Background(means, about, hash_of(content))
+    return MeanVectors(means, about, hash_of(content))

@@ -28,7 +28,7 @@ _LEAD_BYTES = range(0xE3, 0xEA)
 """First bytes of characters between U+3000 and U+9FFF, where a piece holds a part of one only."""
 
 
-class Piece(NamedTuple):
+class VocabularyEntry(NamedTuple):
     """One entry of a vocabulary.
 
     Attributes:
@@ -44,17 +44,17 @@ class Piece(NamedTuple):
     raw: bytes
 
 
-class Pieces(NamedTuple):
+class Vocabulary(NamedTuple):
     """A vocabulary; arrays over token ids.
 
     Attributes:
-        opens: As in `Piece`; bool.
-        closes: As in `Piece`; bool.
+        opens: As in `VocabularyEntry`; bool.
+        closes: As in `VocabularyEntry`; bool.
         punctuation: Whether it consists of punctuation alone; bool.
         ascii_punctuation: Whether it is one character of ``string.punctuation``; bool.
         blank: Whether it is a mark alone, which belongs to the word that follows; bool.
-        texts: As in `Piece`.
-        raw: As in `Piece`.
+        texts: As in `VocabularyEntry`.
+        raw: As in `VocabularyEntry`.
     """
 
     opens: np.ndarray
@@ -100,7 +100,7 @@ def _after(flags: np.ndarray) -> np.ndarray:
     return np.asarray(np.r_[np.zeros(min(1, len(flags)), dtype=bool), flags[:-1]])
 
 
-def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Pieces:
+def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
     """Describe a tokenizer's vocabulary.
 
     Raises:
@@ -109,10 +109,10 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Pieces:
     describe = _description(json.loads(tokenizer.backend_tokenizer.to_str()), type(tokenizer).__name__)
     vocabulary = tokenizer.get_vocab()
     size = max(vocabulary.values()) + 1
-    found = [Piece(opens=True, closes=True, text="", raw=b"")] * size
+    found = [VocabularyEntry(opens=True, closes=True, text="", raw=b"")] * size
     for piece, number in vocabulary.items():
         found[number] = describe(piece)
-    return Pieces(
+    return Vocabulary(
         opens=np.array([piece.opens for piece in found]),
         closes=np.array([piece.closes for piece in found]),
         punctuation=np.array([_is_punctuation(piece.text) for piece in found]),
@@ -123,12 +123,12 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Pieces:
     )
 
 
-def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
+def _description(settings: dict[str, Any], name: str) -> Callable[[str], VocabularyEntry]:
     """How this tokenizer's pieces are read."""
     model = settings["model"]
     around = json.dumps([settings.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
     if model["type"] == "WordLevel":
-        return lambda piece: Piece(opens=True, closes=True, text=piece, raw=piece.encode())
+        return lambda piece: VocabularyEntry(opens=True, closes=True, text=piece, raw=piece.encode())
     if prefix := model.get("continuing_subword_prefix"):
         return lambda piece: _bare(piece.removeprefix(prefix), opens=not piece.startswith(prefix))
     if suffix := model.get("end_of_word_suffix"):
@@ -140,47 +140,49 @@ def _description(settings: dict[str, Any], name: str) -> Callable[[str], Piece]:
     raise SpecError(f"cannot tell how the vocabulary of {name} marks words (neither WordPiece, byte-level BPE nor SentencePiece): leave words whole.")
 
 
-def _marked_at_ends(suffix: str, unknown: str | None) -> Callable[[str], Piece]:
-    def describe(piece: str) -> Piece:
+def _marked_at_ends(suffix: str, unknown: str | None) -> Callable[[str], VocabularyEntry]:
+    def describe(piece: str) -> VocabularyEntry:
         whole = piece == unknown
         return _bare(piece.removesuffix(suffix), opens=whole, closes=whole or piece.endswith(suffix))
 
     return describe
 
 
-def _bare(text: str, *, opens: bool = False, closes: bool = False) -> Piece:
-    return Piece(opens=opens, closes=closes, text=text, raw=text.encode())
+def _bare(text: str, *, opens: bool = False, closes: bool = False) -> VocabularyEntry:
+    return VocabularyEntry(opens=opens, closes=closes, text=text, raw=text.encode())
 
 
-def _byte_level() -> Callable[[str], Piece]:
+def _byte_level() -> Callable[[str], VocabularyEntry]:
     from transformers.convert_slow_tokenizer import bytes_to_unicode
 
     byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
     return lambda piece: _marked(bytes(byte_of.get(character, 0x3F) for character in piece))
 
 
-def _sentence_piece(unknown: str | None) -> Callable[[str], Piece]:
-    def describe(piece: str) -> Piece:
+def _sentence_piece(unknown: str | None) -> Callable[[str], VocabularyEntry]:
+    def describe(piece: str) -> VocabularyEntry:
         if piece == unknown:
             return _bare(piece)  # it may stand for a part of a word
         if byte := re.fullmatch(r"<0x([0-9A-F]{2})>", piece):
             raw = bytes.fromhex(byte[1])
-            return Piece(opens=raw[0] in _LEAD_BYTES, closes=False, text=piece, raw=raw)
+            return VocabularyEntry(opens=raw[0] in _LEAD_BYTES, closes=False, text=piece, raw=raw)
         return _marked(piece.replace("▁", " ").encode())
 
     return describe
 
 
-def _marked(raw: bytes) -> Piece:
+def _marked(raw: bytes) -> VocabularyEntry:
     """A piece of a vocabulary that marks where words begin, by a space."""
     text = raw.decode("utf-8", errors="replace").strip()
     if not text:
-        return Piece(opens=False, closes=True, text="", raw=raw)
+        return VocabularyEntry(opens=False, closes=True, text="", raw=raw)
     part_of_ideograph = text.startswith("\ufffd") and raw.strip()[0] in _LEAD_BYTES
-    return Piece(opens=raw[:1].isspace() or part_of_ideograph or _stands_alone(text[0]), closes=_stands_alone(text[-1]), text=text, raw=raw)
+    return VocabularyEntry(
+        opens=raw[:1].isspace() or part_of_ideograph or _is_single_word(text[0]), closes=_is_single_word(text[-1]), text=text, raw=raw
+    )
 
 
-def _stands_alone(character: str) -> bool:
+def _is_single_word(character: str) -> bool:
     return _is_punctuation(character) or any(low <= ord(character) <= high for low, high in _WORDLESS)
 
 

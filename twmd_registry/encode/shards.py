@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from twmd_registry.encode.cache import KeptText
+from twmd_registry.encode.cache import CachedText
 
 ARRAYS = ("vectors", "special", "ids")
 """Of a shard, the texts one after the other: shapes (layers, T, D), (T,), (T,)."""
@@ -22,7 +22,7 @@ MODEL = "model"
 """In a shard's metadata, for people: whose vectors these are."""
 
 
-class Entry(NamedTuple):
+class ShardEntry(NamedTuple):
     """Where a text is in its shard, and what no array of it says.
 
     Attributes:
@@ -42,14 +42,14 @@ class Entry(NamedTuple):
     checksum: str
 
 
-class Packed(NamedTuple):
+class PackedShard(NamedTuple):
     """A shard that is not written yet: the content of its file, and what it holds."""
 
     content: bytes
-    entries: list[Entry]
+    entries: list[ShardEntry]
 
 
-class Shard(NamedTuple):
+class ShardHeader(NamedTuple):
     """What a file says it holds.
 
     Attributes:
@@ -60,10 +60,10 @@ class Shard(NamedTuple):
 
     model: str
     layers: int
-    entries: list[Entry]
+    entries: list[ShardEntry]
 
 
-def pack(texts: Mapping[str, KeptText], model: str) -> Packed:
+def pack(texts: Mapping[str, CachedText], model: str) -> PackedShard:
     """Put texts into one shard.
 
     Args:
@@ -76,7 +76,7 @@ def pack(texts: Mapping[str, KeptText], model: str) -> Packed:
     entries, start = [], 0
     for key, text in texts.items():
         flags = text.empty + 2 * text.truncated + 4 * text.unknown
-        entries.append(Entry(key, start, len(text.ids), flags, json.dumps(text.missing), checksum(key, text)))
+        entries.append(ShardEntry(key, start, len(text.ids), flags, json.dumps(text.missing), checksum(key, text)))
         start += len(text.ids)
     rows = list(texts.values())
     arrays = {
@@ -85,33 +85,33 @@ def pack(texts: Mapping[str, KeptText], model: str) -> Packed:
         "ids": np.concatenate([text.ids for text in rows]),
         ENTRIES: np.frombuffer(json.dumps(entries).encode(), dtype=np.uint8),
     }
-    return Packed(save(arrays, {MODEL: model}), entries)
+    return PackedShard(save(arrays, {MODEL: model}), entries)
 
 
-def packed_bytes(texts: Mapping[str, KeptText], model: str) -> int:
+def packed_bytes(texts: Mapping[str, CachedText], model: str) -> int:
     """At least as many bytes as a shard of these texts takes."""
     return sum(map(text_bytes, texts.values())) + 1024 + 12 * len(model)  # JSON writes a character in 12 bytes at most
 
 
-def text_bytes(text: KeptText) -> int:
+def text_bytes(text: CachedText) -> int:
     """At least as many bytes as a text adds to a shard."""
     # Of its entry: two hashes of 64 digits, three numbers, quotes and commas; and JSON that is a string of JSON.
     return text.vectors.nbytes + text.special.nbytes + text.ids.nbytes + 256 + 2 * len(json.dumps(text.missing))
 
 
-def read_entries(path: Path) -> Shard | None:
+def read_entries(path: Path) -> ShardHeader | None:
     """What a shard says it holds; None where it is gone or damaged."""
     try:
         with safe_open(path, framework="np") as file:
-            entries = [Entry(*row) for row in json.loads(file.get_tensor(ENTRIES).tobytes())]
+            entries = [ShardEntry(*row) for row in json.loads(file.get_tensor(ENTRIES).tobytes())]
             model, layers = file.metadata()[MODEL], file.get_slice(ARRAYS[0]).get_shape()[0]
     except (FileNotFoundError, SafetensorError, ValueError, TypeError, KeyError):
         return None
     sound = all([*map(type, entry)] == [str, int, int, int, str, str] and max(entry[1:4]) < 1 << 62 for entry in entries)
-    return Shard(model, layers, entries) if sound else None
+    return ShardHeader(model, layers, entries) if sound else None
 
 
-def read_texts(path: Path, entries: Sequence[Entry]) -> dict[str, KeptText] | None:
+def read_texts(path: Path, entries: Sequence[ShardEntry]) -> dict[str, CachedText] | None:
     """Read texts out of a shard, and of the file no more than they take (it is mapped into memory).
 
     Returns:
@@ -126,17 +126,17 @@ def read_texts(path: Path, entries: Sequence[Entry]) -> dict[str, KeptText] | No
     return texts if all(checksum(entry.key, texts[entry.key]) == entry.checksum for entry in entries) else None
 
 
-def _read_text(arrays: Sequence[Any], entry: Entry) -> KeptText:
+def _read_text(arrays: Sequence[Any], entry: ShardEntry) -> CachedText:
     (layers, _, width), span = arrays[0].get_shape(), slice(entry.start, entry.start + entry.tokens)
     if entry.tokens:
         vectors, special, ids = arrays[0][:, span], arrays[1][span], arrays[2][span]
     else:  # safetensors refuses a slice that begins where the array ends
         vectors, special, ids = np.zeros((layers, 0, width), np.float32), np.zeros(0, np.uint8), np.zeros(0, np.int64)
     empty, truncated, unknown = (bool(entry.flags & bit) for bit in (1, 2, 4))
-    return KeptText(vectors, special, ids, empty, truncated, unknown, tuple(json.loads(entry.missing)))
+    return CachedText(vectors, special, ids, empty, truncated, unknown, tuple(json.loads(entry.missing)))
 
 
-def checksum(key: str, text: KeptText) -> str:
+def checksum(key: str, text: CachedText) -> str:
     """SHA-256 of a text: what it depends on, what it is, and the shape it has."""
     arrays = text.vectors, text.special, text.ids
     about = [key, *((array.shape, array.dtype.str) for array in arrays), *map(bool, text[3:6]), text.missing]

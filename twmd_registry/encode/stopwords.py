@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.fitted import Kind, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, hash_of, locate
 
-STOP_WORDS = Kind("stop words", "stopwords", "stop", ".txt", "stopwords")
+STOP_WORDS = FittedKind("stop words", "stopwords", "stop", ".txt", "stopwords")
 """Files of stop words."""
 
 

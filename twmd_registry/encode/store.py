@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from twmd_registry.encode.cache import KeptText, Shelf, TextKey
+from twmd_registry.encode.cache import CachedText, EncodingCache, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.windows import Window
-from twmd_registry.tensors import Encoded, span_indices
+from twmd_registry.tensors import EncodedTexts, span_indices
 
 
-class Reading(NamedTuple):
+class ReadingMode(NamedTuple):
     """How texts are read.
 
     Attributes:
@@ -28,7 +28,7 @@ class Reading(NamedTuple):
     window: Window | None = None
 
 
-class Lasting(NamedTuple):
+class PersistentCaches(NamedTuple):
     """Texts that will come again in later calls.
 
     Attributes:
@@ -36,7 +36,7 @@ class Lasting(NamedTuple):
         texts: Which they are; shape (texts,), bool.
     """
 
-    shelf: Shelf
+    shelf: EncodingCache
     texts: np.ndarray
 
 
@@ -44,7 +44,7 @@ class TextStore:
     """Encodes texts piece by piece, each different text once as long as what must be kept fits.
 
     The future of a call is known (every piece is planned beforehand), so what is kept is what is needed soonest. Of
-    later calls nothing is known but which texts are `Lasting`.
+    later calls nothing is known but which texts are `PersistentCaches`.
 
     Attributes:
         empty: Which texts have no token of their own; filled in as texts are read.
@@ -58,10 +58,10 @@ class TextStore:
         encoder: Encoder,
         texts: Sequence[str],
         layers: Sequence[int],
-        reading: Reading,
+        reading: ReadingMode,
         uses: dict[int, list[int]],
         *,
-        lasting: Sequence[Lasting] = (),
+        lasting: Sequence[PersistentCaches] = (),
     ) -> None:
         """Prepare; nothing is encoded yet.
 
@@ -82,13 +82,13 @@ class TextStore:
         self.unknown = np.zeros(len(texts), dtype=bool)
         self.missing: dict[int, tuple[str, ...]] = {}
 
-    def _nothing(self) -> Encoded:
+    def _nothing(self) -> EncodedTexts:
         device = self._encoder.device
         vectors = {k: torch.zeros(0, self._encoder.width, dtype=torch.float32, device=device) for k in self._layers}
         none = torch.zeros(0, dtype=torch.int64, device=device)
-        return Encoded(vectors, none, torch.zeros(0, dtype=torch.uint8, device=device), none, none)
+        return EncodedTexts(vectors, none, torch.zeros(0, dtype=torch.uint8, device=device), none, none)
 
-    def fetch(self, ids: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None) -> tuple[Encoded, np.ndarray]:
+    def fetch(self, ids: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None) -> tuple[EncodedTexts, np.ndarray]:
         """Encode those of some texts that are not held yet.
 
         Args:
@@ -129,21 +129,21 @@ class TextStore:
         all_lengths = self._held.lengths
         positions = span_indices((torch.cumsum(all_lengths, 0) - all_lengths)[kept], all_lengths[kept])
         layers = {k: vectors.index_select(0, positions) for k, vectors in self._held.layers.items()}
-        self._held = Encoded(layers, all_lengths[kept], *(side[positions] for side in self._held[2:]))
+        self._held = EncodedTexts(layers, all_lengths[kept], *(side[positions] for side in self._held[2:]))
         self._ids = self._ids[rows]
 
-    def _hold(self, ids: np.ndarray, fresh: Encoded) -> None:
+    def _hold(self, ids: np.ndarray, fresh: EncodedTexts) -> None:
         """Hold more texts."""
         joined = {k: torch.cat([self._held.layers[k], fresh.layers[k]]) if len(self._ids) else fresh.layers[k] for k in self._layers}
-        self._held = Encoded(joined, *(torch.cat(both) for both in zip(self._held[1:], fresh[1:], strict=True)))
+        self._held = EncodedTexts(joined, *(torch.cat(both) for both in zip(self._held[1:], fresh[1:], strict=True)))
         self._ids = np.r_[self._ids, ids]
 
     def _key(self, text: int) -> TextKey:
         return TextKey(self._encoder.identity, tuple(self._layers), self._reading, self._texts[text])
 
-    def _kept(self, ids: np.ndarray) -> dict[int, KeptText]:
+    def _kept(self, ids: np.ndarray) -> dict[int, CachedText]:
         """Those of some texts that an earlier call has encoded, by their numbers; what a far shelf gives is kept on the nearer ones."""
-        found: dict[int, KeptText] = {}
+        found: dict[int, CachedText] = {}
         for place, (shelf, texts) in enumerate(self._lasting):
             sought = {self._key(i): i for i in ids[texts[ids]].tolist() if i not in found}
             here = {sought[key]: kept for key, kept in shelf.find(list(sought)).items()}
@@ -152,12 +152,12 @@ class TextStore:
         # In the order of their numbers, as what is encoded is: blocks of pairs, and so the last bits of scores, are then the same.
         return dict(sorted(found.items()))
 
-    def _keep(self, told: dict[int, KeptText], shelves: int | None = None) -> None:
+    def _keep(self, told: dict[int, CachedText], shelves: int | None = None) -> None:
         """Keep texts by their numbers on the first `shelves` shelves (None for all), each those that are its own."""
         for shelf, texts in self._lasting[:shelves]:
             shelf.keep({self._key(i): kept for i, kept in told.items() if texts[i]})
 
-    def _recall(self, kept: dict[int, KeptText]) -> Encoded:
+    def _recall(self, kept: dict[int, CachedText]) -> EncodedTexts:
         """Texts that an earlier call has encoded, on the encoder's device."""
         for i, text in kept.items():
             self.empty[i], self.truncated[i], self.unknown[i] = text.empty, text.truncated, text.unknown
@@ -167,9 +167,9 @@ class TextStore:
         special, ids = (np.concatenate([text[part] for text in rows]) for part in (1, 2))
         unknown = self._encoder.unknown_codes(ids, special, chain.from_iterable(text.missing for text in rows))
         lengths = np.array([len(text.ids) for text in rows])
-        return Encoded(layers, *(torch.from_numpy(side).to(device) for side in (lengths, special, ids, unknown)))
+        return EncodedTexts(layers, *(torch.from_numpy(side).to(device) for side in (lengths, special, ids, unknown)))
 
-    def _told(self, ids: np.ndarray, fresh: Encoded) -> dict[int, KeptText]:
+    def _told(self, ids: np.ndarray, fresh: EncodedTexts) -> dict[int, CachedText]:
         """Those of some texts that a later call will need; in main memory, so that the device has room for others."""
         if not self._lasting:
             return {}
@@ -182,10 +182,10 @@ class TextStore:
             if wanted[i]:
                 vectors = np.stack([layer[start:end] for layer in layers])
                 flags = bool(self.empty[i]), bool(self.truncated[i]), bool(self.unknown[i]), self.missing.get(i, ())
-                told[i] = KeptText(vectors, special[start:end].copy(), tokens[start:end].copy(), *flags)
+                told[i] = CachedText(vectors, special[start:end].copy(), tokens[start:end].copy(), *flags)
         return told
 
-    def _encode(self, ids: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None) -> Encoded:
+    def _encode(self, ids: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None) -> EncodedTexts:
         tokens = self._encoder.tokenise([self._texts[i] for i in ids], self._reading.limit, window=self._reading.window)
         blank = np.array([not self._texts[i].strip() for i in ids])
         self.truncated[ids] = tokens.truncated

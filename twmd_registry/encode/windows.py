@@ -21,7 +21,7 @@ class Window(NamedTuple):
     stride: int
 
 
-class Sequences(NamedTuple):
+class EncoderSequences(NamedTuple):
     """What goes through the encoder: whole texts, or windows of them.
 
     Attributes:
@@ -40,7 +40,7 @@ class Sequences(NamedTuple):
         return np.fromiter((len(row) for row in self.ids), dtype=np.int64, count=len(self.ids))
 
 
-def take_apart(tokens: TokenIds, window: Window | None) -> Sequences:
+def take_apart(tokens: TokenIds, window: Window | None) -> EncoderSequences:
     """Cut texts that are too long into windows; each has the special tokens that open and close the text.
 
     The last window ends where the text does, so that every token is in at least one.
@@ -58,8 +58,8 @@ def take_apart(tokens: TokenIds, window: Window | None) -> Sequences:
             ids.append(row[picked])
             places.append(picked + start)
     if len(ids) == len(tokens.ids):
-        return Sequences(ids, places, None)
-    return Sequences(ids, places, np.bincount(np.concatenate(places), minlength=int(lengths.sum())))
+        return EncoderSequences(ids, places, None)
+    return EncoderSequences(ids, places, np.bincount(np.concatenate(places), minlength=int(lengths.sum())))
 
 
 def _windows(special: np.ndarray, window: Window) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from twmd_registry.encode.pieces import Pieces
+from twmd_registry.encode.pieces import Vocabulary
 from twmd_registry.encode.tokenization import tokenise
 from twmd_registry.registry.names import Part, Punctuation
 
@@ -32,7 +32,7 @@ class WordPolicy(NamedTuple):
     stop_words: frozenset[Phrase] = frozenset()
 
 
-def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Pieces) -> frozenset[Phrase]:
+def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Vocabulary) -> frozenset[Phrase]:
     """Words as a tokenizer reads them: normalised, and taken apart where it always does (``don ' t``).
 
     An apostrophe stands for either form, ``'`` and ``\u2019``. A word with a character that the vocabulary does not hold is none
@@ -47,7 +47,7 @@ def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, piec
     return frozenset(found)
 
 
-def left_out(policy: WordPolicy, pieces: Pieces, ids: np.ndarray, own: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def left_out(policy: WordPolicy, pieces: Vocabulary, ids: np.ndarray, own: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The tokens that a policy leaves out; special tokens are not its business.
 
     Args:
@@ -72,7 +72,7 @@ def left_out(policy: WordPolicy, pieces: Pieces, ids: np.ndarray, own: np.ndarra
     return gone
 
 
-def _texts(pieces: Pieces, ids: np.ndarray, words: np.ndarray) -> list[str]:
+def _texts(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
     """Every word as it reads, in lower case."""
     raw = [bytearray() for _ in range(int(words[-1]) + 1 if len(words) else 0)]
     for number, token in zip(words.tolist(), ids.tolist(), strict=True):

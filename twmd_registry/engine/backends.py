@@ -13,30 +13,30 @@ import torch
 from twmd_registry.encode import idf
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.layers import check_layer, last_layers, rule_layer
-from twmd_registry.encode.mean_vectors import MEAN_VECTOR, Background, find_background, fit_background
+from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
 from twmd_registry.encode.stopwords import STOP_WORDS, StopWords, find_stop_words
-from twmd_registry.encode.store import Reading
+from twmd_registry.encode.store import ReadingMode
 from twmd_registry.encode.words import as_tokenized
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.chunking import Pairs
-from twmd_registry.engine.pipeline import ENCODED, Job, PairPlan, Run, Total, alone
+from twmd_registry.engine.pipeline import ENCODED, AllReduce, Job, PairPlan, PipelineRun, alone
 from twmd_registry.engine.reduction import empty_score
 from twmd_registry.engine.result import PairScores
-from twmd_registry.engine.token_selection import Fitted
+from twmd_registry.engine.token_selection import FittedParts
 from twmd_registry.errors import ModelError, warn
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import find_signed
 from twmd_registry.models.load import pick_device
-from twmd_registry.models.pool import Handle
+from twmd_registry.models.pool import ModelHandle
 from twmd_registry.models.regressor import Predictions, Regressor
 from twmd_registry.progress import Progress
 from twmd_registry.registry.artifacts import Parts, SharedParts
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special, Unknown
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.own_presets import warn_of_other_settings
+from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import TextFlags
 
@@ -44,7 +44,7 @@ Scored = tuple[list[PairScores], TextFlags]
 """The scores of all pairs by every route of a group, and what to know of the texts."""
 
 
-class Route:
+class Backend:
     """What the two ways share: finding the model, claiming it, settling the specification.
 
     Attributes:
@@ -62,7 +62,7 @@ class Route:
             parts: Where its parts are, when `spec` is a stranger's; None when the user wrote it, paths and all.
         """
         self.requested, self.options, self.parts = spec, options, parts
-        self._handle: Handle | None = None
+        self._handle: ModelHandle | None = None
 
     @cached_property
     def files(self) -> ModelFiles:
@@ -116,7 +116,7 @@ class Route:
         if self._handle is None:
             # A partial and not a method of this route: no cycle keeps the model alive when the scorer is gone.
             load = partial(self.kind, self.files, self.adapter, str(self.requested.dtype), pick_device(self.options.device))
-            self._handle = Handle(self.model_key, load)
+            self._handle = ModelHandle(self.model_key, load)
         return self._handle.get()
 
     @cached_property
@@ -170,7 +170,7 @@ class Route:
         if self._handle is not None:
             self._handle.get().park()
 
-    def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
+    def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: AllReduce = alone) -> Scored:
         """Score all pairs by every member of a group that shares a key."""
         raise NotImplementedError
 
@@ -178,17 +178,17 @@ class Route:
         """Units of progress that scoring such a group reports at most."""
         raise NotImplementedError
 
-    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: Total) -> None:
+    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce) -> None:
         """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does."""
 
 
-class AlignmentRoute(Route):
+class TokenAlignmentBackend(Backend):
     """encode -> center -> align -> assemble."""
 
     kind = Encoder
 
     @cached_property
-    def background(self) -> Background | None:
+    def background(self) -> MeanVectors | None:
         """The mean vectors that background centering subtracts.
 
         Raises:
@@ -235,7 +235,7 @@ class AlignmentRoute(Route):
             )
         )
         if self.adapter is not None:
-            warn_of_other_settings(settled, self.adapter.folder)
+            warn_about_other_settings(settled, self.adapter.folder)
         return settled
 
     def _layers(self) -> int | str:
@@ -257,14 +257,14 @@ class AlignmentRoute(Route):
         return super()._truncation(limit) if window is None else f"window:{window.size}/{window.stride}"
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> ReadingMode:
         """How long texts are read."""
-        return Reading(self.spec.limit, self.model.window(self.spec.limit, self.spec.stride))
+        return ReadingMode(self.spec.limit, self.model.window(self.spec.limit, self.spec.stride))
 
     @property
     def job(self) -> Job:
         """The applied specification with what was fitted for it."""
-        fitted, encoder = Fitted(), self.model
+        fitted, encoder = FittedParts(), self.model
         if self.background is not None:
             means = self.background.means[Special(str(self.spec.special))]
             fitted = fitted._replace(means={k: means[k] for k in self.spec.layers})
@@ -276,16 +276,16 @@ class AlignmentRoute(Route):
             fitted = fitted._replace(weights=(weights, weights))
         return Job(self.spec, fitted)
 
-    def run(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Run:
+    def run(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone) -> PipelineRun:
         """Plan the work of a group."""
-        return Run(
+        return PipelineRun(
             self.model,
-            [route.job for route in group],
+            [backend.job for backend in group],
             pairs,
             self.reading,
             batch_tokens=self.options.batch_tokens,
-            keep=max(route.options.kept_bytes for route in group),
-            disk=max(route.options.disk_bytes for route in group),
+            keep=max(backend.options.kept_bytes for backend in group),
+            disk=max(backend.options.disk_bytes for backend in group),
             total=total,
             progress=progress,
         )
@@ -300,17 +300,17 @@ class AlignmentRoute(Route):
         with self.model.lock:
             return idf.fit_idf(self.model, texts, self.reading, progress)
 
-    def score_group(self, group: Sequence[AlignmentRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
+    def score_group(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone) -> Scored:
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return self.run(group, pairs, progress, total).score()
 
-    def work(self, group: Sequence[AlignmentRoute], pairs: Pairs) -> int:
+    def work(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> int:
         """Every different text, twice where sums over the corpus take a pass of their own, and every pair by every specification."""
-        passes = 2 if any(route.spec.centering_kind is Centering.CORPUS for route in group) else 1
+        passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
         return len(pairs.texts) * passes * ENCODED + len(pairs.hyp) * len(group)
 
-    def sum_up(self, group: Sequence[AlignmentRoute], pairs: Pairs, total: Total) -> None:
+    def sum_up(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce) -> None:
         """Give `total` the sums of token vectors and the document frequencies of these pairs."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             self.run(group, pairs, None, total).sum_up()
@@ -321,7 +321,7 @@ class AlignmentRoute(Route):
             return self.run([self], pairs, None).explain(pair)
 
 
-class RegressionRoute(Route):
+class RegressionBackend(Backend):
     """A pair of texts in, a number out."""
 
     kind = Regressor
@@ -331,18 +331,18 @@ class RegressionRoute(Route):
         settled = super()._settle()
         return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
 
-    def score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None, total: Total = alone) -> Scored:
+    def score_group(self, group: Sequence[RegressionBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone) -> Scored:
         """Score all pairs; each different pair goes through the model once, and depends on no other."""
         del total
         with self.model.lock:
             return self._score_group(group, pairs, progress)
 
-    def work(self, group: Sequence[RegressionRoute], pairs: Pairs) -> int:
+    def work(self, group: Sequence[RegressionBackend], pairs: Pairs) -> int:
         """A unit per pair and order."""
-        return len(pairs.hyp) * len({first for route in group for first in route.orders})
+        return len(pairs.hyp) * len({first for backend in group for first in backend.orders})
 
-    def _score_group(self, group: Sequence[RegressionRoute], pairs: Pairs, progress: Progress | None) -> Scored:
-        flags = self.model.look_at(pairs.texts)
+    def _score_group(self, group: Sequence[RegressionBackend], pairs: Pairs, progress: Progress | None) -> Scored:
+        flags = self.model.flag_texts(pairs.texts)
         empty = flags.empty
         different, inverse = np.unique(np.stack([pairs.hyp, pairs.ref]), axis=1, return_inverse=True)
         hyp, ref = different
@@ -350,18 +350,18 @@ class RegressionRoute(Route):
         blank = np.flatnonzero(empty[hyp] | empty[ref])
         fixed = np.array([empty_score(bool(empty[hyp[i]]), bool(empty[ref[i]])) for i in blank])
         raw: dict[First, np.ndarray] = {}
-        for first in sorted({first for route in group for first in route.orders}) if len(full) else ():
+        for first in sorted({first for backend in group for first in backend.orders}) if len(full) else ():
             before, after = (hyp[full], ref[full]) if first is First.PREDICTION else (ref[full], hyp[full])
             predicted = self._predict([pairs.texts[i] for i in before], [pairs.texts[i] for i in after], progress)
             raw[first] = predicted.values
             flags.truncated[np.stack([before, after], axis=1)[predicted.truncated]] = True
         found = []
-        for route in group:
+        for backend in group:
             scores = np.zeros(len(hyp))
             scores[blank] = fixed
             if raw:
-                scores[full] = np.mean([raw[first] for first in route.orders], axis=0) / float(route.spec.scale or 1.0)
-            found.append(PairScores((np.clip(scores, 0.0, 1.0) if route.spec.clip else scores)[inverse]))
+                scores[full] = np.mean([raw[first] for first in backend.orders], axis=0) / float(backend.spec.scale or 1.0)
+            found.append(PairScores((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[inverse]))
         return found, flags
 
     def _predict(self, firsts: list[str], seconds: list[str], progress: Progress | None) -> Predictions:
@@ -375,19 +375,19 @@ class RegressionRoute(Route):
         return tuple(First) if self.spec.symmetric else (First(self.spec.first or First.PREDICTION),)
 
 
-def route_of(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Route:
+def make_backend(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Backend:
     """The route of a specification's metric."""
-    return (RegressionRoute if spec.metric is MetricName.STSSCORE else AlignmentRoute)(spec, options, parts)
+    return (RegressionBackend if spec.metric is MetricName.STSSCORE else TokenAlignmentBackend)(spec, options, parts)
 
 
-def share_groups(routes: Sequence[Route]) -> list[list[int]]:
+def group_by_model(backends: Sequence[Backend]) -> list[list[int]]:
     """Which of some routes are scored together, by their numbers: those that share a model, in the order of the first of each."""
     groups: dict[Hashable, list[int]] = {}
-    for i, route in enumerate(routes):
-        groups.setdefault(route.share_key, []).append(i)
+    for i, backend in enumerate(backends):
+        groups.setdefault(backend.share_key, []).append(i)
     return list(groups.values())
 
 
-def score_group(group: Sequence[Route], pairs: Pairs, progress: Progress | None) -> Scored:
+def score_group(group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
     """Score all pairs by every route of a group that shares a model."""
     return group[0].score_group(group, pairs, progress)

@@ -11,12 +11,12 @@ import numpy as np
 
 from twmd_registry.engine.result import PairScores
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import Kind, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, hash_of, locate
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.spec import MetricSpec
 
-BASELINE = Kind("baseline", "baselines", "baseline", ".json", "baseline")
+BASELINE = FittedKind("baseline", "baselines", "baseline", ".json", "baseline")
 """Files of fitted baselines."""
 
 SIDES = ("precision", "recall", "f1")

@@ -17,7 +17,7 @@ from twmd_registry.registry.names import Centering, Vectors
 from twmd_registry.tensors import EPSILON, NOTHING, TokenVectors
 
 
-class Means(NamedTuple):
+class GroupMeans(NamedTuple):
     """The mean vectors of some groups.
 
     Attributes:
@@ -73,27 +73,27 @@ def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int)
     return GroupSums(sums, counts)
 
 
-def _none(tokens: TokenVectors, means: Means | None) -> Tensor:
+def _none(tokens: TokenVectors, means: GroupMeans | None) -> Tensor:
     return tokens.vectors
 
 
-def _dimension(tokens: TokenVectors, means: Means | None) -> Tensor:
+def _dimension(tokens: TokenVectors, means: GroupMeans | None) -> Tensor:
     return tokens.vectors - tokens.vectors.mean(dim=1, keepdim=True)
 
 
-def _sentence(tokens: TokenVectors, means: Means | None) -> Tensor:
+def _sentence(tokens: TokenVectors, means: GroupMeans | None) -> Tensor:
     every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
     own = sum_groups(tokens, every, torch.ones_like(tokens.lengths), len(every)).mean(tokens.vectors.dtype)  # (I, D)
     return tokens.vectors - own.index_select(0, tokens.owners)
 
 
-def _group(tokens: TokenVectors, means: Means | None) -> Tensor:
+def _group(tokens: TokenVectors, means: GroupMeans | None) -> Tensor:
     if means is None:
         raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
     return tokens.vectors - means.vectors.index_select(0, means.group[tokens.owners])
 
 
-CENTERINGS: dict[Centering, Callable[[TokenVectors, Means | None], Tensor]] = {
+CENTERINGS: dict[Centering, Callable[[TokenVectors, GroupMeans | None], Tensor]] = {
     Centering.NONE: _none,
     Centering.DIMENSION: _dimension,
     Centering.SENTENCE: _sentence,
@@ -103,7 +103,7 @@ CENTERINGS: dict[Centering, Callable[[TokenVectors, Means | None], Tensor]] = {
 }
 
 
-def center(layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[Means] | None = None) -> list[TokenVectors]:
+def center(layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[GroupMeans] | None = None) -> list[TokenVectors]:
     """Center token vectors and scale them to length one, layer by layer.
 
     A token of which centering leaves nothing but rounding errors (`NOTHING`) has no direction; it is dropped in every layer,

@@ -52,7 +52,7 @@ def make_pairs(segments: Segments) -> Pairs:
     return Pairs(list(number), np.array(hyp), np.array(ref), np.repeat(np.arange(len(counts)), counts), counts)
 
 
-class Share(NamedTuple):
+class PairShare(NamedTuple):
     """Some of the pairs, numbered by themselves.
 
     Attributes:
@@ -64,7 +64,7 @@ class Share(NamedTuple):
     texts: np.ndarray
 
 
-def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> Share:
+def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> PairShare:
     """Take one of several shares of like size; in order, they are the whole.
 
     Where they are cut depends on the number of segments alone: as long as it stays, a reference stays in its share.
@@ -81,7 +81,7 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> Share:
     here = slice(int(starts[first]), int(starts[last]))
     texts, inverse = np.unique(np.r_[pairs.hyp[here], pairs.ref[here]], return_inverse=True)
     hyp, ref = np.split(inverse, 2)
-    return Share(Pairs([pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]), texts)
+    return PairShare(Pairs([pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]), texts)
 
 
 def centering_step(specs: Iterable[MetricSpec]) -> int:
@@ -95,7 +95,7 @@ def estimate_tokens(texts: Sequence[str], limit: int | None) -> np.ndarray:
     return guess if limit is None else np.minimum(guess, limit)
 
 
-def plan_pieces(pairs: Pairs, tokens: np.ndarray, most_tokens: int, step: int = 1) -> list[slice]:
+def plan_chunks(pairs: Pairs, tokens: np.ndarray, most_tokens: int, step: int = 1) -> list[slice]:
     """Cut the pairs into consecutive pieces whose different texts hold a bounded number of tokens.
 
     Args:
@@ -122,7 +122,7 @@ def plan_pieces(pairs: Pairs, tokens: np.ndarray, most_tokens: int, step: int = 
     return [*pieces, slice(begin, len(pairs.hyp))] if len(pairs.hyp) else []
 
 
-def uses_of_texts(pairs: Pairs, pieces: Sequence[slice]) -> dict[int, list[int]]:
+def chunks_of_texts(pairs: Pairs, pieces: Sequence[slice]) -> dict[int, list[int]]:
     """For every text that occurs in several pieces: which ones, ascending."""
     first: dict[int, int] = {}
     several: dict[int, list[int]] = {}

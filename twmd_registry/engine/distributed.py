@@ -10,12 +10,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from twmd_registry.engine.backends import Route, Scored
+from twmd_registry.engine.backends import Backend, Scored
 from twmd_registry.engine.chunking import Pairs, centering_step, take_share
 from twmd_registry.engine.result import PairScores, ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.engine.validation import check_segments, digest_of_texts
-from twmd_registry.errors import InputError, SpecError, TwmdError, hold_warnings, warn
+from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
 from twmd_registry.progress import Progress
 from twmd_registry.tensors import TextFlags
 
@@ -126,9 +126,9 @@ class Ranks:
         """The sum of a tensor over all ranks."""
         return torch.from_numpy(np.sum(self.exchange(mine().cpu().numpy()), axis=0))
 
-    def score_group(self, group: Sequence[Route], pairs: Pairs, progress: Progress | None) -> Scored:
+    def score_group(self, group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
         """Score this rank's share of some pairs, and get the scores of all."""
-        share = take_share(pairs, self.rank, self.number, centering_step(route.spec for route in group))
+        share = take_share(pairs, self.rank, self.number, centering_step(backend.spec for backend in group))
         parts = self.exchange(_Part(share.texts, *group[0].score_group(group, share.pairs, progress, self.total)))
         return [_join(of_ranks) for of_ranks in zip(*(part.scores for part in parts), strict=True)], _flags(parts, len(pairs.texts))
 
@@ -201,7 +201,7 @@ def score_over_ranks(
         found = score_segments(scorers, segments, progress=progress, score_group=ranks.score_group)
         return found, ranks.exchange(held)
 
-    with hold_warnings() as held:
+    with collect_warnings() as held:
         found, (first, *others) = ranks.together(work)
     if ranks.rank == 0:
         for message in [*first, *dict.fromkeys(one for other in others for one in other if one not in first)]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twmd_registry.engine.backends import AlignmentRoute, route_of
+from twmd_registry.engine.backends import TokenAlignmentBackend, make_backend
 from twmd_registry.engine.chunking import Pairs
 from twmd_registry.engine.pipeline import PairPlan
 from twmd_registry.engine.result import Alignment
@@ -57,15 +57,15 @@ class Explainer:
         )
 
     def _align(self, pair: int) -> PairPlan:
-        route = route_of(self.requested, self.options, self.parts)
-        if not isinstance(route, AlignmentRoute):
+        backend = make_backend(self.requested, self.options, self.parts)
+        if not isinstance(backend, TokenAlignmentBackend):
             raise SpecError(f"{self.requested.metric} has no alignment to show: it predicts a number from both texts at once.")
         try:
-            if route.spec != self.signature.spec:
+            if backend.spec != self.signature.spec:
                 raise ModelError("the model, or another part of these scores, has changed since: score the texts again to have them explained.")
-            return route.explain(self.pairs, pair)
+            return backend.explain(self.pairs, pair)
         finally:
-            route.close()
+            backend.close()
 
     def _find(self, segment: int, reference: int | None) -> int:
         """The pair that is meant."""

@@ -45,7 +45,7 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
     return ", ".join([*(name for _, name in sorted(named)[:SHOWN_TEXTS]), *more])
 
 
-def warn_of_texts(pairs: Pairs, empty: np.ndarray, truncated: int, unknown: np.ndarray, rows: Sequence[int]) -> None:
+def warn_about_texts(pairs: Pairs, empty: np.ndarray, truncated: int, unknown: np.ndarray, rows: Sequence[int]) -> None:
     """Say which texts were empty, cut, or largely unknown to the model.
 
     Args:
@@ -68,7 +68,7 @@ def warn_of_texts(pairs: Pairs, empty: np.ndarray, truncated: int, unknown: np.n
         )
 
 
-def warn_of_nothing(flags: TextFlags) -> None:
+def warn_about_vanished_texts(flags: TextFlags) -> None:
     """Say of which texts nothing is left, or nothing that weighs anything."""
     vanished, wordless, weightless = (int(which.sum()) for which in (flags.vanished, flags.wordless, flags.weightless))
     if vanished:
@@ -81,7 +81,7 @@ def warn_of_nothing(flags: TextFlags) -> None:
         warn(f"different texts of which every token has the idf 0 (it is in every text): {weightless}; their tokens count the same.")
 
 
-def warn_of_words(missing: Sequence[str]) -> None:
+def warn_about_missing_words(missing: Sequence[str]) -> None:
     """Say which words have no vector."""
     if missing:
         often = Counter(missing)
@@ -89,7 +89,7 @@ def warn_of_words(missing: Sequence[str]) -> None:
         warn(f"words without a vector, left out: {len(missing)} in different texts, {len(often)} different ({shown}).")
 
 
-def warn_of_lonely_centering(specs: Sequence[MetricSpec], segments: int) -> None:
+def warn_about_single_segment_batches(specs: Sequence[MetricSpec], segments: int) -> None:
     """Say when a centering batch holds one segment."""
     for spec in specs:
         last = segments % spec.centering_size if spec.centering_size else segments
@@ -116,20 +116,20 @@ def check_sample(segments: int) -> None:
     """
     if segments < 2:
         raise InputError(f"a significance test or an interval needs 2 segments or more, got {segments}: leave it out, or give more segments.")
-    warn_of_small_samples({"": segments})
+    warn_about_small_samples({"": segments})
 
 
-def warn_of_small_samples(samples: Mapping[str, int]) -> None:
+def warn_about_small_samples(samples: Mapping[str, int]) -> None:
     """Name the samples that are too small for tests and intervals.
 
     Args:
         samples: By name (of a group, say), how many segments, items or systems are resampled.
     """
-    if text := about_small_samples(samples):
+    if text := describe_small_samples(samples):
         warn(text)
 
 
-def about_small_samples(samples: Mapping[str, int]) -> str:
+def describe_small_samples(samples: Mapping[str, int]) -> str:
     """Write which samples have fewer than `RELIABLE_SAMPLE` segments; empty where none has."""
     small = [f"{name} n = {n}".strip() for name, n in samples.items() if n < RELIABLE_SAMPLE]
     named = ", ".join(small[:SHOWN_SAMPLES]) + (f" and {len(small) - SHOWN_SAMPLES} more" if len(small) > SHOWN_SAMPLES else "")

@@ -17,38 +17,38 @@ from torch import Tensor
 
 from twmd_registry.align import SYMMETRIC, align, align_self, marginal, plans, similarities, similarities_for
 from twmd_registry.align.exact import TRANSFORMS
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
-from twmd_registry.encode.store import Lasting, Reading, TextStore
+from twmd_registry.encode.store import PersistentCaches, ReadingMode, TextStore
 from twmd_registry.engine.centering import GroupSums
-from twmd_registry.engine.chunking import Pairs, centering_step, estimate_tokens, plan_pieces, uses_of_texts
-from twmd_registry.engine.reduction import Selves, combine_sides, empty_score
+from twmd_registry.engine.chunking import Pairs, centering_step, chunks_of_texts, estimate_tokens, plan_chunks
+from twmd_registry.engine.reduction import SelfScores, combine_sides, empty_score
 from twmd_registry.engine.result import PairScores
 from twmd_registry.engine.token_selection import (
-    Fitted,
-    Items,
-    Selected,
-    View,
+    FittedParts,
+    SelectedTokens,
+    TokenItems,
+    TokenView,
     compared,
     make_items,
+    make_view,
     places_of,
     select,
     sum_items,
     token_vectors,
-    view_of,
 )
 from twmd_registry.progress import Progress
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, MetricName, Objective, Output, Transform, Unknown
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import EPSILON, NOTHING, PRF, Encoded, Padded, Sides, TextFlags, TokenVectors, pad
+from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, PaddedTokens, Sides, TextFlags, TokenVectors, pad
 
 Found = TypeVar("Found")
 
 
-def one_ahead(items: Iterator[Found], over: Event) -> Iterator[Found]:
+def prefetch(items: Iterator[Found], over: Event) -> Iterator[Found]:
     """Give the items of an iterator, the next of which is made in a thread meanwhile; without gradients.
 
     Args:
@@ -79,9 +79,9 @@ BLOCK_NUMBERS = 8_000_000
 """Numbers in the padded vectors of a block."""
 
 
-def settings_of(spec: MetricSpec) -> Settings:
+def make_alignment_settings(spec: MetricSpec) -> AlignmentSettings:
     """What an aligner needs to know of a specification; defaults for what the metric does not use."""
-    return Settings(
+    return AlignmentSettings(
         temperature=spec.temperature or 1.0,
         iterations=None if spec.iterations == CONVERGED else int(spec.iterations or 1),
         objective=Objective(spec.objective or Objective.EXPECTED),
@@ -95,7 +95,7 @@ def counts_of(tokens: TokenVectors) -> np.ndarray:
     return torch.where(tokens.carrying_lengths > 0, tokens.lengths, 0).cpu().numpy()
 
 
-def align_pairs(tokens: TokenVectors, items: Items, bare: np.ndarray, specs: Sequence[MetricSpec]) -> tuple[list[PRF], np.ndarray]:
+def align_pairs(tokens: TokenVectors, items: TokenItems, bare: np.ndarray, specs: Sequence[MetricSpec]) -> tuple[list[PRF], np.ndarray]:
     """Align all pairs of some items by every specification.
 
     A pair in which a text never had a token (`bare`) scores as empty texts do. A text of which nothing is left, or whose
@@ -124,25 +124,25 @@ def align_pairs(tokens: TokenVectors, items: Items, bare: np.ndarray, specs: Seq
         same = torch.from_numpy(items.row[items.hyp[block]] == items.row[items.ref[block]]).to(hyp.device)  # (B,)
         found = _align_block(x, y, specs)
         for sides, own, part in zip(found, selves, parts, strict=True):
-            part.append(combine_sides(sides, None if own is None else Selves(own[hyp], own[ref], same)))
+            part.append(combine_sides(sides, None if own is None else SelfScores(own[hyp], own[ref], same)))
     back = torch.from_numpy(np.argsort(np.concatenate(places))).to(tokens.lengths.device)  # (P,)
     nothing = np.logical_or.reduce([counts == 0, *((own <= 0).cpu().numpy() for own in selves if own is not None)])
     return [PRF(*(torch.cat(side)[back] for side in zip(*part, strict=True))) for part in parts], nothing
 
 
-def _align_block(x: Padded, y: Padded, specs: Sequence[MetricSpec]) -> Iterator[Sides]:
+def _align_block(x: PaddedTokens, y: PaddedTokens, specs: Sequence[MetricSpec]) -> Iterator[Sides]:
     """The sides of B pairs for every specification; a plan is sought once, whatever its cost is turned into."""
     s = similarities(x, y)  # (B, N, M)
-    planned: dict[tuple[MetricName, Settings], Sides] = {}
+    planned: dict[tuple[MetricName, AlignmentSettings], Sides] = {}
     for spec in specs:
-        how = settings_of(spec)
+        how = make_alignment_settings(spec)
         plan = spec.metric, how._replace(transform=Transform.LINEAR)
         if plan not in planned:
             planned[plan] = align(plan[0], similarities_for(how.distance, s, x, y), x, y, plan[1])
         yield Sides(*map(TRANSFORMS[how.transform], planned[plan]))
 
 
-def _score_tokenless(items: Items, pairs: np.ndarray, bare: np.ndarray) -> list[float]:
+def _score_tokenless(items: TokenItems, pairs: np.ndarray, bare: np.ndarray) -> list[float]:
     """The scores of pairs in which a text has no token to compare."""
     hyp, ref = items.hyp[pairs], items.ref[pairs]
     same = items.row[hyp] == items.row[ref]
@@ -168,7 +168,7 @@ def _self_scores(tokens: TokenVectors, counts: np.ndarray, specs: Sequence[Metri
         noise = NOTHING * EPSILON * largest + (NOTHING * errors[item]).square()  # (B,)
         for spec, values in zip(specs, own, strict=True):
             if values is not None:
-                c = align_self(spec.metric, s, x, settings_of(spec))  # (B,)
+                c = align_self(spec.metric, s, x, make_alignment_settings(spec))  # (B,)
                 values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN
     return own
 
@@ -186,15 +186,15 @@ def _blocks(chosen: np.ndarray, n: np.ndarray, m: np.ndarray, width: int) -> Ite
         yield order[start:]
 
 
-PIECE_TOKENS = 65_536
+CHUNK_TOKENS = 65_536
 """Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions); two pieces are in memory, one being aligned."""
-ACCELERATOR_PIECES = 4
+ACCELERATOR_CHUNKS = 4
 """Times as many on an accelerator, whose batches are larger: of fewer texts, too few are alike, and a fifth of a batch is padding."""
 
 
 ENCODED = 10
 """Units of progress for a text: about as many pairs are aligned by one job while it is encoded (MiniLM, a CPU)."""
-Total = Callable[[Callable[[], Tensor]], Tensor]
+AllReduce = Callable[[Callable[[], Tensor]], Tensor]
 """Adds up a tensor over the shares of a corpus that several processes score: what depends on all texts must see all of them.
 
 It is given a function that finds the share of this process, which costs a look at all its texts, and which a total that is known needs not."""
@@ -214,10 +214,10 @@ class Job(NamedTuple):
     """
 
     spec: MetricSpec
-    fitted: Fitted = Fitted()
+    fitted: FittedParts = FittedParts()
 
 
-class Fetched(NamedTuple):
+class EncodedChunk(NamedTuple):
     """A piece with its texts encoded.
 
     Attributes:
@@ -228,12 +228,12 @@ class Fetched(NamedTuple):
     """
 
     piece: slice
-    encoded: Encoded
+    encoded: EncodedTexts
     ids: np.ndarray
     rows: np.ndarray
 
 
-class Aligned(NamedTuple):
+class AlignedChunk(NamedTuple):
     """A piece, aligned by all specifications of one view.
 
     Attributes:
@@ -245,12 +245,12 @@ class Aligned(NamedTuple):
         items: The piece's items.
     """
 
-    fetched: Fetched
+    fetched: EncodedChunk
     jobs: list[int]
     sides: list[PRF]
     vanished: np.ndarray
-    selected: Selected
-    items: Items
+    selected: SelectedTokens
+    items: TokenItems
 
 
 class PairPlan(NamedTuple):
@@ -273,7 +273,7 @@ class PairPlan(NamedTuple):
     plans: Sides
 
 
-class Run:
+class PipelineRun:
     """One call: some pairs, and the specifications that share an encoder, its dtype and its length limit.
 
     Every text is encoded once for all of them; memory does not grow with the number of pairs.
@@ -284,12 +284,12 @@ class Run:
         encoder: Encoder,
         jobs: Sequence[Job],
         pairs: Pairs,
-        reading: Reading,
+        reading: ReadingMode,
         *,
         batch_tokens: int | None = None,
         keep: int = 0,
         disk: int = 0,
-        total: Total = alone,
+        total: AllReduce = alone,
         progress: Progress | None = None,
     ) -> None:
         """Plan the work; nothing is encoded yet.
@@ -312,19 +312,19 @@ class Run:
         self._place = [place[spec] for spec in asked]
         self._jobs = list(dict(zip(asked, jobs, strict=True)).values())
         self._batch_tokens, self._progress, self._total, self._over = batch_tokens, progress, total, Event()
-        self._views: dict[View, list[int]] = {}
+        self._views: dict[TokenView, list[int]] = {}
         for j, job in enumerate(self._jobs):
-            self._views.setdefault(view_of(job.spec), []).append(j)
+            self._views.setdefault(make_view(job.spec), []).append(j)
         self._fitted = {view: self._fit(view, self._jobs[members[0]].fitted) for view, members in self._views.items()}
         step = centering_step(job.spec for job in jobs)
         layers = sorted({k for view in self._views for k in view.layers})
-        self._most_tokens = PIECE_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_PIECES) // len(layers)
+        self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_CHUNKS) // len(layers)
         limit = None if reading.window else reading.limit
-        self._pieces = plan_pieces(pairs, estimate_tokens(pairs.texts, limit), self._most_tokens, step)
+        self._pieces = plan_chunks(pairs, estimate_tokens(pairs.texts, limit), self._most_tokens, step)
         lasting = _lasting(encoder, pairs, keep, disk)
-        self._store = TextStore(encoder, pairs.texts, layers, reading, uses_of_texts(pairs, self._pieces), lasting=lasting)
+        self._store = TextStore(encoder, pairs.texts, layers, reading, chunks_of_texts(pairs, self._pieces), lasting=lasting)
 
-    def align(self) -> Iterator[Aligned]:
+    def align(self) -> Iterator[AlignedChunk]:
         """Align all pairs, piece by piece; differentiable in the weights of the encoder.
 
         Yields:
@@ -340,7 +340,7 @@ class Run:
                 vanished = items.row[nothing & ~bare[items.row]]
                 if self._progress is not None:
                     self._progress(len(items.hyp) * len(members))
-                yield Aligned(fetched, members, sides, vanished, selected, items)
+                yield AlignedChunk(fetched, members, sides, vanished, selected, items)
 
     def score(self) -> tuple[list[PairScores], TextFlags]:
         """Score all pairs.
@@ -380,26 +380,26 @@ class Run:
         tokens = token_vectors(view, selected, items, self._sums.get(view), self._fitted[view])
         units = compared(view, tokens, selected.weightless)
         which = [int(side[pair - fetched.piece.start]) for side in (items.hyp, items.ref)]
-        texts = [[self._read_aloud(fetched.encoded, places) for places in places_of(view, tokens, units, item)] for item in which]
+        texts = [[self._decode_tokens(fetched.encoded, places) for places in places_of(view, tokens, units, item)] for item in which]
         if not all(counts_of(units)[which]):
             shares = [np.zeros(len(side)) for side in texts]
             nothing = torch.zeros(len(texts[0]), len(texts[1]), dtype=torch.float32)
             return PairPlan(texts[0], texts[1], shares[0], shares[1], nothing.numpy(), Sides(nothing, nothing))
         x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in which)
-        how = settings_of(self._jobs[job].spec)
+        how = make_alignment_settings(self._jobs[job].spec)
         s = similarities_for(how.distance, similarities(x, y), x, y)
         found = plans(self._jobs[job].spec.metric, s, x, y, how)
         shares = [marginal(side).shares[0].cpu().numpy() for side in (x, y)]
         return PairPlan(texts[0], texts[1], shares[0], shares[1], s[0].cpu().numpy(), Sides(*(plan[0].cpu() for plan in found)))
 
-    def _read_aloud(self, encoded: Encoded, places: Tensor) -> str:
-        return " ".join(self._encoder.read_aloud(encoded.ids[places].tolist()))
+    def _decode_tokens(self, encoded: EncodedTexts, places: Tensor) -> str:
+        return " ".join(self._encoder.decode_tokens(encoded.ids[places].tolist()))
 
-    def _fetch_ahead(self) -> Iterator[Fetched]:
+    def _fetch_ahead(self) -> Iterator[EncodedChunk]:
         """All pieces; unless gradients are wanted, the next one is encoded while one is aligned: plans are solved beside an accelerator's work."""
         self._over.clear()
         fetching = self._fetch(self._pieces)
-        return fetching if torch.is_grad_enabled() or len(self._pieces) == 1 else one_ahead(fetching, self._over)
+        return fetching if torch.is_grad_enabled() or len(self._pieces) == 1 else prefetch(fetching, self._over)
 
     def _tell(self, texts: int) -> None:
         """Report that so many more texts are encoded, unless nobody wants them."""
@@ -408,36 +408,36 @@ class Run:
         if self._progress is not None:
             self._progress(texts * ENCODED)
 
-    def _fetch(self, pieces: Sequence[slice]) -> Iterator[Fetched]:
+    def _fetch(self, pieces: Sequence[slice]) -> Iterator[EncodedChunk]:
         for p, piece in enumerate(pieces):
             ids = np.union1d(self._pairs.hyp[piece], self._pairs.ref[piece])
             encoded, rows = self._store.fetch(ids, batch_tokens=self._batch_tokens, progress=self._tell)
-            yield Fetched(piece, encoded, ids, rows)
+            yield EncodedChunk(piece, encoded, ids, rows)
             if len(pieces) > 1:
                 self._store.forget(p, self._most_tokens)
 
-    def _select(self, view: View, fetched: Fetched) -> tuple[Items, Selected]:
+    def _select(self, view: TokenView, fetched: EncodedChunk) -> tuple[TokenItems, SelectedTokens]:
         items = make_items(view, self._pairs, fetched.piece, fetched.ids, fetched.rows)
-        pieces = self._encoder.pieces if view.asks_about_words else None
+        pieces = self._encoder.pieces if view.needs_vocabulary else None
         return items, select(view, fetched.encoded, items, pieces, self._fitted[view])
 
     @cached_property
-    def _sums(self) -> dict[View, list[GroupSums]]:
+    def _sums(self) -> dict[TokenView, list[GroupSums]]:
         """The sums of every centering over the whole corpus."""
-        found: dict[View, list[GroupSums]] = {}
+        found: dict[TokenView, list[GroupSums]] = {}
         for view in self._views:
             if view.centering is Centering.CORPUS:
                 found[view] = [
-                    GroupSums(*(self._total(partial(self._own_sum, view, k, i)).to(self._encoder.device) for i in range(len(GroupSums._fields))))
+                    GroupSums(*(self._total(partial(self._local_sum, view, k, i)).to(self._encoder.device) for i in range(len(GroupSums._fields))))
                     for k in range(len(view.layers))
                 ]
         return found
 
-    def _own_sum(self, view: View, layer: int, which: int) -> Tensor:
-        return self._own_sums[view][layer][which]
+    def _local_sum(self, view: TokenView, layer: int, which: int) -> Tensor:
+        return self._local_sums[view][layer][which]
 
     @cached_property
-    def _own_sums(self) -> dict[View, list[GroupSums]]:
+    def _local_sums(self) -> dict[TokenView, list[GroupSums]]:
         """The sums over these pairs: a pass of their own before anything is scored."""
         views = [view for view in self._views if view.centering is Centering.CORPUS]
         nothing = {view: GroupSums.nothing(view.groups_per_batch, self._encoder.width, self._encoder.device) for view in views}
@@ -449,7 +449,7 @@ class Run:
                 sums[view] = [one.plus(other) for one, other in zip(sums[view], here, strict=True)]
         return sums
 
-    def _fit(self, view: View, fitted: Fitted) -> Fitted:
+    def _fit(self, view: TokenView, fitted: FittedParts) -> FittedParts:
         """What a view needs, with the weights that these very texts give to tokens."""
         if view.idf not in {Idf.CORPUS, Idf.REFERENCES}:
             return fitted
@@ -478,16 +478,16 @@ class Run:
         return DocumentFrequencies(int(documents), self._total(lambda: torch.from_numpy(own().counts)).numpy())
 
 
-def _lasting(encoder: Encoder, pairs: Pairs, keep: int, disk: int) -> list[Lasting]:
+def _lasting(encoder: Encoder, pairs: Pairs, keep: int, disk: int) -> list[PersistentCaches]:
     """Which texts are kept where. In main memory the references: predictions do not come again, and would push them out; in files all."""
     lasting = []
     if keep:
         encoder.references.begin(keep)
         texts = np.zeros(len(pairs.texts), dtype=bool)
         texts[pairs.ref] = True
-        lasting.append(Lasting(encoder.references, texts))
+        lasting.append(PersistentCaches(encoder.references, texts))
     if disk:
-        lasting.append(Lasting(DiskCache(encoder, disk), np.ones(len(pairs.texts), dtype=bool)))
+        lasting.append(PersistentCaches(DiskCache(encoder, disk), np.ones(len(pairs.texts), dtype=bool)))
     return lasting
 
 
@@ -503,6 +503,6 @@ def _blank(job: Job, number: int) -> PairScores:
     return PairScores(precision, precision.copy(), precision.copy())
 
 
-def _texts_of_rows(fetched: Fetched, wanted: np.ndarray) -> np.ndarray:
+def _texts_of_rows(fetched: EncodedChunk, wanted: np.ndarray) -> np.ndarray:
     """The texts that are held in some rows of the store."""
     return fetched.ids[np.isin(fetched.rows, wanted)]

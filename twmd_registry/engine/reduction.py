@@ -24,7 +24,7 @@ def harmonic_mean(p: Tensor, r: Tensor) -> Tensor:
     return torch.where(positive, 2 * p * r / total, torch.minimum(p, r))
 
 
-class Selves(NamedTuple):
+class SelfScores(NamedTuple):
     """What Eq. 1 divides by; each of shape (B,).
 
     Attributes:
@@ -54,7 +54,7 @@ def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor, same: Tens
     return torch.where(undefined, torch.zeros_like(c) if same is None else same.to(c.dtype), c / scale)
 
 
-def combine_sides(sides: Sides, selves: Selves | None) -> PRF:
+def combine_sides(sides: Sides, selves: SelfScores | None) -> PRF:
     """Precision, recall and F1 of some pairs.
 
     F1 is the harmonic mean of the two C's first, normalised afterwards; C(X, X) has the same value from both

@@ -8,16 +8,22 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from twmd_registry.engine.backends import Route, Scored, route_of, score_group, share_groups
+from twmd_registry.engine.backends import Backend, Scored, group_by_model, make_backend, score_group
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.chunking import Pairs, make_pairs
 from twmd_registry.engine.explanation import Explainer
-from twmd_registry.engine.input_warnings import count_empty, warn_of_lonely_centering, warn_of_nothing, warn_of_texts, warn_of_words
+from twmd_registry.engine.input_warnings import (
+    count_empty,
+    warn_about_missing_words,
+    warn_about_single_segment_batches,
+    warn_about_texts,
+    warn_about_vanished_texts,
+)
 from twmd_registry.engine.reduction import over_references
 from twmd_registry.engine.result import Counts, PairScores, ScoreSet, make_score_set
 from twmd_registry.engine.validation import Segments, check_segments, digest_of_texts
-from twmd_registry.errors import SpecError, hold_warnings, warn
-from twmd_registry.progress import Meter, Progress
+from twmd_registry.errors import SpecError, collect_warnings, warn
+from twmd_registry.progress import Progress, StageProgress
 from twmd_registry.registry.artifacts import Parts, SharedParts, check_parts
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.ensemble import with_members, write_members
@@ -28,7 +34,7 @@ from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
 from twmd_registry.tensors import TextFlags
 
 Rows = Sequence[int]
-GroupScore = Callable[[Sequence[Route], Pairs, Progress | None], Scored]
+GroupScore = Callable[[Sequence[Backend], Pairs, Progress | None], Scored]
 
 BASELINE_PAIRS = 10_000
 """Pairs that a baseline is the mean of."""
@@ -60,7 +66,7 @@ class Scorer:
         self.options = options or RunOptions()
         self.parts = parts
         self.nrefs = nrefs
-        self.route: Route = route_of(spec, self.options, parts)
+        self.backend: Backend = make_backend(spec, self.options, parts)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
@@ -76,7 +82,7 @@ class Scorer:
             SpecError: A layer or limit that the model does not have, or a device that this machine does not have.
             MissingExtraError: The embedded model, or `peft` for an adapter, is not installed.
         """
-        return self.route.spec
+        return self.backend.spec
 
     @property
     def signature(self) -> str:
@@ -133,12 +139,12 @@ class Scorer:
     def park(self) -> None:
         """Move the model to the CPU, which frees the device's memory; it comes back when it is used again, by whomever."""
         for one in self.members:
-            one.route.park()
+            one.backend.park()
 
     def close(self) -> None:
         """Give the model back; the last scorer to do so frees its memory. The scorer can be used again."""
         for one in self.members:
-            one.route.close()
+            one.backend.close()
 
     def __enter__(self) -> Scorer:
         """Use the scorer in a ``with`` block that closes it."""
@@ -217,7 +223,7 @@ def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
     raise SpecError("an ensemble is a mean of metrics and has no alignment of its own: explain a member's scores.")
 
 
-def scorer_of(spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> Scorer:
+def make_scorer(spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> Scorer:
     """The scorer of a specification; arguments as for `Scorer`."""
     return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else Scorer)(spec, options, parts, nrefs)
 
@@ -242,13 +248,13 @@ def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> S
         TwmdWarning: As for `parse_signature`.
     """
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
-        return _scorer_of_signature(metric, preset, keys)
+        return _make_scorer_of_signature(metric, preset, keys)
     name, given = with_members(metric, keys) if isinstance(metric, str) else (metric, keys)
     options, spec_keys = split_options(given, entry(name).keys)
-    return scorer_of(make_spec(name, preset, **spec_keys), options)
+    return make_scorer(make_spec(name, preset, **spec_keys), options)
 
 
-def _scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
+def _make_scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
     if preset is not None:
         raise SpecError(f"a signature says everything: preset={preset!r} cannot be given beside it.")
     options, parts = split_options(keys, Parts._fields)
@@ -257,7 +263,7 @@ def _scorer_of_signature(signature: str | Signature, preset: str | None, keys: d
             raise SpecError(f"the signature fixes {name}: beside it, say only where its parts are ({', '.join(Parts._fields)}) and how to run.")
     asked, places = parse_signature(signature), Parts(**{name: str(path) for name, path in parts.items() if path is not None})
     check_parts(places, [asked.spec])
-    return scorer_of(asked.spec, options, places, asked.nrefs)
+    return make_scorer(asked.spec, options, places, asked.nrefs)
 
 
 _LATEST: list[Scorer] = []
@@ -350,7 +356,7 @@ def score_segments(
         TwmdError: As for `Scorer.score`, but for texts, which are checked.
     """
     members = [member for one in scorers for member in one.members]
-    with hold_warnings() as held:  # several models, or pieces of the texts, may give the same warning
+    with collect_warnings() as held:  # several models, or pieces of the texts, may give the same warning
         found = iter(_score_each(members, segments, progress, score_group, rows or range(len(segments.predictions))))
         sets = [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
     for message in dict.fromkeys([*held, *_other_nrefs(scorers, sets)]):
@@ -371,23 +377,23 @@ def _other_nrefs(scorers: Sequence[Scorer], sets: Sequence[ScoreSet]) -> Iterato
 def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore, rows: Rows) -> list[ScoreSet]:
     """Score by several scorers, none of them an ensemble."""
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
-    warn_of_lonely_centering([one.spec for one in scorers], len(pairs.counts))
+    warn_about_single_segment_batches([one.spec for one in scorers], len(pairs.counts))
     results: dict[int, ScoreSet] = {}
     (empty, unknown), truncated = np.zeros((2, len(pairs.texts)), dtype=bool), 0
-    meter = Meter(progress, len(pairs.counts), len(groups := share_groups([one.route for one in scorers])))
+    meter = StageProgress(progress, len(pairs.counts), len(groups := group_by_model([one.backend for one in scorers])))
     for members in groups:
-        routes = [scorers[i].route for i in members]
-        with meter.stage(routes[0].work(routes, pairs)) as report:
-            found, flags = score_group(routes, pairs, report)
+        backends = [scorers[i].backend for i in members]
+        with meter.stage(backends[0].work(backends, pairs)) as report:
+            found, flags = score_group(backends, pairs, report)
         empty |= flags.empty
         unknown |= flags.unknown
         truncated = max(truncated, int(flags.truncated.sum()))
-        warn_of_nothing(flags)
-        warn_of_words(flags.missing_words if scorers[members[0]].route.model.static else ())
+        warn_about_vanished_texts(flags)
+        warn_about_missing_words(flags.missing_words if scorers[members[0]].backend.model.static else ())
         for i, scores in zip(members, found, strict=True):
-            baseline = scorers[i].route.baseline
+            baseline = scorers[i].backend.baseline
             results[i] = _score_set(scorers[i], pairs, rescale(scores, baseline) if baseline else scores, flags, digest)
-    warn_of_texts(pairs, empty, truncated, unknown, rows)
+    warn_about_texts(pairs, empty, truncated, unknown, rows)
     return [results[i] for i in range(len(scorers))]
 
 

@@ -11,18 +11,18 @@ import torch
 from torch import Tensor
 
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
-from twmd_registry.encode.pieces import Pieces
+from twmd_registry.encode.pieces import Vocabulary
 from twmd_registry.encode.words import Phrase, WordPolicy, left_out
 from twmd_registry.engine.aggregation import aggregate
-from twmd_registry.engine.centering import GroupSums, Means, center, sum_groups
+from twmd_registry.engine.centering import GroupMeans, GroupSums, center, sum_groups
 from twmd_registry.engine.chunking import Pairs
 from twmd_registry.engine.ngrams import form_ngrams, unit
 from twmd_registry.registry.names import SENTENCE, Aggregation, Centering, Idf, Part, Punctuation, Side, Special, Unknown, Vectors
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import Encoded, TokenVectors, span_indices
+from twmd_registry.tensors import EncodedTexts, TokenVectors, span_indices
 
 
-class View(NamedTuple):
+class TokenView(NamedTuple):
     """What decides the vectors that metrics compare; metrics that agree on it share all similarities."""
 
     layers: tuple[int, ...]
@@ -46,7 +46,7 @@ class View(NamedTuple):
         return 2 if self.side is Side.SEPARATE else 1
 
     @property
-    def asks_about_words(self) -> bool:
+    def needs_vocabulary(self) -> bool:
         """Whether it takes the vocabulary to say which tokens take part."""
         return self.stopwords is not None or self.subwords is Part.DROP or self.punctuation is not Punctuation.KEEP
 
@@ -56,7 +56,7 @@ class View(NamedTuple):
         return self.idf == Idf.CORPUS
 
 
-class Fitted(NamedTuple):
+class FittedParts(NamedTuple):
     """What a view needs beside the texts.
 
     Attributes:
@@ -70,7 +70,7 @@ class Fitted(NamedTuple):
     weights: tuple[Tensor, Tensor] | None = None
 
 
-class Items(NamedTuple):
+class TokenItems(NamedTuple):
     """The texts of a piece, each once per group that it is centered with and per side that weighs it.
 
     Attributes:
@@ -92,9 +92,9 @@ class Items(NamedTuple):
     ref: np.ndarray
 
 
-def view_of(spec: MetricSpec) -> View:
+def make_view(spec: MetricSpec) -> TokenView:
     """The view of an applied specification; keys that its centering does not use are set to one value."""
-    return View(
+    return TokenView(
         layers=spec.layers,
         aggregation=spec.aggregation or Aggregation.SINGLE,
         special=Special(spec.special or Special.NONE),
@@ -112,7 +112,7 @@ def view_of(spec: MetricSpec) -> View:
     )
 
 
-def make_items(view: View, pairs: Pairs, piece: slice, ids: np.ndarray, rows: np.ndarray) -> Items:
+def make_items(view: TokenView, pairs: Pairs, piece: slice, ids: np.ndarray, rows: np.ndarray) -> TokenItems:
     """List the (text, group, side) combinations of a piece and how often each occurs."""
     segment = pairs.segment[piece]
     batch = (segment // view.size) - segment[0] // view.size if view.centering is Centering.BATCH else np.zeros_like(segment)
@@ -125,17 +125,17 @@ def make_items(view: View, pairs: Pairs, piece: slice, ids: np.ndarray, rows: np
     # A hypothesis belongs to its population once, however many references it is paired with.
     first = np.r_[True, segment[1:] != segment[:-1]]
     weight = np.bincount(hyp[first], minlength=len(keys)) + np.bincount(ref, minlength=len(keys))
-    return Items(keys // 2 // groups, keys // 2 % groups, keys % 2, weight, groups, hyp, ref)
+    return TokenItems(keys // 2 // groups, keys // 2 % groups, keys % 2, weight, groups, hyp, ref)
 
 
-class Selected(NamedTuple):
+class SelectedTokens(NamedTuple):
     """Some tokens of what the encoder said.
 
     Attributes:
         layers: The items' tokens in every layer of the view.
         weightless: Items all of whose tokens weigh nothing; shape (I,), bool; None where tokens have no weights.
         wordless: Texts, by row, whose words are all left out, so that special tokens alone are compared.
-        unknown: As in `Encoded`, over all its tokens; None where unknown tokens are like any other.
+        unknown: As in `EncodedTexts`, over all its tokens; None where unknown tokens are like any other.
     """
 
     layers: list[TokenVectors]
@@ -144,7 +144,7 @@ class Selected(NamedTuple):
     unknown: Tensor | None = None
 
 
-def select(view: View, encoded: Encoded, items: Items, pieces: Pieces | None, fitted: Fitted) -> Selected:
+def select(view: TokenView, encoded: EncodedTexts, items: TokenItems, pieces: Vocabulary | None, fitted: FittedParts) -> SelectedTokens:
     """The tokens of every item that take part, as the encoder gave them, each with its weight.
 
     Args:
@@ -171,19 +171,19 @@ def select(view: View, encoded: Encoded, items: Items, pieces: Pieces | None, fi
     layers = [TokenVectors(encoded.layers[k].index_select(0, places), lengths[row], counted, places=places) for k in view.layers]
     unknown = encoded.unknown if view.unknown is Unknown.APART and bool(encoded.unknown.any()) else None
     if fitted.weights is None:
-        return Selected(layers, None, wordless, unknown)
+        return SelectedTokens(layers, None, wordless, unknown)
     weights, weightless = _weigh(layers[0], encoded.ids[places], items, fitted.weights)
-    return Selected([tokens._replace(weights=weights) for tokens in layers], weightless, wordless, unknown)
+    return SelectedTokens([tokens._replace(weights=weights) for tokens in layers], weightless, wordless, unknown)
 
 
-def _wordless(encoded: Encoded, own: np.ndarray, left: np.ndarray, keep: np.ndarray) -> np.ndarray:
+def _wordless(encoded: EncodedTexts, own: np.ndarray, left: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """The rows of texts that had tokens of their own, have none left, and still have special ones."""
     owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
     had, have, kept = (np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0 for which in (own, left, keep))
     return np.flatnonzero(had & ~have & kept)
 
 
-def _weigh(tokens: TokenVectors, ids: Tensor, items: Items, weights: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def _weigh(tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """The weight of every token (T,), and the items all of whose tokens weigh nothing (I,): there, all count the same."""
     side = torch.from_numpy(items.side).to(ids.device)[tokens.owners]  # (T,)
     found = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
@@ -191,33 +191,33 @@ def _weigh(tokens: TokenVectors, ids: Tensor, items: Items, weights: tuple[Tenso
     return torch.where(weightless[tokens.owners], 1.0, found), weightless
 
 
-def sum_items(tokens: TokenVectors, items: Items) -> GroupSums:
+def sum_items(tokens: TokenVectors, items: TokenItems) -> GroupSums:
     """The sums of every centering group."""
     device = tokens.vectors.device
     return sum_groups(tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.weight).to(device), items.groups)
 
 
-def token_vectors(view: View, selected: Selected, items: Items, corpus: list[GroupSums] | None, fitted: Fitted) -> TokenVectors:
+def token_vectors(view: TokenView, selected: SelectedTokens, items: TokenItems, corpus: list[GroupSums] | None, fitted: FittedParts) -> TokenVectors:
     """One vector for every token of every item: centered in every layer, then aggregated."""
     device = selected.layers[0].vectors.device
     group = torch.from_numpy(items.group).to(device)
     means = None
     if view.centering is Centering.BATCH:
-        means = [Means(sum_items(tokens, items).mean(tokens.vectors.dtype), group) for tokens in selected.layers]
+        means = [GroupMeans(sum_items(tokens, items).mean(tokens.vectors.dtype), group) for tokens in selected.layers]
     elif corpus is not None:
-        means = [Means(sums.mean(), group) for sums in corpus]
+        means = [GroupMeans(sums.mean(), group) for sums in corpus]
     elif fitted.means is not None:
-        means = [Means(fitted.means[k].to(device)[None, :], torch.zeros_like(group)) for k in view.layers]
+        means = [GroupMeans(fitted.means[k].to(device)[None, :], torch.zeros_like(group)) for k in view.layers]
     layers = center(selected.layers, view.centering, view.vectors, means)
     tokens = layers[0]
     if len(layers) > 1:
         errors = torch.stack([one.rounding_errors for one in layers], dim=1)  # (T, L)
         vectors = aggregate(torch.stack([one.vectors for one in layers], dim=1), view.aggregation)
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
-    return tokens if selected.unknown is None else _tell_apart(tokens, selected.unknown)
+    return tokens if selected.unknown is None else _replace_unknown_tokens(tokens, selected.unknown)
 
 
-def _tell_apart(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
+def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
     """Turn every unknown token's vector into the direction that belongs to what was written there; its length stays."""
     codes = unknown[tokens.places]  # (T,)
     places = torch.nonzero(codes).squeeze(1)  # (U,)
@@ -234,13 +234,13 @@ def _direction(code: int, width: int) -> np.ndarray:
     return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
 
 
-def compared(view: View, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
+def compared(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
     """What is compared: tokens or n-grams, with vectors of length one unless the view wants them raw.
 
     Args:
         view: The view.
         tokens: What `token_vectors` gave.
-        weightless: Items all of whose tokens weigh nothing, as in `Selected`; each of their n-grams has the weight 1, as without idf.
+        weightless: Items all of whose tokens weigh nothing, as in `SelectedTokens`; each of their n-grams has the weight 1, as without idf.
     """
     if view.ngram != 1:
         tokens = form_ngrams(tokens, view.ngram)
@@ -250,7 +250,7 @@ def compared(view: View, tokens: TokenVectors, weightless: Tensor | None) -> Tok
     return tokens if as_centered or view.vectors is Vectors.RAW else unit(tokens)
 
 
-def places_of(view: View, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
+def places_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
     """Where what is compared of an item comes from: for each unit, the places of its tokens in what the encoder said.
 
     Args:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from twmd_registry.engine.result import Counts
-from twmd_registry.hub.card_text import Prose, examples, prose_of
-from twmd_registry.hub.values import CORRELATIONS, Agreement, ours, theirs
-from twmd_registry.registry.catalogue import CATALOGUE, Entry
+from twmd_registry.hub.card_text import CardText, examples, prose_of
+from twmd_registry.hub.values import CORRELATIONS, CardValue, ours, theirs
+from twmd_registry.registry.catalogue import CATALOGUE, MetricFactSheet
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import MetricName, Special
 from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
@@ -52,7 +52,7 @@ def write_card(metric: str) -> str:
     return f"{_front_matter(facts, prose)}\n# Metric card for {facts.title}\n\n{body}\n"
 
 
-def _front_matter(facts: Entry, prose: Prose) -> str:
+def _front_matter(facts: MetricFactSheet, prose: CardText) -> str:
     """What tells the Hub that this is a metric's Space, as YAML; JSON's strings are YAML's."""
     return f"""\
 ---
@@ -72,7 +72,7 @@ description: {json.dumps(prose.headline, ensure_ascii=False)}
 """
 
 
-def _description(facts: Entry, prose: Prose) -> str:
+def _description(facts: MetricFactSheet, prose: CardText) -> str:
     return f"{facts.about}\n\n{prose.description.strip()}\n\nAs a formula (S holds the cosines between the words of the two texts): `{facts.formula}`"
 
 
@@ -105,7 +105,7 @@ def _result_keys(metric: MetricName) -> list[str]:
     return sorted([str(metric), "scores", "signature", *sides, *Counts._fields])
 
 
-def _inputs(facts: Entry, preset: Preset) -> str:
+def _inputs(facts: MetricFactSheet, preset: Preset) -> str:
     settled = canonical(preset).spec.values()
     rows = []
     for name in facts.keys:
@@ -128,7 +128,7 @@ def _inputs(facts: Entry, preset: Preset) -> str:
     )
 
 
-def _outputs(metric: MetricName, facts: Entry, prose: Prose) -> str:
+def _outputs(metric: MetricName, facts: MetricFactSheet, prose: CardText) -> str:
     lines = [f"- `{metric}`: the score of the corpus, the mean over its segments. Higher is closer."]
     if facts.two_sided:
         lines.append(
@@ -151,7 +151,7 @@ def _outputs(metric: MetricName, facts: Entry, prose: Prose) -> str:
     return "\n".join([*lines, "", " ".join(note for note in notes if note)])
 
 
-def _signature(preset: Preset, prose: Prose) -> str:
+def _signature(preset: Preset, prose: CardText) -> str:
     signature: Signature = replace(canonical(preset), nrefs="1")
     texts = examples()
     return f"""\
@@ -181,7 +181,7 @@ twmd verify '{signature}' {prose.scores.partial:.{DIGITS}f} ref.txt -i hyp.txt
 ```"""
 
 
-def _values(metric: MetricName, prose: Prose) -> str:
+def _values(metric: MetricName, prose: CardText) -> str:
     lines = [*ours(metric), *(line for row in prose.papers for line in theirs(row))]
     used = [name for name in CORRELATIONS if any(name in line.cells for line in lines)]
     head = ["data", "whose", *(f"{CORRELATIONS[name]} x 100" for name in used)]
@@ -195,14 +195,14 @@ papers' BERT and RoBERTa are four to twelve times the size of the embedded model
 {rows}"""
 
 
-def _cells(line: Agreement, used: list[str]) -> Iterator[str]:
+def _cells(line: CardValue, used: list[str]) -> Iterator[str]:
     yield line.data
     yield line.whose
     for name in used:
         yield line.cells.get(name, "-")
 
 
-def _examples(metric: MetricName, prose: Prose) -> str:
+def _examples(metric: MetricName, prose: CardText) -> str:
     texts = examples()
     shown = (
         ("The best: the same text.", texts.best, prose.scores.best),

@@ -16,7 +16,7 @@ _READS = "{embedded_reads}"
 """What stands for `EMBEDDED_READS`."""
 
 
-class Examples(NamedTuple):
+class CardExamples(NamedTuple):
     """One reference and the predictions that every card scores against it.
 
     Attributes:
@@ -34,11 +34,11 @@ class Examples(NamedTuple):
     misled: str
 
 
-class Scores(NamedTuple):
+class CardScores(NamedTuple):
     """What the embedded preset gives, to three digits; the tests compute it again.
 
     Attributes:
-        best: Of the same text, see `Examples`.
+        best: Of the same text, see `CardExamples`.
         partial: Of the same said in other words.
         worst: Of a text about something else.
         misled: Of the opposite in nearly the same words.
@@ -55,7 +55,7 @@ class Scores(NamedTuple):
     words: float
 
 
-class PaperRow(NamedTuple):
+class CardPaperRow(NamedTuple):
     """A row of a paper's table that a card shows.
 
     Attributes:
@@ -68,7 +68,7 @@ class PaperRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Prose:
+class CardText:
     """The hand-written part of a card; texts are Markdown.
 
     Attributes:
@@ -94,8 +94,8 @@ class Prose:
     reading: str
     limitations: tuple[str, ...]
     further: tuple[str, ...]
-    scores: Scores
-    papers: tuple[PaperRow, ...]
+    scores: CardScores
+    papers: tuple[CardPaperRow, ...]
 
 
 def metrics_with_card() -> tuple[MetricName, ...]:
@@ -103,7 +103,7 @@ def metrics_with_card() -> tuple[MetricName, ...]:
     return tuple(metric for metric in MetricName if _FOLDER.joinpath(f"{metric}.toml").is_file())
 
 
-def prose_of(metric: str) -> Prose:
+def prose_of(metric: str) -> CardText:
     """Read what was written about a metric.
 
     Args:
@@ -115,20 +115,20 @@ def prose_of(metric: str) -> Prose:
     if metric not in metrics_with_card():
         raise SpecError(f"there is no card for {metric!r}; {menu(metric, metrics_with_card())}.")
     table = _read(metric)
-    return Prose(
+    return CardText(
         **table
         | {
             "limitations": (*table["limitations"], *(one.replace(_READS, EMBEDDED_READS) for one in _read(_SHARED)["limitations"])),
             "further": tuple(table["further"]),
-            "scores": Scores(**table["scores"]),
-            "papers": tuple(PaperRow(**row) for row in table["papers"]),
+            "scores": CardScores(**table["scores"]),
+            "papers": tuple(CardPaperRow(**row) for row in table["papers"]),
         }
     )
 
 
-def examples() -> Examples:
+def examples() -> CardExamples:
     """The texts that every card scores."""
-    return Examples(**_read(_SHARED)["example"])
+    return CardExamples(**_read(_SHARED)["example"])
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from importlib import resources
 from typing import NamedTuple
 
-from twmd_registry.hub.card_text import PaperRow
+from twmd_registry.hub.card_text import CardPaperRow
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS, published_rows
 from twmd_registry.registry.names import MetricName
 
@@ -19,7 +19,7 @@ OVERALL = "mean"
 _MEASURED = resources.files("twmd_registry").joinpath("data/agreement.tsv")
 
 
-class Measured(NamedTuple):
+class MeasuredCorrelation(NamedTuple):
     """A correlation that was measured with an embedded preset as shipped.
 
     Attributes:
@@ -39,7 +39,7 @@ class Measured(NamedTuple):
     half_width: str
 
 
-class Agreement(NamedTuple):
+class CardValue(NamedTuple):
     """A line of a card's table of values.
 
     Attributes:
@@ -53,14 +53,14 @@ class Agreement(NamedTuple):
     cells: dict[str, str]
 
 
-def measured() -> tuple[Measured, ...]:
+def measured() -> tuple[MeasuredCorrelation, ...]:
     """Read every number of ``data/agreement.tsv``."""
     _, _, *lines = _MEASURED.read_text(encoding="utf-8").splitlines()
     rows = (line.split("\t") for line in lines)
-    return tuple(Measured(data, MetricName(metric), *cells) for data, metric, *cells in rows)
+    return tuple(MeasuredCorrelation(data, MetricName(metric), *cells) for data, metric, *cells in rows)
 
 
-def ours(metric: MetricName) -> tuple[Agreement, ...]:
+def ours(metric: MetricName) -> tuple[CardValue, ...]:
     """What the embedded preset of a metric reaches, per data set, with its interval.
 
     Args:
@@ -68,13 +68,13 @@ def ours(metric: MetricName) -> tuple[Agreement, ...]:
     """
     own = [one for one in measured() if one.metric is metric and one.group == OVERALL]
     return tuple(
-        Agreement(about, "**embedded preset**", {one.correlation: f"**{one.value} ±{one.half_width}**" for one in own if one.data == data})
+        CardValue(about, "**embedded preset**", {one.correlation: f"**{one.value} ±{one.half_width}**" for one in own if one.data == data})
         for data, about in DATA.items()
         if any(one.data == data for one in own)
     )
 
 
-def theirs(shown: PaperRow) -> tuple[Agreement, ...]:
+def theirs(shown: CardPaperRow) -> tuple[CardValue, ...]:
     """What a paper prints, one line per model.
 
     Args:
@@ -86,12 +86,12 @@ def theirs(shown: PaperRow) -> tuple[Agreement, ...]:
     if shown.table in HERBOLD:
         cells = dict(zip(HERBOLD_COLUMNS, HERBOLD[shown.table][shown.row], strict=True))
         pair = {"pearson": f"{100 * float(cells['STS-B r']):.0f}", "spearman": f"{100 * float(cells['STS-B rho']):.0f}"}
-        return (Agreement(DATA["stsb-test"], f"Herbold (2024), {shown.table}: {shown.row}", pair),)
+        return (CardValue(DATA["stsb-test"], f"Herbold (2024), {shown.table}: {shown.row}", pair),)
     table = published_rows(shown.table)
     paper, _, about = table.about.partition(":")
     names = [name.lower() for name in re.findall(r"Pearson|Spearman|Kendall", about)]
     return tuple(
-        Agreement(
+        CardValue(
             DATA["wmt17"],
             f"{paper}: {row.metric} on {row.model}",
             {name: f"{value:.1f}" for name, value in zip(names, row.values[table.columns.index("Avg.")], strict=True)},

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.judgments.fields import Fields, read_jsonl
-from twmd_registry.judgments.rows import LeftOut, Rated, Row, gather
+from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather
 
 DATA_TO_TEXT_RATINGS = ("informativeness", "naturalness", "quality")
 SUMMARY_RATINGS = ("coherence", "consistency", "fluency", "relevance")
 
 
-def read_data_to_text(path: Path, rating: str = "quality") -> Rated:
+def read_data_to_text(path: Path, rating: str = "quality") -> RatedSegments:
     """Read BAGEL or SFHOTEL (Novikova et al. 2017): lines with ``id, prediction, references`` and three ratings.
 
     An ``id`` numbers rows, not inputs: the data do not say which rows are of one input, so they have no items.
@@ -30,14 +30,14 @@ def read_data_to_text(path: Path, rating: str = "quality") -> Rated:
     """
     _check_name(rating, DATA_TO_TEXT_RATINGS, path)
 
-    def read(line: Fields) -> Row | LeftOut:
+    def read(line: Fields) -> RatedRow | SkippedRow:
         value = line.rating(rating)
-        return LeftOut(line.place) if value is None else Row(path.stem, line.text("prediction"), line.texts("references"), value)
+        return SkippedRow(line.place) if value is None else RatedRow(path.stem, line.text("prediction"), line.texts("references"), value)
 
     return gather(map(read, read_jsonl(path)), path)
 
 
-def read_summeval(path: Path, rating: str = "relevance") -> Rated:
+def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
     """Read SummEval (Fabbri et al. 2021): lines with ``id, model_id, decoded, references`` and ``expert_annotations``, a list of ratings.
 
     Args:
@@ -52,12 +52,12 @@ def read_summeval(path: Path, rating: str = "relevance") -> Rated:
     """
     _check_name(rating, SUMMARY_RATINGS, path)
 
-    def read(line: Fields) -> Row | LeftOut:
+    def read(line: Fields) -> RatedRow | SkippedRow:
         value = _mean_of_experts(line, rating)
         if value is None:
-            return LeftOut(line.place)
+            return SkippedRow(line.place)
         references = line.texts("reference" if "reference" in line.values else "references")
-        return Row("summeval", line.text("decoded"), references, value, line.label("id"), line.label("model_id"))
+        return RatedRow("summeval", line.text("decoded"), references, value, line.label("id"), line.label("model_id"))
 
     return gather(map(read, read_jsonl(path)), path)
 

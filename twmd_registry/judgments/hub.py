@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.judgments.generation import SUMMARY_RATINGS
-from twmd_registry.judgments.rows import LeftOut, Rated, Row, gather
+from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather
 
 
 class HubData(NamedTuple):
@@ -88,7 +88,7 @@ HUB: dict[str, HubData] = {
 """What can be read by name."""
 
 
-def read_hub(name: str, split: str | None = None) -> Rated:
+def read_hub(name: str, split: str | None = None) -> RatedSegments:
     """Read a data set from the Hub, or from its cache.
 
     Args:
@@ -143,12 +143,12 @@ def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapp
         yield {**row, prediction: text, rating: value}
 
 
-def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> Row | LeftOut:
+def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> RatedRow | SkippedRow:
     """One row; left out where a text or the rating is missing."""
     prediction, reference, rating = (row[column] for column in wanted.columns)
     if not prediction or not reference or rating is None or not (math.isfinite(rating) and rating >= wanted.lowest):
-        return LeftOut(f"rated text {number}")
+        return SkippedRow(f"rated text {number}")
     group, item, system = (str(row[column]) if column else None for column in (wanted.group, wanted.item, wanted.system))
     if group and item:
         item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
-    return Row(group or name, prediction, reference, float(rating), item, system)
+    return RatedRow(group or name, prediction, reference, float(rating), item, system)

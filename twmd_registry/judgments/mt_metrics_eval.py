@@ -7,7 +7,7 @@ from typing import NamedTuple, NoReturn
 
 from twmd_registry.errors import FileError, menu, warn
 from twmd_registry.judgments.fields import read_rating
-from twmd_registry.judgments.rows import LeftOut, Rated, Row, gather, read_lines
+from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather, read_lines
 
 UNRATED = "None"
 
@@ -26,7 +26,7 @@ class SystemRatings(NamedTuple):
     unrated: tuple[str, ...]
 
 
-def read_mt_metrics_eval(folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = "refA") -> Rated:
+def read_mt_metrics_eval(folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = "refA") -> RatedSegments:
     """Read the rated segments of every system, grouped by language pair; higher ratings are better (MQM counts errors below 0).
 
     Unrated segments, and segments whose reference is empty, are dropped and counted. What a warning names: systems that
@@ -127,26 +127,26 @@ def _read_scores(path: Path) -> dict[str, list[str]]:
     return scores
 
 
-def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[Row | LeftOut]:
+def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[RatedRow | SkippedRow]:
     """All segments of a language pair."""
     path = _score_file(folder, pair, rating, "seg")
     references = _read_references(folder, pair, reference)
     scores = {system: own for system, own in _read_scores(path).items() if system != reference}
     outputs = {one.name.removesuffix(".txt"): one for one in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
-    rows: list[Row | LeftOut] = []
+    rows: list[RatedRow | SkippedRow] = []
     for system, own in scores.items():
         if system not in outputs:
-            rows += [LeftOut(f"segment {i} of {system}", pair) for i in range(1, len(own) + 1)]
+            rows += [SkippedRow(f"segment {i} of {system}", pair) for i in range(1, len(own) + 1)]
             continue
         texts = read_lines(outputs[system])
         if not len(texts) == len(own) == len(references):
             raise FileError(f"{path}: {system} has {len(own)} ratings and {len(texts)} lines of output; there are {len(references)} references.")
         for i, score in enumerate(own):
             if score == UNRATED or not references[i].strip():
-                rows.append(LeftOut(f"segment {i + 1} of {system}", pair))
+                rows.append(SkippedRow(f"segment {i + 1} of {system}", pair))
             else:
                 value = read_rating(score, f"{path}, segment {i + 1} of {system}")
-                rows.append(Row(pair, texts[i], references[i], value, f"{pair}:{i + 1}", system))
+                rows.append(RatedRow(pair, texts[i], references[i], value, f"{pair}:{i + 1}", system))
     _name_the_missing(path, scores, [system for system in outputs if system != reference])
     return rows
 

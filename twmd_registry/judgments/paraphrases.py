@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.rows import LeftOut, Rated, Row, gather, read_csv, read_lines, read_text
+from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather, read_csv, read_lines, read_text
 
 MRPC_HEADER = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
 QQP_HEADER = ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"]
 CLASSES = {"0": 0.0, "1": 1.0}
 
 
-def read_mrpc(path: Path) -> Rated:
+def read_mrpc(path: Path) -> RatedSegments:
     """Read the Microsoft Research Paraphrase Corpus as it is distributed: tab-separated, quotes are letters like others.
 
     Raises:
@@ -24,11 +24,11 @@ def read_mrpc(path: Path) -> Rated:
     for number, fields in enumerate(lines, 2):
         if len(fields) != len(MRPC_HEADER) or fields[0] not in CLASSES:
             raise FileError(f"{path}, line {number}: expected {', '.join(MRPC_HEADER)} between tabs, the first of them 0 or 1.")
-        rows.append(Row("mrpc", fields[3], fields[4], CLASSES[fields[0]]))
+        rows.append(RatedRow("mrpc", fields[3], fields[4], CLASSES[fields[0]]))
     return gather(rows, path)
 
 
-def read_qqp(path: Path) -> Rated:
+def read_qqp(path: Path) -> RatedSegments:
     """Read the Quora Question Pairs, tab-separated, with their fields in quotes (Quora's file) or without (GLUE's).
 
     Both files hold rows without a question or of fewer fields; they are dropped, and counted.
@@ -42,14 +42,14 @@ def read_qqp(path: Path) -> Rated:
     found = read_csv(path, text, delimiter="\t") if quoted else [line.split("\t") for line in read_lines(path)]
     header, *lines = found or [[]]
     _check_header(header, QQP_HEADER, path)
-    rows = list[Row | LeftOut]()
+    rows = list[RatedRow | SkippedRow]()
     for number, fields in enumerate(lines, 2):
         if len(fields) != len(QQP_HEADER) or not fields[3].strip() or not fields[4].strip():
-            rows.append(LeftOut(f"row {number}"))
+            rows.append(SkippedRow(f"row {number}"))
             continue
         if fields[5] not in CLASSES:
             raise FileError(f"{path}, row {number}: is_duplicate is 0 or 1, not {fields[5]!r}.")
-        rows.append(Row("qqp", fields[3], fields[4], CLASSES[fields[5]]))
+        rows.append(RatedRow("qqp", fields[3], fields[4], CLASSES[fields[5]]))
     return gather(rows, path)
 
 

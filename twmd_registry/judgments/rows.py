@@ -25,7 +25,7 @@ _NAMED = 5
 """How many of the rows that are left out a warning names."""
 
 
-class Rated(NamedTuple):
+class RatedSegments(NamedTuple):
     """Segments that people have rated.
 
     Attributes:
@@ -48,7 +48,7 @@ class Rated(NamedTuple):
     system: list[str] | None = None
 
 
-class Row(NamedTuple):
+class RatedRow(NamedTuple):
     """One rated segment."""
 
     group: str
@@ -59,7 +59,7 @@ class Row(NamedTuple):
     system: str | None = None
 
 
-class LeftOut(NamedTuple):
+class SkippedRow(NamedTuple):
     """A row that is not used: it is not rated, or a text is too short.
 
     Attributes:
@@ -71,7 +71,7 @@ class LeftOut(NamedTuple):
     group: str | None = None
 
 
-def gather(read: Iterable[Row | LeftOut], where: Path | str) -> Rated:
+def gather(read: Iterable[RatedRow | SkippedRow], where: Path | str) -> RatedSegments:
     """Bundle rows; where one row has a list of references, all get lists.
 
     Args:
@@ -86,16 +86,16 @@ def gather(read: Iterable[Row | LeftOut], where: Path | str) -> Rated:
     """
     import numpy as np
 
-    rows, left = list[Row](), list[LeftOut]()
+    rows, left = list[RatedRow](), list[SkippedRow]()
     for one in read:
-        rows.append(one) if isinstance(one, Row) else left.append(one)
+        rows.append(one) if isinstance(one, RatedRow) else left.append(one)
     if not rows:
         raise FileError(f"{where} holds no rated segment{f' ({len(left)} rows left out)' if left else ''}.")
-    _warn_of_left_out(rows, left, where)
+    _warn_about_skipped_rows(rows, left, where)
     group, predictions, references, ratings, item, system = (list(column) for column in zip(*rows, strict=True))
     if any(isinstance(one, list) for one in references):
         references = [[one] if isinstance(one, str) else one for one in references]
-    return Rated(
+    return RatedSegments(
         group,
         predictions,
         references,
@@ -106,7 +106,7 @@ def gather(read: Iterable[Row | LeftOut], where: Path | str) -> Rated:
     )
 
 
-def _warn_of_left_out(rows: Sequence[Row], left: Sequence[LeftOut], where: Path | str) -> None:
+def _warn_about_skipped_rows(rows: Sequence[RatedRow], left: Sequence[SkippedRow], where: Path | str) -> None:
     if not left:
         return
     places = ", ".join(one.place for one in left[:_NAMED]) + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")
@@ -117,7 +117,7 @@ def _warn_of_left_out(rows: Sequence[Row], left: Sequence[LeftOut], where: Path 
     warn(f"{name}: rows without a rating, or with a text too short, left out: {len(left)} ({places}){groups}.")
 
 
-def select(rated: Rated, rows: np.ndarray) -> Rated:
+def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
     """Some of the segments, in the order of `rows`.
 
     Args:

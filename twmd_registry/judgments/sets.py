@@ -15,7 +15,7 @@ from twmd_registry.judgments.generation import read_data_to_text, read_summeval
 from twmd_registry.judgments.hub import HUB, read_hub
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
-from twmd_registry.judgments.rows import Rated, form_of
+from twmd_registry.judgments.rows import RatedSegments, form_of
 from twmd_registry.judgments.sts import read_sts
 from twmd_registry.judgments.stsb import read_stsb
 from twmd_registry.judgments.table import FORMS, read_table
@@ -25,7 +25,7 @@ DIGITS = 12
 """Of a digest, as in fingerprints of models."""
 
 
-class Format(NamedTuple):
+class DataFormat(NamedTuple):
     """A form in which rated data come.
 
     Attributes:
@@ -33,25 +33,25 @@ class Format(NamedTuple):
         keys: What may follow the path as ``,key=value``.
     """
 
-    read: Callable[..., Rated]
+    read: Callable[..., RatedSegments]
     keys: tuple[str, ...] = ()
 
 
-FORMATS: dict[str, Format] = {
-    "wmt": Format(read_wmt),
-    "sts": Format(read_sts),
-    "stsb": Format(read_stsb),
-    "mrpc": Format(read_mrpc),
-    "qqp": Format(read_qqp),
-    "mte": Format(read_mt_metrics_eval, ("pair", "rating", "reference")),
-    "d2t": Format(read_data_to_text, ("rating",)),
-    "summeval": Format(read_summeval, ("rating",)),
-    "table": Format(read_table, ("prediction", "reference", "rating", "group", "item", "system")),
+FORMATS: dict[str, DataFormat] = {
+    "wmt": DataFormat(read_wmt),
+    "sts": DataFormat(read_sts),
+    "stsb": DataFormat(read_stsb),
+    "mrpc": DataFormat(read_mrpc),
+    "qqp": DataFormat(read_qqp),
+    "mte": DataFormat(read_mt_metrics_eval, ("pair", "rating", "reference")),
+    "d2t": DataFormat(read_data_to_text, ("rating",)),
+    "summeval": DataFormat(read_summeval, ("rating",)),
+    "table": DataFormat(read_table, ("prediction", "reference", "rating", "group", "item", "system")),
 }
 """Forms by name; mte is the layout of mt-metrics-eval, d2t is data-to-text."""
 
 
-class Named(NamedTuple):
+class DataReference(NamedTuple):
     """A name of rated data, taken apart.
 
     Attributes:
@@ -65,7 +65,7 @@ class Named(NamedTuple):
     keys: dict[str, str]
 
 
-def read_rated(text: str) -> Rated:
+def read_rated(text: str) -> RatedSegments:
     """Read rated data by name.
 
     Args:
@@ -100,7 +100,7 @@ def check_named(text: str) -> None:
         raise FileError(f"{named.path}: {os.strerror(errno.ENOENT)}.")
 
 
-def _take_apart(text: str) -> Named:
+def _take_apart(text: str) -> DataReference:
     """Read the name of rated data that are here: ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...``.
 
     Raises:
@@ -119,7 +119,7 @@ def _take_apart(text: str) -> Named:
     path = ",".join(parts)
     if not path:
         raise SpecError(f"{text}: expected a path, as in table:ratings.csv,rating=score.")
-    return Named(form, Path(path).expanduser(), keys)
+    return DataReference(form, Path(path).expanduser(), keys)
 
 
 def _no_format(text: str) -> str:
@@ -136,7 +136,7 @@ def _no_format(text: str) -> str:
     return f"{text!r} is neither FORMAT:PATH nor a data set on the Hub; {menu(text, [*HUB, *(f'{name}:PATH' for name in FORMATS)])}."
 
 
-def content_of(rated: Rated) -> str:
+def content_of(rated: RatedSegments) -> str:
     """Digest rated data: the first 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
 
     One reference as a text, or as a list of one, is the same; what was dropped does not count.
@@ -152,7 +152,7 @@ def title_of(text: str) -> str:
     return text if text in HUB else _take_apart(text).path.name
 
 
-def read_all_rated(texts: Iterable[str]) -> dict[str, Rated]:
+def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:
     """Read several data sets, by their names as given.
 
     Raises:

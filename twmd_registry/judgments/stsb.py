@@ -6,14 +6,14 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError
 from twmd_registry.judgments.fields import read_rating
-from twmd_registry.judgments.rows import Rated, Row, gather, read_csv, read_text
+from twmd_registry.judgments.rows import RatedRow, RatedSegments, gather, read_csv, read_text
 
 HIGHEST = 5.0
 """The best rating."""
 COLUMNS = 3
 
 
-def read_stsb(path: Path) -> Rated:
+def read_stsb(path: Path) -> RatedSegments:
     """Read ``sentence1,sentence2,rating`` without a header.
 
     Raises:
@@ -23,8 +23,8 @@ def read_stsb(path: Path) -> Rated:
     return gather((_read(row, f"{path}, row {number}") for number, row in enumerate(rows, 1)), path)
 
 
-def _read(row: list[str], where: str) -> Row:
+def _read(row: list[str], where: str) -> RatedRow:
     if len(row) != COLUMNS:
         raise FileError(f"{where}: expected sentence1,sentence2,rating, without a header; got {len(row)} fields.")
     first, second, rating = row
-    return Row("stsb", first, second, read_rating(rating, where, 0, HIGHEST))
+    return RatedRow("stsb", first, second, read_rating(rating, where, 0, HIGHEST))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, menu, warn
 from twmd_registry.judgments.fields import Fields, parse_jsonl
-from twmd_registry.judgments.rows import LeftOut, Rated, Row, decode, form_of, gather, read_content, read_csv
+from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, decode, form_of, gather, read_content, read_csv
 
 
 class RatedColumns(NamedTuple):
@@ -32,7 +32,7 @@ def read_table(
     group: str | None = None,
     item: str | None = None,
     system: str | None = None,
-) -> Rated:
+) -> RatedSegments:
     """Read a table with a header; its form is told by the suffix, one of `FORMS`.
 
     In CSV and TSV a field may be in double quotes, with quotes inside doubled. In JSON lines and Parquet a reference may be a list of texts.
@@ -67,10 +67,10 @@ def read_table(
     for role, name in columns._asdict().items():
         if rows and name is not None and name not in present:
             raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
-    return _tell_items_apart(gather((_read(one, columns, path.stem) for one in rows), path), path)
+    return _qualify_items(gather((_read(one, columns, path.stem) for one in rows), path), path)
 
 
-def _tell_items_apart(rated: Rated, path: Path) -> Rated:
+def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
     """Name items by their groups, too, where one name stands for different references in different groups.
 
     Segments are often numbered anew in every language pair, and number 1 of one pair is not to be compared with number 1 of another.
@@ -89,13 +89,13 @@ def _tell_items_apart(rated: Rated, path: Path) -> Rated:
     return rated
 
 
-def _read(fields: Fields, columns: RatedColumns, name: str) -> Row | LeftOut:
+def _read(fields: Fields, columns: RatedColumns, name: str) -> RatedRow | SkippedRow:
     """One row; of an unrated one a line of JSON may have no rating at all."""
     rating = fields.rating(columns.rating) if columns.rating in fields.values else None
     if rating is None:
-        return LeftOut(fields.place, str(fields.values.get(columns.group)) if columns.group else None)
+        return SkippedRow(fields.place, str(fields.values.get(columns.group)) if columns.group else None)
     group, item, system = (fields.label(column) if column else None for column in columns[3:])
-    return Row(group or name, fields.text(columns.prediction), fields.texts(columns.reference), rating, item, system)
+    return RatedRow(group or name, fields.text(columns.prediction), fields.texts(columns.reference), rating, item, system)
 
 
 def _parse_delimited(name: object, content: bytes, delimiters: str) -> list[Fields]:

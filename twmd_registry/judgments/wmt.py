@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from twmd_registry.judgments.fields import Fields, read_jsonl
-from twmd_registry.judgments.rows import LeftOut, Rated, Row, gather
+from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather
 
 SHORTEST = 2
 """Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
 
 
-def read_wmt(path: Path) -> Rated:
+def read_wmt(path: Path) -> RatedSegments:
     """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``; grouped by language pair.
 
     Rows that are not rated (null, NaN or empty) are dropped, as are those with a text of fewer than `SHORTEST` characters.
@@ -22,9 +22,9 @@ def read_wmt(path: Path) -> Rated:
     return gather(map(_read, read_jsonl(path)), path)
 
 
-def _read(fields: Fields) -> Row | LeftOut:
+def _read(fields: Fields) -> RatedRow | SkippedRow:
     name = "rating" if "score" not in fields.values and "rating" in fields.values else "score"
     group, prediction, reference, rating = fields.label("lang"), fields.text("candidate"), fields.text("reference"), fields.rating(name)
     if rating is None or len(prediction) < SHORTEST or len(reference) < SHORTEST:
-        return LeftOut(fields.place, group)
-    return Row(group, prediction, reference, rating)
+        return SkippedRow(fields.place, group)
+    return RatedRow(group, prediction, reference, rating)

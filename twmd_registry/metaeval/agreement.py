@@ -8,10 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.engine.input_warnings import warn_of_small_samples
+from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError, menu, warn
-from twmd_registry.judgments.rows import Rated
-from twmd_registry.metaeval.correlation import PAIRWISE, STATISTICS, Estimate, Sample, Statistic, check_numbers, make_sample, statistic_named
+from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.metaeval.correlation import (
+    PAIRWISE,
+    STATISTICS,
+    CorrelationEstimate,
+    RatingSample,
+    Statistic,
+    check_numbers,
+    make_sample,
+    statistic_named,
+)
 from twmd_registry.metaeval.pairwise import THRESHOLD
 
 RESAMPLES = 1000
@@ -42,7 +51,7 @@ class Interval(NamedTuple):
     high: float | None
 
 
-class PartAgreement(NamedTuple):
+class StratumAgreement(NamedTuple):
     """The statistic of one group, item or system.
 
     Attributes:
@@ -62,7 +71,7 @@ class PartAgreement(NamedTuple):
     epsilon: float | None
 
 
-class Undefined(NamedTuple):
+class UndefinedStratum(NamedTuple):
     """A group, item or system whose statistic is undefined.
 
     Attributes:
@@ -92,11 +101,11 @@ class Agreement(NamedTuple):
     low: float | None
     high: float | None
     n: int
-    groups: tuple[PartAgreement, ...]
-    undefined: tuple[Undefined, ...]
+    groups: tuple[StratumAgreement, ...]
+    undefined: tuple[UndefinedStratum, ...]
 
 
-class Part(NamedTuple):
+class Stratum(NamedTuple):
     """Rows of the data that get one value.
 
     Attributes:
@@ -107,13 +116,13 @@ class Part(NamedTuple):
 
     name: str
     rows: np.ndarray
-    sample: Sample
+    sample: RatingSample
 
 
 def agreement(
     statistic: str,
     scores: Sequence[float] | np.ndarray,
-    rated: Rated,
+    rated: RatedSegments,
     *,
     averaging: str = Averaging.GROUP,
     resamples: int = RESAMPLES,
@@ -151,33 +160,33 @@ def agreement(
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     if seed < 0:
         raise SpecError(f"expected a seed of 0 or more, not {seed}.")
-    found, undefined, resampled, samples = list[PartAgreement](), list[Undefined](), list[np.ndarray](), dict[str, int]()
+    found, undefined, resampled, samples = list[StratumAgreement](), list[UndefinedStratum](), list[np.ndarray](), dict[str, int]()
     whole = averaging == Averaging.ITEM
     for k, part in enumerate(parts_of(rated, wanted, averaging, threshold=threshold)):
         try:
             estimate = STATISTICS[wanted](numbers[part.rows], part.sample)
         except InputError as error:
-            undefined.append(Undefined(part.name, len(part.rows), str(error)))
+            undefined.append(UndefinedStratum(part.name, len(part.rows), str(error)))
             continue
         values = bootstrap(estimate, 0 if whole else resamples, np.random.default_rng([seed, k]))
-        found.append(PartAgreement(part.name, estimate.value, *interval(values), estimate.n, estimate.epsilon))
+        found.append(StratumAgreement(part.name, estimate.value, *interval(values), estimate.n, estimate.epsilon))
         resampled.append(values)
         samples[part.name] = estimate.units
     report_undefined(wanted, undefined, len(found))
     average = _average(found)
     if resamples:
-        warn_of_small_samples({"items": average.units} if whole else samples)
+        warn_about_small_samples({"items": average.units} if whole else samples)
     means = bootstrap(average, resamples, np.random.default_rng(seed)) if whole else mean_of_defined(np.array(resampled))
     return Agreement(average.value, *interval(means), average.n, tuple(found), tuple(undefined))
 
 
-def _average(found: Sequence[PartAgreement]) -> Estimate:
+def _average(found: Sequence[StratumAgreement]) -> CorrelationEstimate:
     """The mean over parts, of which a resample draws whole ones."""
     values = np.array([one.value for one in found])
-    return Estimate(float(values.mean()), sum(one.n for one in found), len(found), lambda weights: values @ weights / len(found))
+    return CorrelationEstimate(float(values.mean()), sum(one.n for one in found), len(found), lambda weights: values @ weights / len(found))
 
 
-def parts_of(rated: Rated, statistic: Statistic, averaging: str, *, threshold: float = THRESHOLD) -> list[Part]:
+def parts_of(rated: RatedSegments, statistic: Statistic, averaging: str, *, threshold: float = THRESHOLD) -> list[Stratum]:
     """Take the data apart.
 
     Args:
@@ -214,12 +223,12 @@ def parts_of(rated: Rated, statistic: Statistic, averaging: str, *, threshold: f
     different, code = np.unique(np.asarray(column), return_inverse=True)
     runs = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
     return [
-        Part(str(name), rows, make_sample(statistic, ratings[rows], None if items is None else items[rows], threshold))
+        Stratum(str(name), rows, make_sample(statistic, ratings[rows], None if items is None else items[rows], threshold))
         for name, rows in zip(different, runs, strict=True)
     ]
 
 
-def bootstrap(estimate: Estimate, resamples: int, rng: np.random.Generator) -> np.ndarray:
+def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Generator) -> np.ndarray:
     """The statistic of resamples, drawn with replacement.
 
     Args:
@@ -253,7 +262,7 @@ def draw(units: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
     return np.bincount(cells.ravel(), minlength=units * resamples).reshape(units, resamples)
 
 
-def report_undefined(statistic: Statistic, undefined: Sequence[Undefined], defined: int) -> None:
+def report_undefined(statistic: Statistic, undefined: Sequence[UndefinedStratum], defined: int) -> None:
     """Warn of what is left out of an average.
 
     Args:

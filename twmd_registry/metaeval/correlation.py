@@ -10,7 +10,7 @@ import numpy as np
 
 from twmd_registry.errors import InputError, SpecError, menu
 from twmd_registry.metaeval import pairwise, vectors
-from twmd_registry.metaeval.pairwise import THRESHOLD, Pairs, pairs_within
+from twmd_registry.metaeval.pairwise import THRESHOLD, SegmentPairs, pairs_within
 
 
 class Statistic(StrEnum):
@@ -23,7 +23,7 @@ class Statistic(StrEnum):
     ACC_EQ = "acc_eq"
 
 
-class Sample(NamedTuple):
+class RatingSample(NamedTuple):
     """Ratings that scores are compared with.
 
     Attributes:
@@ -33,11 +33,11 @@ class Sample(NamedTuple):
     """
 
     ratings: np.ndarray
-    pairs: Pairs | None = None
+    pairs: SegmentPairs | None = None
     threshold: float = THRESHOLD
 
 
-class Estimate(NamedTuple):
+class CorrelationEstimate(NamedTuple):
     """A statistic of some scores.
 
     Attributes:
@@ -59,10 +59,12 @@ Vectors = Callable[[np.ndarray, np.ndarray], float]
 Resampled = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-def _of_vectors(value: Vectors, resampled: Resampled) -> Callable[[np.ndarray, Sample], Estimate]:
-    def estimate(scores: np.ndarray, sample: Sample) -> Estimate:
+def _of_vectors(value: Vectors, resampled: Resampled) -> Callable[[np.ndarray, RatingSample], CorrelationEstimate]:
+    def estimate(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
         ratings = sample.ratings
-        return Estimate(value(scores, ratings), len(scores), len(scores), lambda weights: _of_enough(weights, resampled(scores, ratings, weights)))
+        return CorrelationEstimate(
+            value(scores, ratings), len(scores), len(scores), lambda weights: _of_enough(weights, resampled(scores, ratings, weights))
+        )
 
     return estimate
 
@@ -72,27 +74,27 @@ def _of_enough(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where((weights > 0).sum(axis=0) >= vectors.LEAST_ROWS, values, np.nan)
 
 
-def _darr(scores: np.ndarray, sample: Sample) -> Estimate:
+def _darr(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
     pairs = _pairs(sample)
     orders = pairwise.count_orders(scores, sample.ratings, pairs, sample.threshold)
-    return Estimate(pairwise.darr(orders), orders.segments, pairs.items, lambda weights: pairwise.resampled_darr(orders, weights))
+    return CorrelationEstimate(pairwise.darr(orders), orders.segments, pairs.items, lambda weights: pairwise.resampled_darr(orders, weights))
 
 
-def _acc_eq(scores: np.ndarray, sample: Sample) -> Estimate:
+def _acc_eq(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
     pairs = _pairs(sample)
     steps = pairwise.calibration_steps(scores, sample.ratings, pairs)
     found = pairwise.acc_eq(steps)
     n = len(np.unique([pairs.first, pairs.second]))
-    return Estimate(found.accuracy, n, pairs.items, lambda weights: pairwise.resampled_acc_eq(steps, weights), found.epsilon)
+    return CorrelationEstimate(found.accuracy, n, pairs.items, lambda weights: pairwise.resampled_acc_eq(steps, weights), found.epsilon)
 
 
-def _pairs(sample: Sample) -> Pairs:
+def _pairs(sample: RatingSample) -> SegmentPairs:
     if sample.pairs is None:
         raise InputError("the data do not say which segments are of one item")
     return sample.pairs
 
 
-STATISTICS: dict[Statistic, Callable[[np.ndarray, Sample], Estimate]] = {
+STATISTICS: dict[Statistic, Callable[[np.ndarray, RatingSample], CorrelationEstimate]] = {
     Statistic.PEARSON: _of_vectors(vectors.pearson, vectors.resampled_pearson),
     Statistic.SPEARMAN: _of_vectors(vectors.spearman, vectors.resampled_spearman),
     Statistic.KENDALL: _of_vectors(vectors.kendall, vectors.resampled_kendall),
@@ -117,10 +119,10 @@ def statistic_named(name: str) -> Statistic:
         raise SpecError(f"there is no statistic {name!r}; {menu(str(name), Statistic)}.") from None
 
 
-def make_sample(statistic: Statistic, ratings: np.ndarray, items: Sequence[str] | np.ndarray | None, threshold: float = THRESHOLD) -> Sample:
+def make_sample(statistic: Statistic, ratings: np.ndarray, items: Sequence[str] | np.ndarray | None, threshold: float = THRESHOLD) -> RatingSample:
     """Make ratings ready for a statistic: pair the segments of one item where it compares them."""
     pairs = pairs_within(items) if statistic in PAIRWISE and items is not None else None
-    return Sample(ratings, pairs, threshold)
+    return RatingSample(ratings, pairs, threshold)
 
 
 def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) -> np.ndarray:

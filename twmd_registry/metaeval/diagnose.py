@@ -12,9 +12,9 @@ import torch
 from scipy import stats
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.mean_vectors import Background
-from twmd_registry.engine.backends import AlignmentRoute
-from twmd_registry.engine.input_warnings import warn_of_small_samples
+from twmd_registry.encode.mean_vectors import MeanVectors
+from twmd_registry.engine.backends import TokenAlignmentBackend
+from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError, ModelError, warn
 from twmd_registry.metaeval.layer_words import LayerWords, directions, read_layers, with_background
 from twmd_registry.metaeval.word_pairs import Similarity, WordPairs, pair_words, words_of
@@ -40,7 +40,7 @@ class Property(StrEnum):
     INCREASING = "increasing intra-similarity"
 
 
-class Estimate(NamedTuple):
+class MeanCosine(NamedTuple):
     """A mean cosine.
 
     Attributes:
@@ -61,7 +61,7 @@ class LayerRow(NamedTuple):
 
     centering: Centering
     layer: int
-    similarities: dict[Similarity, Estimate]
+    similarities: dict[Similarity, MeanCosine]
 
 
 class Verdict(NamedTuple):
@@ -138,8 +138,8 @@ def diagnose(
     """
     if pairs < 1 or seed < 0:
         raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")
-    route = AlignmentRoute(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options)
-    encoder: Encoder = route.model
+    backend = TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options)
+    encoder: Encoder = backend.model
     with encoder.lock, torch.inference_mode(), exact_arithmetic():
         tokens = encoder.tokenise(texts)
         full = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
@@ -147,7 +147,7 @@ def diagnose(
             raise InputError(f"there is nothing to diagnose: none of the {len(texts)} texts has a word. Give sentences of the language at hand.")
         if len(full) == 1:
             raise InputError("one text alone has a word: give 2 texts or more, for words of different texts are compared.")
-        warn_of_small_samples({"": len(full)})
+        warn_about_small_samples({"": len(full)})
         kept = tokens.select(full)
         words, rng = words_of(kept), np.random.default_rng(seed)
         samples = {one: pair_words(one, words, encoder.tokenizer.unk_token_id, pairs, rng) for one in Similarity}
@@ -158,9 +158,8 @@ def diagnose(
     layers = layers if background is None else with_background(layers, background)
     rows = tuple(_rows(layers, {one: _renumber(drawn, sampled) for one, drawn in samples.items()}))
     verdicts = tuple(verdict for centering in layers[0].means for verdict in judge([row for row in rows if row.centering is centering]))
-    return Diagnosis(
-        f"{route.files.name}@{route.files.fingerprint}", len(full), len(words.ids), int(kept.truncated.sum()), len(texts) - len(full), rows, verdicts
-    )
+    name, truncated = f"{backend.files.name}@{backend.files.fingerprint}", int(kept.truncated.sum())
+    return Diagnosis(name, len(full), len(words.ids), truncated, len(texts) - len(full), rows, verdicts)
 
 
 def judge(rows: Sequence[LayerRow]) -> list[Verdict]:
@@ -220,10 +219,10 @@ def _warn(empty: int, truncated: int, samples: Mapping[Similarity, WordPairs]) -
         warn(f"undefined, for no two words of the texts can be compared: {', '.join(missing)}; give more or longer texts.")
 
 
-def _background(model: str, options: RunOptions) -> Background | None:
+def _background(model: str, options: RunOptions) -> MeanVectors | None:
     """The mean vectors that come with this package for a model, if any."""
     with contextlib.suppress(ModelError):
-        return AlignmentRoute(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.BACKGROUND), options).background
+        return TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.BACKGROUND), options).background
     return None
 
 
@@ -239,14 +238,14 @@ def _rows(layers: Sequence[LayerWords], samples: Mapping[Similarity, WordPairs])
             yield LayerRow(centering, k, {one: _estimate(vectors, drawn) for one, drawn in samples.items()})
 
 
-def _estimate(vectors: np.ndarray, drawn: WordPairs) -> Estimate:
+def _estimate(vectors: np.ndarray, drawn: WordPairs) -> MeanCosine:
     cosines = np.einsum("pd,pd->p", vectors[drawn.first], vectors[drawn.second]).astype(np.float64)
     has = ~np.isnan(cosines)
     found, left_out = cosines[has], int((~has).sum())
     if len(found) == 0:
-        return Estimate(np.nan, np.nan, 0, left_out)
+        return MeanCosine(np.nan, np.nan, 0, left_out)
     mean = float(np.average(found, weights=drawn.weight[has]))
     if drawn.complete:
-        return Estimate(mean, 0.0, len(found), left_out)
+        return MeanCosine(mean, 0.0, len(found), left_out)
     error = float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else np.nan
-    return Estimate(mean, error, len(found), left_out)
+    return MeanCosine(mean, error, len(found), left_out)

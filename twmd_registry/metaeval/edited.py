@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.edits import Edit, apply_edit, collect_names, rules_with
 
 UPPER = 0.75
 """Quantile of its group's ratings that a text must reach to be edited: people found it among the better quarter."""
 
 
-class Chosen(NamedTuple):
+class EditCandidates(NamedTuple):
     """Texts to edit, one per reference.
 
     Attributes:
@@ -31,7 +31,7 @@ class Chosen(NamedTuple):
     same: int
 
 
-class Edited(NamedTuple):
+class EditedTexts(NamedTuple):
     """What an edit made of the chosen texts.
 
     Attributes:
@@ -47,7 +47,7 @@ class Edited(NamedTuple):
     left_out: int
 
 
-def choose_texts(data: Sequence[Rated]) -> Chosen:
+def choose_texts(data: Sequence[RatedSegments]) -> EditCandidates:
     """Choose of every reference the text that people rated best (the first of several), if its rating reaches the quantile `UPPER` of its group.
 
     Args:
@@ -77,10 +77,10 @@ def choose_texts(data: Sequence[Rated]) -> Chosen:
                 references.append(own)
     if not texts:
         raise InputError(f"there is no text to edit: {low} best texts are rated too low, {same} are their own reference.")
-    return Chosen(tuple(texts), tuple(references), low, same)
+    return EditCandidates(tuple(texts), tuple(references), low, same)
 
 
-def edit_texts(chosen: Chosen, seed: int) -> tuple[Edited, ...]:
+def edit_texts(chosen: EditCandidates, seed: int) -> tuple[EditedTexts, ...]:
     """Make every edit in every text that it applies to; names are exchanged for others of the references.
 
     Args:
@@ -92,11 +92,11 @@ def edit_texts(chosen: Chosen, seed: int) -> tuple[Edited, ...]:
     for edit in Edit:
         made = [apply_edit(text, edit, rules, seed) for text in chosen.texts]
         rows = [row for row, text in enumerate(made) if text is not None and text not in chosen.references[row]]
-        found.append(Edited(edit, tuple(rows), tuple(str(made[row]) for row in rows), len(made) - len(rows)))
+        found.append(EditedTexts(edit, tuple(rows), tuple(str(made[row]) for row in rows), len(made) - len(rows)))
     return tuple(found)
 
 
-def lay_out(chosen: Chosen, edited: Sequence[Edited]) -> Rated:
+def lay_out(chosen: EditCandidates, edited: Sequence[EditedTexts]) -> RatedSegments:
     """Put every text beside its edited form, edit after edit.
 
     A text and its edited form are neighbours, with one reference: where scores depend on a batch or the corpus, both are centered alike.
@@ -108,4 +108,4 @@ def lay_out(chosen: Chosen, edited: Sequence[Edited]) -> Rated:
     group = [str(edit) for edit, _, _ in pairs for _ in range(2)]
     texts = [text for _, row, after in pairs for text in (chosen.texts[row], after)]
     references = [list(chosen.references[row]) for _, row, _ in pairs for _ in range(2)]
-    return Rated(group, texts, references, np.full(len(texts), np.nan), 0)
+    return RatedSegments(group, texts, references, np.full(len(texts), np.nan), 0)

@@ -37,7 +37,7 @@ CONTROLS = frozenset({Edit.CONTRACTION, Edit.QUOTES, Edit.FULL_STOP})
 """Edits that keep the meaning."""
 
 
-class Place(NamedTuple):
+class EditSpan(NamedTuple):
     """A piece of a text that an edit replaces.
 
     Attributes:
@@ -53,7 +53,7 @@ class Place(NamedTuple):
 
 Names = Mapping[int, tuple[str, ...]]
 """Names by their number of words, sorted."""
-Rule = Callable[[str], list[Place]]
+Rule = Callable[[str], list[EditSpan]]
 
 _APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
 _NOT_INSIDE_A_WORD = rf"(?<![\w{_APOSTROPHES}-])"
@@ -72,31 +72,33 @@ _CLOSE = re.compile(rf"\s*[.!?…]*\s*[\"”{_APOSTROPHES})\]]*\s*[.!?…]*\s*$"
 _LAST_STOP = re.compile(r"(?<=[^\s.])\s*\.\s*$")
 
 
-def negations(text: str) -> list[Place]:
+def negations(text: str) -> list[EditSpan]:
     """Find where a ``not`` can be put in behind an auxiliary, or taken out.
 
     >>> [place.choices for place in negations("he is here , but they do n't know it")]
     [(' not',), ('do',)]
     """
-    put_in = [Place(found.end(), found.end(), (" not",)) for found in _BARE.finditer(text)]
-    taken_out = [Place(*found.span(2), ("",)) for found in _NOT.finditer(text)] + [Place(*found.span(), ("can",)) for found in _CANNOT.finditer(text)]
-    return put_in + taken_out + [Place(*found.span(), (_positive(found),)) for found in _NT.finditer(text)]
+    put_in = [EditSpan(found.end(), found.end(), (" not",)) for found in _BARE.finditer(text)]
+    taken_out = [EditSpan(*found.span(2), ("",)) for found in _NOT.finditer(text)] + [
+        EditSpan(*found.span(), ("can",)) for found in _CANNOT.finditer(text)
+    ]
+    return put_in + taken_out + [EditSpan(*found.span(), (_positive(found),)) for found in _NT.finditer(text)]
 
 
 def _positive(contraction: re.Match[str]) -> str:
     return CONTRACTED[f"{contraction[1]}n't"]
 
 
-def numbers(text: str) -> list[Place]:
+def numbers(text: str) -> list[EditSpan]:
     """Find digits, of which one is exchanged, and number words.
 
     >>> numbers("in 12 of eighty")
     ... # doctest: +ELLIPSIS
     [Place(start=3, end=5, choices=('22', '32', ..., '92', '10', '11', '13', ..., '19')), Place(start=9, end=15, choices=('twenty', ..., 'ninety'))]
     """
-    places = [Place(*found.span(), _other_digits(found[0])) for found in _DIGITS.finditer(text)]
+    places = [EditSpan(*found.span(), _other_digits(found[0])) for found in _DIGITS.finditer(text)]
     for found in _LOWER.finditer(text):
-        places += [Place(*found.span(), tuple(word for word in alike if word != found[0])) for alike in NUMBER_WORDS if found[0] in alike]
+        places += [EditSpan(*found.span(), tuple(word for word in alike if word != found[0])) for alike in NUMBER_WORDS if found[0] in alike]
     return places
 
 
@@ -111,16 +113,16 @@ def _other_digits(number: str) -> tuple[str, ...]:
     )
 
 
-def antonyms(text: str) -> list[Place]:
+def antonyms(text: str) -> list[EditSpan]:
     """Find lower-case words that have an antonym in the list (one with a capital may be part of a name).
 
     >>> antonyms("New prices rose")
     [Place(start=11, end=15, choices=('fell',))]
     """
-    return [Place(*found.span(), ANTONYMS[found[0]]) for found in _LOWER.finditer(text) if found[0] in ANTONYMS]
+    return [EditSpan(*found.span(), ANTONYMS[found[0]]) for found in _LOWER.finditer(text) if found[0] in ANTONYMS]
 
 
-def clauses(text: str) -> list[Place]:
+def clauses(text: str) -> list[EditSpan]:
     """Find what can be dropped between a comma, semicolon or conjunction and the next one, or the end.
 
     >>> text = "The shop was shut, but the baker next door had bread."
@@ -130,7 +132,7 @@ def clauses(text: str) -> list[Place]:
     close, every = _CLOSE.search(text), _count_words(text)
     cuts = [*(found.start() for found in _BOUNDARY.finditer(text)), close.start() if close else len(text)]
     return [
-        Place(start, end, ("",)) for start, end in itertools.pairwise(cuts) if LEAST_WORDS <= _count_words(text[start:end]) <= every - LEAST_WORDS
+        EditSpan(start, end, ("",)) for start, end in itertools.pairwise(cuts) if LEAST_WORDS <= _count_words(text[start:end]) <= every - LEAST_WORDS
     ]
 
 
@@ -138,43 +140,43 @@ def _count_words(text: str) -> int:
     return len(re.findall(r"\w+", text))
 
 
-def contractions(text: str) -> list[Place]:
+def contractions(text: str) -> list[EditSpan]:
     """Find ``do not`` that can be ``don't``, and the reverse.
 
     >>> [place.choices for place in contractions("they do not know and cannot ask , it is n't theirs")]
     [("don't",), ("can't",), ('is not',)]
     """
     short = {verb: contracted for contracted, verb in CONTRACTED.items()}
-    places = [Place(*found.span(), (short[found[1]],)) for found in _NOT.finditer(text) if found[1] in short]
-    places += [Place(*found.span(), ("can't",)) for found in _CANNOT.finditer(text)]
+    places = [EditSpan(*found.span(), (short[found[1]],)) for found in _NOT.finditer(text) if found[1] in short]
+    places += [EditSpan(*found.span(), ("can't",)) for found in _CANNOT.finditer(text)]
     whole = [(found, _positive(found)) for found in _NT.finditer(text)]
-    return places + [Place(*found.span(), ("cannot" if verb == "can" else f"{verb} not",)) for found, verb in whole]
+    return places + [EditSpan(*found.span(), ("cannot" if verb == "can" else f"{verb} not",)) for found, verb in whole]
 
 
-def quotes(text: str) -> list[Place]:
+def quotes(text: str) -> list[EditSpan]:
     r"""Find straight double quotes that can be curly, in pairs, or curly ones that can be straight: the whole text at once.
 
     >>> quotes('a "b" c')
     [Place(start=0, end=7, choices=('a “b” c',))]
     """
     if "“" in text or "”" in text:
-        return [Place(0, len(text), (re.sub("[“”]", '"', text),))]
+        return [EditSpan(0, len(text), (re.sub("[“”]", '"', text),))]
     pieces = text.split('"')
     if len(pieces) == 1 or len(pieces) % 2 == 0:
         return []
-    return [Place(0, len(text), ("".join(piece + "“”"[i % 2] for i, piece in enumerate(pieces[:-1])) + pieces[-1],))]
+    return [EditSpan(0, len(text), ("".join(piece + "“”"[i % 2] for i, piece in enumerate(pieces[:-1])) + pieces[-1],))]
 
 
-def full_stops(text: str) -> list[Place]:
+def full_stops(text: str) -> list[EditSpan]:
     """Find the full stop at the end.
 
     >>> full_stops("It rains .")
     [Place(start=8, end=10, choices=('',))]
     """
-    return [Place(*found.span(), ("",)) for found in _LAST_STOP.finditer(text)]
+    return [EditSpan(*found.span(), ("",)) for found in _LAST_STOP.finditer(text)]
 
 
-def names_in(text: str) -> list[Place]:
+def names_in(text: str) -> list[EditSpan]:
     """Find names: up to `LONGEST_NAME` words with a capital, behind a word or comma (not at a sentence's start); nothing to choose from yet.
 
     >>> [place[:2] for place in names_in("Today Angela Merkel met Mr Li on Monday")]
@@ -189,7 +191,7 @@ def names_in(text: str) -> list[Place]:
             runs[-1].append(word)
         else:
             runs.append([word])
-    return [Place(run[0].start(), run[-1].end(), ()) for run in runs if len(run) <= LONGEST_NAME]
+    return [EditSpan(run[0].start(), run[-1].end(), ()) for run in runs if len(run) <= LONGEST_NAME]
 
 
 def collect_names(texts: Iterable[str]) -> Names:
@@ -203,7 +205,7 @@ def collect_names(texts: Iterable[str]) -> Names:
     return {length: tuple(name for name in found if len(name.split(" ")) == length) for length in lengths}
 
 
-def name_places(text: str, names: Names) -> list[Place]:
+def name_places(text: str, names: Names) -> list[EditSpan]:
     """Find names that are known, and others of as many words that do not occur in the text.
 
     Args:

@@ -12,7 +12,7 @@ import numpy as np
 
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, warn
-from twmd_registry.judgments.rows import Rated, select
+from twmd_registry.judgments.rows import RatedSegments, select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.progress import Progress
 
@@ -29,7 +29,7 @@ class GroupValues(NamedTuple):
     values: np.ndarray
 
 
-def measure_groups(scorers: Sequence[Scorer], rated: Rated, statistics: Sequence[str], progress: Progress | None = None) -> GroupValues:
+def measure_groups(scorers: Sequence[Scorer], rated: RatedSegments, statistics: Sequence[str], progress: Progress | None = None) -> GroupValues:
     """Correlate scores with ratings within every group; each text of a group is encoded once for all scorers.
 
     Args:

@@ -17,17 +17,17 @@ from twmd_registry.errors import FileError, InputError
 from twmd_registry.judgments.hub import read_hub
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
-from twmd_registry.judgments.rows import Rated, select
+from twmd_registry.judgments.rows import RatedSegments, select
 from twmd_registry.judgments.stsb import read_stsb
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area
-from twmd_registry.metaeval.table import NOT_HERE, Table
+from twmd_registry.metaeval.table import NOT_HERE, TextTable
 
 OURS, THEIRS = "here", "paper"
 
 
-class Source(NamedTuple):
+class StsDataset(NamedTuple):
     """One of the paper's data sets.
 
     Attributes:
@@ -37,26 +37,26 @@ class Source(NamedTuple):
         classes: Whether its ratings are two classes, 0 and 1.
     """
 
-    read: Callable[[Path], Rated]
+    read: Callable[[Path], RatedSegments]
     places: tuple[str, ...]
     hub: str
     classes: bool
 
 
-SOURCES: dict[str, Source] = {
-    "STS-B": Source(read_stsb, ("stsb/test.csv",), "mteb/stsbenchmark-sts", classes=False),
-    "MRPC": Source(read_mrpc, ("mrpc/msr_paraphrase_test.txt",), "glue/mrpc", classes=True),
-    "QQP": Source(read_qqp, ("qqp/quora_duplicate_questions.tsv", "qqp/train.tsv"), "glue/qqp", classes=True),
-    "WMT22-ZH-EN": Source(partial(read_mt_metrics_eval, pair="zh-en"), ("wmt22",), "wmt22-zh-en-mqm", classes=False),
+SOURCES: dict[str, StsDataset] = {
+    "STS-B": StsDataset(read_stsb, ("stsb/test.csv",), "mteb/stsbenchmark-sts", classes=False),
+    "MRPC": StsDataset(read_mrpc, ("mrpc/msr_paraphrase_test.txt",), "glue/mrpc", classes=True),
+    "QQP": StsDataset(read_qqp, ("qqp/quora_duplicate_questions.tsv", "qqp/train.tsv"), "glue/qqp", classes=True),
+    "WMT22-ZH-EN": StsDataset(partial(read_mt_metrics_eval, pair="zh-en"), ("wmt22",), "wmt22-zh-en-mqm", classes=False),
 }
 """In the paper's order. Of QQP the training data (from the Hub, GLUE's development set), because the test's labels are not published."""
 
 
-def find_data(folder: Path | None, *, hub: bool = False) -> tuple[dict[str, Rated], list[str]]:
+def find_data(folder: Path | None, *, hub: bool = False) -> tuple[dict[str, RatedSegments], list[str]]:
     """Read the data sets that can be had.
 
     Args:
-        folder: Where they are, each under one of its `Source.places`; None for no folder.
+        folder: Where they are, each under one of its `StsDataset.places`; None for no folder.
         hub: Whether to read from the Hub what the folder does not have.
 
     Returns:
@@ -86,7 +86,7 @@ def find_data(folder: Path | None, *, hub: bool = False) -> tuple[dict[str, Rate
     return found, missing
 
 
-def cells(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+def cells(data: Mapping[str, RatedSegments], scores: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     """A row of Tables 1 to 4: what one measure's scores of every data set come to.
 
     Args:
@@ -115,7 +115,7 @@ def _correlation(statistic: str, scores: np.ndarray, ratings: np.ndarray) -> str
         return NOT_HERE
 
 
-def table(name: str, data: Mapping[str, Rated], rows: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
+def table(name: str, data: Mapping[str, RatedSegments], rows: Mapping[str, Mapping[str, np.ndarray]]) -> TextTable:
     """Lay measures out beside the paper's numbers.
 
     Args:
@@ -129,21 +129,23 @@ def table(name: str, data: Mapping[str, Rated], rows: Mapping[str, Mapping[str, 
             laid.append((row, OURS, *cells(data, rows[row])))
         if row in published:
             laid.append((row, THEIRS, *published[row]))
-    return Table(name, ("measure", "source", *HERBOLD_COLUMNS), laid)
+    return TextTable(name, ("measure", "source", *HERBOLD_COLUMNS), laid)
 
 
-def areas(data: Mapping[str, Rated], rows: Mapping[str, Mapping[str, np.ndarray]]) -> Table:
+def areas(data: Mapping[str, RatedSegments], rows: Mapping[str, Mapping[str, np.ndarray]]) -> TextTable:
     """The areas under the ROC curves, which the paper draws (Figure 4)."""
     names = [name for name in data if SOURCES[name].classes]
     laid = [(row, *(_area(scores[name], data[name].ratings == 1) for name in names)) for row, scores in rows.items()]
-    return Table("AUC", ("measure", *names), laid)
+    return TextTable("AUC", ("measure", *names), laid)
 
 
 def _area(scores: np.ndarray, positive: np.ndarray) -> str:
     return f"{area(scores, positive):.3f}" if 0 < positive.sum() < len(positive) else NOT_HERE
 
 
-def halves(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> tuple[dict[str, dict[str, Rated]], dict[str, dict[str, np.ndarray]]]:
+def halves(
+    data: Mapping[str, RatedSegments], scores: Mapping[str, np.ndarray]
+) -> tuple[dict[str, dict[str, RatedSegments]], dict[str, dict[str, np.ndarray]]]:
     """Split every data set at the median length of its pairs, the mean of both texts' characters.
 
     The paper does not say how it measures a pair; its median of STS-B comes out so (44), that of MRPC (116) does not (113).
@@ -151,7 +153,7 @@ def halves(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> tuple
     Returns:
         Data and scores by half (``Shorter``, ``Longer``: the median's own length is longer) and name.
     """
-    split: dict[str, dict[str, Rated]] = {"Shorter": {}, "Longer": {}}
+    split: dict[str, dict[str, RatedSegments]] = {"Shorter": {}, "Longer": {}}
     own: dict[str, dict[str, np.ndarray]] = {"Shorter": {}, "Longer": {}}
     for name, rated in data.items():
         lengths = pair_lengths(rated)
@@ -162,16 +164,16 @@ def halves(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> tuple
     return split, own
 
 
-def pair_lengths(rated: Rated) -> np.ndarray:
+def pair_lengths(rated: RatedSegments) -> np.ndarray:
     """Characters of a pair's texts, their mean; shape (segments,)."""
     return np.array([(len(one) + len(other)) / 2 for one, other in zip(rated.predictions, rated.references, strict=True)])
 
 
-def length_table(data: Mapping[str, Rated], scores: Mapping[str, np.ndarray]) -> Table:
+def length_table(data: Mapping[str, RatedSegments], scores: Mapping[str, np.ndarray]) -> TextTable:
     """Table 4: STSScore on all pairs, the shorter and the longer ones."""
     split, own = halves(data, scores)
     laid = []
     for row in HERBOLD["Table 4"]:
         here = cells(data, scores) if row == "All" else cells(split[row], own[row])
         laid += [(row, OURS, *here), (row, THEIRS, *HERBOLD["Table 4"][row])]
-    return Table("Table 4", ("measure", "source", *HERBOLD_COLUMNS), laid)
+    return TextTable("Table 4", ("measure", "source", *HERBOLD_COLUMNS), laid)

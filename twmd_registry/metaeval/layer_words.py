@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL, Background
+from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL, MeanVectors
 from twmd_registry.encode.tokenization import TokenIds
-from twmd_registry.engine.centering import GroupSums, Means, center, sum_groups
-from twmd_registry.engine.pipeline import PIECE_TOKENS
-from twmd_registry.metaeval.word_pairs import Words
+from twmd_registry.engine.centering import GroupMeans, GroupSums, center, sum_groups
+from twmd_registry.engine.pipeline import CHUNK_TOKENS
+from twmd_registry.metaeval.word_pairs import CorpusWords
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Centering, Special, Vectors
 from twmd_registry.tensors import TokenVectors
@@ -32,10 +32,10 @@ class LayerWords(NamedTuple):
     """
 
     vectors: Tensor
-    means: dict[Centering, Means | None]
+    means: dict[Centering, GroupMeans | None]
 
 
-class _Part(NamedTuple):
+class _LayerShare(NamedTuple):
     """What some texts contribute to a `LayerWords`: vectors (U of them, D), sentence means (S of them, D), batch means (G of them, D), sums."""
 
     vectors: Tensor
@@ -47,7 +47,7 @@ class _Part(NamedTuple):
 def read_layers(
     encoder: Encoder,
     tokens: TokenIds,
-    words: Words,
+    words: CorpusWords,
     sampled: np.ndarray,
     *,
     batch_tokens: int | None = None,
@@ -71,9 +71,9 @@ def read_layers(
     """
     layers = range(encoder.depth + 1)
     expect(progress, len(tokens.lengths))
-    parts: dict[int, list[_Part]] = {k: [] for k in layers}
+    parts: dict[int, list[_LayerShare]] = {k: [] for k in layers}
     chosen = np.unique(words.text[sampled])
-    for start, stop in _pieces(tokens.lengths, PIECE_TOKENS // len(layers)):
+    for start, stop in _pieces(tokens.lengths, CHUNK_TOKENS // len(layers)):
         encoded = encoder.encode(tokens.select(np.arange(start, stop)), layers, batch_tokens=batch_tokens, progress=progress)
         first, end = np.searchsorted(words.text, [start, stop])
         places = sampled[(sampled >= first) & (sampled < end)] - first
@@ -98,7 +98,7 @@ def _pieces(lengths: np.ndarray, most_tokens: int) -> Iterator[tuple[int, int]]:
             start = stop
 
 
-def _part(tokens: TokenVectors, words: np.ndarray, texts: np.ndarray) -> _Part:
+def _part(tokens: TokenVectors, words: np.ndarray, texts: np.ndarray) -> _LayerShare:
     """What some texts contribute, of which some words and sentence means are wanted."""
     every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
     once = torch.ones_like(every)
@@ -106,10 +106,10 @@ def _part(tokens: TokenVectors, words: np.ndarray, texts: np.ndarray) -> _Part:
     batches = sum_groups(tokens, every // BATCH_TEXTS, once, -(-len(every) // BATCH_TEXTS)).mean()
     corpus = sum_groups(tokens, torch.zeros_like(every), once, 1)
     vectors = tokens.vectors[torch.from_numpy(words).to(every.device)]
-    return _Part(vectors.cpu(), sentences.cpu(), batches.cpu(), GroupSums(corpus.sums.cpu(), corpus.counts.cpu()))
+    return _LayerShare(vectors.cpu(), sentences.cpu(), batches.cpu(), GroupSums(corpus.sums.cpu(), corpus.counts.cpu()))
 
 
-def _join(parts: Sequence[_Part], groups: Mapping[Centering, Tensor]) -> LayerWords:
+def _join(parts: Sequence[_LayerShare], groups: Mapping[Centering, Tensor]) -> LayerWords:
     corpus = parts[0].corpus
     for part in parts[1:]:
         corpus = corpus.plus(part.corpus)
@@ -118,15 +118,15 @@ def _join(parts: Sequence[_Part], groups: Mapping[Centering, Tensor]) -> LayerWo
         Centering.BATCH: torch.cat([part.batches for part in parts]),
         Centering.CORPUS: corpus.mean(),
     }
-    means: dict[Centering, Means | None] = {Centering.NONE: None, Centering.DIMENSION: None}
-    return LayerWords(torch.cat([part.vectors for part in parts]), means | {one: Means(found[one], group) for one, group in groups.items()})
+    means: dict[Centering, GroupMeans | None] = {Centering.NONE: None, Centering.DIMENSION: None}
+    return LayerWords(torch.cat([part.vectors for part in parts]), means | {one: GroupMeans(found[one], group) for one, group in groups.items()})
 
 
-def with_background(layers: Sequence[LayerWords], background: Background) -> list[LayerWords]:
+def with_background(layers: Sequence[LayerWords], background: MeanVectors) -> list[LayerWords]:
     """Let background centering be one of the centerings."""
     mean = background.means[Special.NONE]
     everyone = torch.zeros(len(layers[0].vectors), dtype=torch.int64)
-    return [one._replace(means=one.means | {Centering.BACKGROUND: Means(mean[k][None, :], everyone)}) for k, one in enumerate(layers)]
+    return [one._replace(means=one.means | {Centering.BACKGROUND: GroupMeans(mean[k][None, :], everyone)}) for k, one in enumerate(layers)]
 
 
 def directions(layer: LayerWords, centering: Centering) -> np.ndarray:

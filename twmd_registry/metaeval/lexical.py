@@ -10,7 +10,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 
 LEXICAL: dict[str, Callable[[], Metric]] = {
     "bleu": lambda: BLEU(effective_order=True),
@@ -33,7 +33,7 @@ class LexicalScores(NamedTuple):
     signature: str
 
 
-def score_lexically(name: str, rated: Rated) -> LexicalScores:
+def score_lexically(name: str, rated: RatedSegments) -> LexicalScores:
     """Score every segment by a metric of SacreBLEU.
 
     Args:
@@ -47,20 +47,20 @@ def score_lexically(name: str, rated: Rated) -> LexicalScores:
     return LexicalScores(scores, f"{name}|{metric.get_signature().format()}")
 
 
-def sentence_bleu(rated: Rated) -> np.ndarray:
+def sentence_bleu(rated: RatedSegments) -> np.ndarray:
     """Sentence BLEU, from 0 to 1; shape (segments,)."""
     return _scores(LEXICAL["bleu"](), rated)
 
 
-def sentence_chrf(rated: Rated) -> np.ndarray:
+def sentence_chrf(rated: RatedSegments) -> np.ndarray:
     """chrF++ of each sentence, from 0 to 1; shape (segments,)."""
     return _scores(LEXICAL["chrf++"](), rated)
 
 
-def _scores(metric: Metric, rated: Rated) -> np.ndarray:
+def _scores(metric: Metric, rated: RatedSegments) -> np.ndarray:
     pairs = zip(rated.predictions, _references(rated), strict=True)
     return np.array([metric.sentence_score(text, own).score / 100 for text, own in pairs])
 
 
-def _references(rated: Rated) -> list[list[str]]:
+def _references(rated: RatedSegments) -> list[list[str]]:
     return [[one] if isinstance(one, str) else list(one) for one in rated.references]

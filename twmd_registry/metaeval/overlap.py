@@ -103,7 +103,7 @@ def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
     """
     found: dict[str, Hashes] = {}
     for member in scorer.members:
-        files, adapter = member.route.files, member.route.adapter
+        files, adapter = member.backend.files, member.backend.adapter
         parts = {f"model {files.name}": files.folder} | ({f"adapter {adapter.name}": adapter.folder} if adapter else {})
         found |= {name: own for name, folder in parts.items() if (own := read_hashes(folder / TRAINING_DATA))}
         found |= _tuned_settings(member.spec)
@@ -165,7 +165,7 @@ def describe_overlap(label: str, scorer: Scorer, references: Sequence[str | Sequ
     )
 
 
-def warn_of_overlap(labels: Iterable[str], scorers: Iterable[Scorer], references: Sequence[str | Sequence[str]], data: str) -> tuple[str, ...]:
+def warn_about_overlap(labels: Iterable[str], scorers: Iterable[Scorer], references: Sequence[str | Sequence[str]], data: str) -> tuple[str, ...]:
     """Warn of metrics that were trained or tuned on the data they are measured on; arguments, result and errors as for `describe_overlap`."""
     pairs = zip(labels, scorers, strict=True)
     found = tuple(text for label, scorer in pairs if (text := describe_overlap(label, scorer, references, data)))

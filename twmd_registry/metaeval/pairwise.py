@@ -17,7 +17,7 @@ _ROUNDING = 1e-12
 """Two accuracies, sums of shares, are equal up to this."""
 
 
-class Pairs(NamedTuple):
+class SegmentPairs(NamedTuple):
     """Every two segments of one item, once.
 
     Attributes:
@@ -33,7 +33,7 @@ class Pairs(NamedTuple):
     items: int
 
 
-def pairs_within(items: Sequence[str] | np.ndarray) -> Pairs:
+def pairs_within(items: Sequence[str] | np.ndarray) -> SegmentPairs:
     """Pair the segments of every item.
 
     Args:
@@ -48,12 +48,12 @@ def pairs_within(items: Sequence[str] | np.ndarray) -> Pairs:
     found = [(*(run[side] for side in np.triu_indices(len(run), 1)),) for run in runs if len(run) > 1]
     if not found:
         none = np.zeros(0, dtype=np.intp)
-        return Pairs(none, none, none, 0)
+        return SegmentPairs(none, none, none, 0)
     first, second = (np.concatenate(side) for side in zip(*found, strict=True))
-    return Pairs(first, second, np.repeat(np.arange(len(found)), [len(one) for one, _ in found]), len(found))
+    return SegmentPairs(first, second, np.repeat(np.arange(len(found)), [len(one) for one, _ in found]), len(found))
 
 
-class Orders(NamedTuple):
+class PairOrders(NamedTuple):
     """How the pairs of every item are ordered by the metric, counted.
 
     Attributes:
@@ -67,7 +67,7 @@ class Orders(NamedTuple):
     segments: int
 
 
-def count_orders(scores: np.ndarray, ratings: np.ndarray, pairs: Pairs, threshold: float = THRESHOLD) -> Orders:
+def count_orders(scores: np.ndarray, ratings: np.ndarray, pairs: SegmentPairs, threshold: float = THRESHOLD) -> PairOrders:
     """Count the pairs that count for DARR.
 
     Args:
@@ -86,10 +86,10 @@ def count_orders(scores: np.ndarray, ratings: np.ndarray, pairs: Pairs, threshol
     alike = np.sign(scores[pairs.first] - scores[pairs.second]) == np.sign(people)
     concordant = np.bincount(pairs.item[counted & alike], minlength=pairs.items)
     discordant = np.bincount(pairs.item[counted & ~alike], minlength=pairs.items)
-    return Orders(concordant, discordant, len(np.unique([pairs.first[counted], pairs.second[counted]])))
+    return PairOrders(concordant, discordant, len(np.unique([pairs.first[counted], pairs.second[counted]])))
 
 
-def darr(orders: Orders) -> float:
+def darr(orders: PairOrders) -> float:
     """WMT's Kendall-like tau, ``(C - D) / (C + D)`` over the pairs of all items (Bojar et al. 2017; Ma et al. 2018).
 
     Pairs that people rate nearly alike do not count; a tie of the metric is discordant. So a constant metric has -1.
@@ -101,7 +101,7 @@ def darr(orders: Orders) -> float:
     return (concordant - discordant) / (concordant + discordant)
 
 
-def resampled_darr(orders: Orders, weights: np.ndarray) -> np.ndarray:
+def resampled_darr(orders: PairOrders, weights: np.ndarray) -> np.ndarray:
     """DARR's tau of every resample of the items.
 
     Args:
@@ -116,7 +116,7 @@ def resampled_darr(orders: Orders, weights: np.ndarray) -> np.ndarray:
     return np.where(counted > 0, (concordant - discordant) / np.maximum(counted, 1), np.nan)
 
 
-class Calibrated(NamedTuple):
+class CalibratedAccuracy(NamedTuple):
     """The pairwise accuracy with calibrated ties.
 
     Attributes:
@@ -128,7 +128,7 @@ class Calibrated(NamedTuple):
     epsilon: float
 
 
-class Steps(NamedTuple):
+class AccuracySteps(NamedTuple):
     """How the accuracy of the items changes while epsilon grows: pair by pair, in the order of the scores' differences.
 
     Attributes:
@@ -146,7 +146,7 @@ class Steps(NamedTuple):
     epsilon: np.ndarray
 
 
-def calibration_steps(scores: np.ndarray, ratings: np.ndarray, pairs: Pairs) -> Steps:
+def calibration_steps(scores: np.ndarray, ratings: np.ndarray, pairs: SegmentPairs) -> AccuracySteps:
     """Sort the pairs by the difference of their scores; O(P log P) for P pairs.
 
     Args:
@@ -169,10 +169,10 @@ def calibration_steps(scores: np.ndarray, ratings: np.ndarray, pairs: Pairs) -> 
     last_of_equal = np.flatnonzero(np.r_[np.diff(differences) != 0, True]) + 1
     ends = np.unique(np.r_[np.searchsorted(differences, 0.0, side="right"), last_of_equal])
     ordered = np.bincount(pairs.item, weights=alike, minlength=pairs.items) / sizes
-    return Steps(ordered, change, item, ends, np.r_[0.0, differences][ends])
+    return AccuracySteps(ordered, change, item, ends, np.r_[0.0, differences][ends])
 
 
-def acc_eq(steps: Steps) -> Calibrated:
+def acc_eq(steps: AccuracySteps) -> CalibratedAccuracy:
     """The pairwise accuracy with tie calibration (Deutsch, Foster and Freitag 2023).
 
     An item's accuracy is the share of its pairs that metric and people order alike, or both have as ties; two scores that differ by epsilon
@@ -181,13 +181,13 @@ def acc_eq(steps: Steps) -> Calibrated:
     return _best(steps, np.ones(len(steps.ordered)))
 
 
-def resampled_acc_eq(steps: Steps, weights: np.ndarray) -> np.ndarray:
+def resampled_acc_eq(steps: AccuracySteps, weights: np.ndarray) -> np.ndarray:
     """The accuracy of every resample of the items, calibrated anew; O(PB) for P pairs; arguments and result as for `resampled_darr`."""
     return np.array([_best(steps, drawn).accuracy for drawn in weights.T])
 
 
-def _best(steps: Steps, weights: np.ndarray) -> Calibrated:
+def _best(steps: AccuracySteps, weights: np.ndarray) -> CalibratedAccuracy:
     tied = np.r_[0.0, np.cumsum(steps.change * weights[steps.item])][steps.ends]
     accuracy = (steps.ordered @ weights + tied) / weights.sum()  # (candidates,)
     best = int(np.argmax(accuracy >= accuracy.max() - _ROUNDING))
-    return Calibrated(float(accuracy[best]), float(steps.epsilon[best]))
+    return CalibratedAccuracy(float(accuracy[best]), float(steps.epsilon[best]))

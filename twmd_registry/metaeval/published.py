@@ -50,7 +50,7 @@ NO_MODEL = "-"
 """The encoder of a row that has none, or of which the paper does not say it."""
 
 
-class Block(NamedTuple):
+class ModelRows(NamedTuple):
     """A table's rows for one model, read at one layer.
 
     Attributes:
@@ -66,7 +66,7 @@ class Block(NamedTuple):
     values: np.ndarray
 
 
-class Published(NamedTuple):
+class PublishedTable(NamedTuple):
     """A table that a paper prints.
 
     Attributes:
@@ -77,10 +77,10 @@ class Published(NamedTuple):
 
     about: str
     columns: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[ModelRows, ...]
 
 
-class PaperRow(NamedTuple):
+class PublishedRow(NamedTuple):
     """A line of a paper's table.
 
     Attributes:
@@ -96,7 +96,7 @@ class PaperRow(NamedTuple):
     values: np.ndarray
 
 
-class PaperRows(NamedTuple):
+class PublishedRows(NamedTuple):
     """A table that a paper prints, line by line.
 
     Attributes:
@@ -107,7 +107,7 @@ class PaperRows(NamedTuple):
 
     about: str
     columns: tuple[str, ...]
-    rows: tuple[PaperRow, ...]
+    rows: tuple[PublishedRow, ...]
 
 
 def published_tables() -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def published_tables() -> tuple[str, ...]:
 
 
 @functools.cache
-def published_rows(table: str) -> PaperRows:
+def published_rows(table: str) -> PublishedRows:
     """Read a paper's table.
 
     The file's first line says what it is, the second names the columns; then follow a model, its layer, a metric, and cells of one
@@ -134,12 +134,12 @@ def published_rows(table: str) -> PaperRows:
     rows = []
     for line in lines:
         model, layer, metric, *cells = line.split("\t")
-        rows.append(PaperRow(model, layer, metric, np.array([[float(number) for number in cell.split("/")] for cell in cells])))
-    return PaperRows(re.sub(r"^# ", "", about), tuple(header.split("\t")[3:]), tuple(rows))
+        rows.append(PublishedRow(model, layer, metric, np.array([[float(number) for number in cell.split("/")] for cell in cells])))
+    return PublishedRows(re.sub(r"^# ", "", about), tuple(header.split("\t")[3:]), tuple(rows))
 
 
 @functools.cache
-def published(table: str) -> Published:
+def published(table: str) -> PublishedTable:
     """Read a table whose rows are the same metrics for each of several models.
 
     Args:
@@ -152,5 +152,5 @@ def published(table: str) -> Published:
     found: dict[tuple[str, int], dict[str, np.ndarray]] = {}
     for row in rows:
         found.setdefault((row.model, int(row.layer)), {})[row.metric] = row.values
-    blocks = tuple(Block(model, layer, tuple(own), np.array(list(own.values()))) for (model, layer), own in found.items())
-    return Published(about, columns, blocks)
+    blocks = tuple(ModelRows(model, layer, tuple(own), np.array(list(own.values()))) for (model, layer), own in found.items())
+    return PublishedTable(about, columns, blocks)

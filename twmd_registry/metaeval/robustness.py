@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.engine.input_warnings import warn_of_small_samples
+from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.agreement import Interval, bootstrap, interval
-from twmd_registry.metaeval.correlation import Estimate, check_numbers
-from twmd_registry.metaeval.edited import Chosen, Edited, choose_texts, edit_texts, lay_out
+from twmd_registry.metaeval.correlation import CorrelationEstimate, check_numbers
+from twmd_registry.metaeval.edited import EditCandidates, EditedTexts, choose_texts, edit_texts, lay_out
 from twmd_registry.metaeval.edits import CONTROLS, Edit
-from twmd_registry.metaeval.side_by_side import Compared, Scored, check_compared, names_of, score_side_by_side
-from twmd_registry.metaeval.table import FORMATS, NOT_HERE, Table, as_note, as_text
+from twmd_registry.metaeval.side_by_side import Compared, MetricScores, check_compared, names_of, score_side_by_side
+from twmd_registry.metaeval.table import FORMATS, NOT_HERE, TextTable, as_note, as_text
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
@@ -32,7 +32,7 @@ TIE = 1e-5
 """Scores that differ by no more are equal: so much may move a score without its signature."""
 
 
-class Preference(NamedTuple):
+class EditPreference(NamedTuple):
     """What a metric says of one kind of edit.
 
     Attributes:
@@ -54,7 +54,7 @@ class Preference(NamedTuple):
     difference_interval: Interval
 
 
-class Measured(NamedTuple):
+class MetricRobustness(NamedTuple):
     """What one metric says.
 
     Attributes:
@@ -67,7 +67,7 @@ class Measured(NamedTuple):
     label: str
     signature: str
     scores: tuple[float, ...]
-    preferences: tuple[Preference, ...]
+    preferences: tuple[EditPreference, ...]
 
 
 @dataclass(frozen=True)
@@ -120,22 +120,22 @@ class RobustnessResult:
     """
 
     study: RobustnessStudy
-    chosen: Chosen
-    edited: tuple[Edited, ...]
-    pairs: Rated
-    measured: tuple[Measured, ...]
+    chosen: EditCandidates
+    edited: tuple[EditedTexts, ...]
+    pairs: RatedSegments
+    measured: tuple[MetricRobustness, ...]
     overlaps: tuple[str, ...] = ()
 
-    def _table(self, title: str, cell: Callable[[Preference], str]) -> Table:
+    def _table(self, title: str, cell: Callable[[EditPreference], str]) -> TextTable:
         header = ("edit", "meaning", "n", "left out", *(one.label for one in self.measured))
         rows = []
         for k, own in enumerate(self.edited):
             meaning = "kept" if own.edit in CONTROLS else "changed"
             rows.append((str(own.edit), meaning, str(len(own.rows)), str(own.left_out), *(cell(one.preferences[k]) for one in self.measured)))
-        return Table(title, header, rows)
+        return TextTable(title, header, rows)
 
     @property
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, TextTable]:
         """A row per edit, a column per metric: the share preferred, the mean difference, and the ties."""
         return {
             "preferred": self._table(
@@ -188,7 +188,7 @@ def _cell(value: float | None, between: Interval, digits: int) -> str:
     return shown if between.low is None or between.high is None else f"{shown} ({between.low:.{digits}f} .. {between.high:.{digits}f})"
 
 
-def prefer(edit: Edit, unedited: np.ndarray, edited: np.ndarray, *, resamples: int, seed: int) -> Preference:
+def prefer(edit: Edit, unedited: np.ndarray, edited: np.ndarray, *, resamples: int, seed: int) -> EditPreference:
     """Measure how often, and by how much, unedited texts score higher.
 
     ``mean_i [d_i > 0] + [d_i = 0] / 2`` and ``mean_i d_i`` with ``d_i = unedited_i - edited_i``, equal up to `TIE`.
@@ -213,18 +213,18 @@ def prefer(edit: Edit, unedited: np.ndarray, edited: np.ndarray, *, resamples: i
     tied = np.abs(difference) <= TIE
     if n == 0:
         nothing = Interval(None, None)
-        return Preference(edit, 0, 0, None, nothing, None, nothing)
+        return EditPreference(edit, 0, 0, None, nothing, None, nothing)
     higher = np.where(tied, 0.5, difference > 0)
     between = [interval(bootstrap(_mean_of(values), resamples, np.random.default_rng(seed))) for values in (higher, difference)]
-    return Preference(edit, n, int(tied.sum()), float(higher.mean()), between[0], float(difference.mean()), between[1])
+    return EditPreference(edit, n, int(tied.sum()), float(higher.mean()), between[0], float(difference.mean()), between[1])
 
 
-def _mean_of(values: np.ndarray) -> Estimate:
+def _mean_of(values: np.ndarray) -> CorrelationEstimate:
     n = len(values)
-    return Estimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
+    return CorrelationEstimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
 
 
-def run_robustness(study: RobustnessStudy, data: Sequence[Rated], options: RunOptions, progress: Progress | None = None) -> RobustnessResult:
+def run_robustness(study: RobustnessStudy, data: Sequence[RatedSegments], options: RunOptions, progress: Progress | None = None) -> RobustnessResult:
     """Choose texts, edit them, and score them before and after by every metric.
 
     Args:
@@ -238,8 +238,8 @@ def run_robustness(study: RobustnessStudy, data: Sequence[Rated], options: RunOp
         ModelError: As `Scorer.score`.
 
     Warns:
-        TwmdWarning: A metric was trained or tuned on the data; an edit has fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` texts, which is
-            little for intervals (of one text there is none).
+        TwmdWarning: A metric was trained or tuned on the data; an edit has fewer texts than
+            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`, which is little for intervals (of one text there is none).
     """
     chosen = choose_texts(data)
     edited = edit_texts(chosen, study.seed)
@@ -249,12 +249,12 @@ def run_robustness(study: RobustnessStudy, data: Sequence[Rated], options: RunOp
     expect(progress, len(pairs.predictions))
     applied, scored, overlaps = score_side_by_side(study.metrics, pairs, ", ".join(study.data), options, progress)
     if study.resamples:
-        warn_of_small_samples({str(own.edit): len(own.rows) for own in edited if own.rows})
-    measured = tuple(Measured(one.label, one.signature, one.scores, _preferences(study, pairs, one)) for one in scored)
+        warn_about_small_samples({str(own.edit): len(own.rows) for own in edited if own.rows})
+    measured = tuple(MetricRobustness(one.label, one.signature, one.scores, _preferences(study, pairs, one)) for one in scored)
     return RobustnessResult(replace(study, metrics=applied), chosen, edited, pairs, measured, overlaps)
 
 
-def _preferences(study: RobustnessStudy, pairs: Rated, one: Scored) -> tuple[Preference, ...]:
+def _preferences(study: RobustnessStudy, pairs: RatedSegments, one: MetricScores) -> tuple[EditPreference, ...]:
     scores, group = np.array(one.scores).reshape(-1, 2), np.array(pairs.group[::2])  # (texts, before and after)
     by_edit = [scores[group == edit] for edit in Edit]
     return tuple(prefer(edit, own[:, 0], own[:, 1], resamples=study.resamples, seed=study.seed) for edit, own in zip(Edit, by_edit, strict=True))

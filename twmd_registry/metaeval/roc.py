@@ -10,7 +10,7 @@ from scipy.integrate import trapezoid
 from twmd_registry.errors import InputError
 
 
-class Curve(NamedTuple):
+class RocCurve(NamedTuple):
     """A curve from (0, 0) to (1, 1), a point per different score.
 
     Attributes:
@@ -22,7 +22,7 @@ class Curve(NamedTuple):
     true: np.ndarray
 
 
-def curve(scores: np.ndarray, positive: np.ndarray) -> Curve:
+def curve(scores: np.ndarray, positive: np.ndarray) -> RocCurve:
     """The receiver operating characteristic; tied scores are one point.
 
     Args:
@@ -40,7 +40,7 @@ def curve(scores: np.ndarray, positive: np.ndarray) -> Curve:
     order = np.argsort(-scores, kind="stable")
     last_of_ties = np.flatnonzero(np.r_[np.diff(scores[order]) != 0, True])
     true = np.cumsum(positive[order])[last_of_ties]
-    return Curve(np.r_[0, (last_of_ties + 1 - true) / (len(positive) - positives)], np.r_[0, true / positives])
+    return RocCurve(np.r_[0, (last_of_ties + 1 - true) / (len(positive) - positives)], np.r_[0, true / positives])
 
 
 def area(scores: np.ndarray, positive: np.ndarray) -> float:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
-from twmd_registry.metaeval.overlap import warn_of_overlap
+from twmd_registry.metaeval.overlap import warn_about_overlap
 from twmd_registry.progress import Progress
 from twmd_registry.registry.ensemble import write_members
 from twmd_registry.registry.labels import labels_of
@@ -23,7 +23,7 @@ Compared = MetricSpec | str
 """A metric of ours, or the name of one of SacreBLEU's, of `twmd_registry.metaeval.lexical.LEXICAL`."""
 
 
-class Scored(NamedTuple):
+class MetricScores(NamedTuple):
     """One metric's scores.
 
     Attributes:
@@ -47,7 +47,7 @@ class SideBySide(NamedTuple):
     """
 
     applied: tuple[Compared, ...]
-    scored: tuple[Scored, ...]
+    scored: tuple[MetricScores, ...]
     overlaps: tuple[str, ...]
 
 
@@ -71,7 +71,9 @@ def names_of(metrics: Iterable[Compared]) -> str:
     return ",".join(one if isinstance(one, str) else write_members([(1.0, one)]) for one in metrics)
 
 
-def score_side_by_side(metrics: Sequence[Compared], rated: Rated, data: str, options: RunOptions, progress: Progress | None = None) -> SideBySide:
+def score_side_by_side(
+    metrics: Sequence[Compared], rated: RatedSegments, data: str, options: RunOptions, progress: Progress | None = None
+) -> SideBySide:
     """Score every segment by every metric, each text encoded once per model.
 
     Args:
@@ -90,25 +92,25 @@ def score_side_by_side(metrics: Sequence[Compared], rated: Rated, data: str, opt
     """
     scorers, sets = _score([one for one in metrics if isinstance(one, MetricSpec)], rated, options, progress)
     labels = labels_of([one.signature.spec for one in sets])
-    overlaps = warn_of_overlap(labels, scorers, rated.references, data)
+    overlaps = warn_about_overlap(labels, scorers, rated.references, data)
     own = zip(sets, labels, strict=True)
-    applied, scored = list[Compared](), list[Scored]()
+    applied, scored = list[Compared](), list[MetricScores]()
     for one in metrics:
         if isinstance(one, str):
             theirs = score_lexically(one, rated)
             applied.append(one)
-            scored.append(Scored(one, theirs.signature, tuple(theirs.scores.tolist())))
+            scored.append(MetricScores(one, theirs.signature, tuple(theirs.scores.tolist())))
         else:
             ours, label = next(own)
             applied.append(ours.signature.spec)
-            scored.append(Scored(label, str(ours.signature), ours.scores))
+            scored.append(MetricScores(label, str(ours.signature), ours.scores))
     return SideBySide(tuple(applied), tuple(scored), overlaps)
 
 
-def _score(specs: Sequence[MetricSpec], rated: Rated, options: RunOptions, progress: Progress | None) -> tuple[list[Scorer], list[ScoreSet]]:
+def _score(specs: Sequence[MetricSpec], rated: RatedSegments, options: RunOptions, progress: Progress | None) -> tuple[list[Scorer], list[ScoreSet]]:
     if not specs:
         return [], []
-    from twmd_registry.engine.scorer import score_all, scorer_of  # torch: not for SacreBLEU's metrics alone
+    from twmd_registry.engine.scorer import make_scorer, score_all  # torch: not for SacreBLEU's metrics alone
 
-    scorers = [scorer_of(one, options) for one in specs]
+    scorers = [make_scorer(one, options) for one in specs]
     return scorers, score_all(scorers, rated.predictions, rated.references, progress=progress)

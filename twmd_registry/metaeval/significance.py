@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from twmd_registry.engine.input_warnings import check_sample, warn_of_small_samples
+from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.judgments.rows import Rated
-from twmd_registry.metaeval.agreement import SEED, Averaging, Part, Undefined, mean_of_defined, parts_of, report_undefined
+from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.metaeval.agreement import SEED, Averaging, Stratum, UndefinedStratum, mean_of_defined, parts_of, report_undefined
 from twmd_registry.metaeval.correlation import STATISTICS, Statistic, check_numbers, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
 from twmd_registry.metaeval.vectors import LEAST_ROWS, pearson
@@ -22,7 +22,7 @@ _ROUNDING = 1e-12
 """Two differences of agreement are equal up to this, and computed correlations pass their bounds by no more."""
 
 
-class Test(NamedTuple):
+class AgreementTest(NamedTuple):
     """A one-sided test of whether metric A agrees better than metric B.
 
     Attributes:
@@ -34,7 +34,7 @@ class Test(NamedTuple):
     p: float
 
 
-def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Test:
+def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
     """Test the difference of two dependent Pearson correlations (Williams 1959; Graham and Baldwin 2014).
 
     ``t = (r_a - r_b) sqrt((n - 1)(1 + r_ab)) / sqrt(2 K (n - 1) / (n - 3) + (r_a + r_b)^2 / 4 (1 - r_ab)^3)`` with
@@ -64,7 +64,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Test:
     return found
 
 
-def _williams(r_a: float, r_b: float, r_ab: float, n: int) -> Test:
+def _williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
     if n <= LEAST_ROWS:
         raise InputError(f"Williams' test needs more than {LEAST_ROWS} segments; got {n}.")
     for name, r in (("r_a", r_a), ("r_b", r_b), ("r_ab", r_ab)):
@@ -74,15 +74,15 @@ def _williams(r_a: float, r_b: float, r_ab: float, n: int) -> Test:
     if determinant < -_ROUNDING:
         raise InputError(f"no data have the correlations {r_a}, {r_b} and {r_ab} together: take all three from the same segments.")
     if r_a == r_b:
-        return Test(0.0, 0.5)
+        return AgreementTest(0.0, 0.5)
     variance = 2 * max(determinant, 0.0) * (n - 1) / (n - 3) + (r_a + r_b) ** 2 / 4 * (1 - r_ab) ** 3
     if variance <= 0 or 1 + r_ab <= 0:
         raise InputError(f"Williams' test is undefined for metrics that correlate with each other by {r_ab} and with people by {r_a} and {r_b}.")
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / variance)
-    return Test(r_a - r_b, float(stats.t.sf(t, n - 3)))
+    return AgreementTest(r_a - r_b, float(stats.t.sf(t, n - 3)))
 
 
-class PartTest(NamedTuple):
+class StratumTest(NamedTuple):
     """Williams' test within one group, item or system.
 
     Attributes:
@@ -91,12 +91,12 @@ class PartTest(NamedTuple):
     """
 
     name: str
-    test: Test | None
+    test: AgreementTest | None
 
 
 def williams_by_part(
-    scores_a: Sequence[float] | np.ndarray, scores_b: Sequence[float] | np.ndarray, rated: Rated, averaging: str = Averaging.GROUP
-) -> tuple[PartTest, ...]:
+    scores_a: Sequence[float] | np.ndarray, scores_b: Sequence[float] | np.ndarray, rated: RatedSegments, averaging: str = Averaging.GROUP
+) -> tuple[StratumTest, ...]:
     """Test by Williams within every part of the data whether A's Pearson correlation is the higher one.
 
     Args:
@@ -117,12 +117,12 @@ def williams_by_part(
     """
     a, b = (check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b)))
     parts = parts_of(rated, Statistic.PEARSON, averaging)
-    found = tuple(PartTest(part.name, _williams_of(a[part.rows], b[part.rows], part)) for part in parts)
-    warn_of_small_samples({part.name: len(part.rows) for part, one in zip(parts, found, strict=True) if one.test})
+    found = tuple(StratumTest(part.name, _williams_of(a[part.rows], b[part.rows], part)) for part in parts)
+    warn_about_small_samples({part.name: len(part.rows) for part, one in zip(parts, found, strict=True) if one.test})
     return found
 
 
-def _williams_of(a: np.ndarray, b: np.ndarray, part: Part) -> Test | None:
+def _williams_of(a: np.ndarray, b: np.ndarray, part: Stratum) -> AgreementTest | None:
     ratings = part.sample.ratings
     try:
         return _williams(pearson(a, ratings), pearson(b, ratings), pearson(a, b), len(ratings))
@@ -133,14 +133,14 @@ def _williams_of(a: np.ndarray, b: np.ndarray, part: Part) -> Test | None:
 def permutation(
     scores_a: Sequence[float] | np.ndarray,
     scores_b: Sequence[float] | np.ndarray,
-    rated: Rated,
+    rated: RatedSegments,
     statistic: str,
     *,
     averaging: str = Averaging.GROUP,
     trials: int = TRIALS,
     seed: int = SEED,
     threshold: float = THRESHOLD,
-) -> Test:
+) -> AgreementTest:
     """Test whether A agrees better than B by paired permutation: PERM-INPUTS of Deutsch, Dror and Roth (2021).
 
     Both metrics' scores are standardised within every part that the statistic is taken of. In a trial the scores of every item are swapped
@@ -178,20 +178,20 @@ def permutation(
     swaps = _swaps(rated, trials, np.random.default_rng(seed))
     observed: list[float] = []
     permuted: list[np.ndarray] = []
-    undefined: list[Undefined] = []
+    undefined: list[UndefinedStratum] = []
     for part in parts_of(rated, wanted, averaging, threshold=threshold):
         own = both[:, part.rows]
         try:
             observed.append(_difference(wanted, own, part))
         except InputError as error:
-            undefined.append(Undefined(part.name, len(part.rows), str(error)))
+            undefined.append(UndefinedStratum(part.name, len(part.rows), str(error)))
             continue
         permuted.append(_permuted(wanted, own, part, swaps[part.rows]))
     report_undefined(wanted, undefined, len(observed))
     return _test(observed, np.array(permuted))
 
 
-def _swaps(rated: Rated, trials: int, rng: np.random.Generator) -> np.ndarray:
+def _swaps(rated: RatedSegments, trials: int, rng: np.random.Generator) -> np.ndarray:
     """Whether a segment's scores are swapped; shape (segments, trials), column 0 without any: the data as they are."""
     items = np.arange(len(rated.ratings)) if rated.item is None else np.unique(np.asarray(rated.item), return_inverse=True)[1]
     swapped = rng.random((int(items.max()) + 1, trials + 1)) < 0.5
@@ -199,12 +199,12 @@ def _swaps(rated: Rated, trials: int, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(swapped[items])
 
 
-def _difference(statistic: Statistic, both: np.ndarray, part: Part) -> float:
+def _difference(statistic: Statistic, both: np.ndarray, part: Stratum) -> float:
     first, second = (STATISTICS[statistic](own, part.sample).value for own in both)
     return first - second
 
 
-def _permuted(statistic: Statistic, both: np.ndarray, part: Part, swaps: np.ndarray) -> np.ndarray:
+def _permuted(statistic: Statistic, both: np.ndarray, part: Stratum, swaps: np.ndarray) -> np.ndarray:
     """The difference in every column of swaps; each different column is computed once, which makes small parts cheap."""
     spread = both.std(axis=1, keepdims=True)
     standard = (both - both.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)  # (2, rows)
@@ -218,7 +218,7 @@ def _permuted(statistic: Statistic, both: np.ndarray, part: Part, swaps: np.ndar
     return found[column.reshape(-1)]
 
 
-def _test(observed: Sequence[float], permuted: np.ndarray) -> Test:
+def _test(observed: Sequence[float], permuted: np.ndarray) -> AgreementTest:
     differences = mean_of_defined(permuted)
     unlike = differences[1:] < differences[0] - _ROUNDING  # an undefined trial is not unlike
-    return Test(float(np.mean(observed)), float((1 + (~unlike).sum()) / (1 + len(unlike))))
+    return AgreementTest(float(np.mean(observed)), float((1 + (~unlike).sum()) / (1 + len(unlike))))

@@ -9,15 +9,15 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError, SpecError, menu
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement, parts_of
 from twmd_registry.metaeval.correlation import Statistic, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
-from twmd_registry.metaeval.side_by_side import Compared, Scored, check_compared, names_of, score_side_by_side
-from twmd_registry.metaeval.significance import PartTest, Test, permutation, williams_by_part
-from twmd_registry.metaeval.systems import Accuracy, check_systems, system_level
-from twmd_registry.metaeval.table import FORMATS, Table, as_note, as_text
+from twmd_registry.metaeval.side_by_side import Compared, MetricScores, check_compared, names_of, score_side_by_side
+from twmd_registry.metaeval.significance import AgreementTest, StratumTest, permutation, williams_by_part
+from twmd_registry.metaeval.systems import SystemAccuracy, check_systems, system_level
+from twmd_registry.metaeval.table import FORMATS, TextTable, as_note, as_text
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
 
@@ -98,7 +98,7 @@ class Study:
         return "|".join(["study", *(f"{name}:{value}" for name, value in fields.items())])
 
 
-class Measured(NamedTuple):
+class MetricAgreement(NamedTuple):
     """One metric's agreement with people.
 
     Attributes:
@@ -115,9 +115,9 @@ class Measured(NamedTuple):
     signature: str
     scores: tuple[float, ...]
     agreements: tuple[Agreement, ...]
-    tests: tuple[Test, ...] = ()
-    williams: tuple[PartTest, ...] = ()
-    accuracies: tuple[Accuracy, ...] = ()
+    tests: tuple[AgreementTest, ...] = ()
+    williams: tuple[StratumTest, ...] = ()
+    accuracies: tuple[SystemAccuracy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,11 +132,11 @@ class StudyResult:
     """
 
     study: Study
-    measured: tuple[Measured, ...]
+    measured: tuple[MetricAgreement, ...]
     dropped: int
     overlaps: tuple[str, ...] = ()
 
-    def table(self, statistic: Statistic) -> Table:
+    def table(self, statistic: Statistic) -> TextTable:
         """One row per metric: the average with its interval, and every group's correlation, from -1 to 1 as in `as_dict`."""
         which = self.study.statistics.index(statistic)
         found = [one.agreements[which] for one in self.measured]
@@ -151,17 +151,17 @@ class StudyResult:
             alike = [f"{measured.accuracies[which].value:.3f}"] if accuracy else []
             numbers = (f"{one.value:.3f}", interval, *p, *alike, *(own.get(name, "undefined") for name in groups), str(one.n))
             rows.append((measured.label, *numbers))
-        return Table(f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}, level {self.study.level}", header, rows)
+        return TextTable(f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}, level {self.study.level}", header, rows)
 
     @property
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, TextTable]:
         """A table per statistic, by its name, and Williams' p against the first metric in every part where tests were asked for."""
         found = {statistic.value: self.table(statistic) for statistic in self.study.statistics}
         tested = [one for one in self.measured if one.williams]
         if tested:
             header = ("metric", *(part.name for part in tested[0].williams))
             rows = [(one.label, *("undefined" if part.test is None else f"{part.test.p:.4f}" for part in one.williams)) for one in tested]
-            found["williams"] = Table(f"Williams' p of a higher Pearson correlation than {self.measured[0].label}'s", header, rows)
+            found["williams"] = TextTable(f"Williams' p of a higher Pearson correlation than {self.measured[0].label}'s", header, rows)
         return found
 
     def as_text(self, form: str) -> str:
@@ -210,7 +210,7 @@ def _plain(found: Agreement) -> dict[str, Any]:
     return found._asdict() | {"groups": [one._asdict() for one in found.groups], "undefined": [one._asdict() for one in found.undefined]}
 
 
-def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callable[[int], None] | None = None) -> StudyResult:
+def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Callable[[int], None] | None = None) -> StudyResult:
     """Score every segment by every metric, each text encoded once, and correlate.
 
     Args:
@@ -236,7 +236,7 @@ def run_study(study: Study, rated: Rated, options: RunOptions, progress: Callabl
     return StudyResult(replace(study, metrics=applied), tuple(measured), rated.dropped, overlaps)
 
 
-def check_columns(rated: Rated, statistic: Statistic, study: Study) -> None:
+def check_columns(rated: RatedSegments, statistic: Statistic, study: Study) -> None:
     """Refuse data without a column that a study needs, and a statistic that does not go with its averaging or level.
 
     Raises:
@@ -249,12 +249,12 @@ def check_columns(rated: Rated, statistic: Statistic, study: Study) -> None:
         check_systems(rated, statistic, study.averaging)
 
 
-def _segments(study: Study, rated: Rated, first: Scored, one: Scored) -> Measured:
+def _segments(study: Study, rated: RatedSegments, first: MetricScores, one: MetricScores) -> MetricAgreement:
     agreements = tuple(
         agreement(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed, threshold=study.threshold)
         for statistic in study.statistics
     )
-    found = Measured(one.label, one.signature, one.scores, agreements)
+    found = MetricAgreement(one.label, one.signature, one.scores, agreements)
     if not study.trials or first is one:
         return found
     tests = tuple(
@@ -267,9 +267,11 @@ def _segments(study: Study, rated: Rated, first: Scored, one: Scored) -> Measure
     return found._replace(tests=tests, williams=by_part)
 
 
-def _systems(study: Study, rated: Rated, _first: Scored, one: Scored) -> Measured:
+def _systems(study: Study, rated: RatedSegments, _first: MetricScores, one: MetricScores) -> MetricAgreement:
     found = [
         system_level(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
         for statistic in study.statistics
     ]
-    return Measured(one.label, one.signature, one.scores, tuple(each.agreement for each in found), accuracies=tuple(each.accuracy for each in found))
+    return MetricAgreement(
+        one.label, one.signature, one.scores, tuple(each.agreement for each in found), accuracies=tuple(each.accuracy for each in found)
+    )

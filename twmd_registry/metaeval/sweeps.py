@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import Settings
+from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn_plan
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.group_correlation import measure_groups
 from twmd_registry.metaeval.reproduce.rows import METRICS, PaperTable, spec_of_row
 from twmd_registry.registry.names import Centering, MetricName
@@ -41,7 +41,7 @@ class Weighting(StrEnum):
     SIZE = "size"
 
 
-class Measured(NamedTuple):
+class SweepPoint(NamedTuple):
     """A setting and its agreement.
 
     Attributes:
@@ -53,7 +53,7 @@ class Measured(NamedTuple):
     pearson: float
 
 
-class Line(NamedTuple):
+class SweepLine(NamedTuple):
     """One line of a figure.
 
     Attributes:
@@ -105,19 +105,19 @@ def layers_of(model: str, options: RunOptions) -> range:
     Raises:
         ModelError: The model is not here or cannot be loaded.
     """
-    route = AlignmentRoute(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options)
-    encoder: Encoder = route.model
+    backend = TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options)
+    encoder: Encoder = backend.model
     return range(1, encoder.depth + 1)
 
 
 def measure(
     specs: Sequence[MetricSpec],
-    data: Sequence[Rated],
+    data: Sequence[RatedSegments],
     options: RunOptions,
     *,
     weighting: Weighting = Weighting.EQUAL,
     progress: Callable[[int], None] | None = None,
-) -> list[Measured]:
+) -> list[SweepPoint]:
     """Correlate every setting's scores with ratings: Pearson's r within each group.
 
     A group that has no correlation by any setting (fewer than three rows, ratings that do not vary) is warned of and left out.
@@ -143,10 +143,10 @@ def measure(
         raise InputError("there is nothing to measure agreement on: expected at least one rated data set.")
     scorers = [Scorer(spec, options) for spec in specs]
     means = np.stack([_means(scorers, rated, weighting, progress) for rated in data])  # (data sets, settings)
-    return [Measured(spec, float(mean)) for spec, mean in zip(specs, means.mean(0), strict=True)]
+    return [SweepPoint(spec, float(mean)) for spec, mean in zip(specs, means.mean(0), strict=True)]
 
 
-def _means(scorers: Sequence[Scorer], rated: Rated, weighting: Weighting, progress: Callable[[int], None] | None) -> np.ndarray:
+def _means(scorers: Sequence[Scorer], rated: RatedSegments, weighting: Weighting, progress: Callable[[int], None] | None) -> np.ndarray:
     """One data set's mean correlation by every setting, over the groups that have one; shape (settings,)."""
     segments, values = measure_groups(scorers, rated, ("pearson",), progress)
     pearson, groups = values[:, :, 0], list(segments)  # (settings, groups)
@@ -161,7 +161,7 @@ def _means(scorers: Sequence[Scorer], rated: Rated, weighting: Weighting, progre
     return np.average(pearson[:, defined], axis=1, weights=np.array(sizes)[defined])
 
 
-def lines(measured: Sequence[Measured], varied: str) -> list[Line]:
+def lines(measured: Sequence[SweepPoint], varied: str) -> list[SweepLine]:
     """Gather measurements into the lines of a figure.
 
     Args:
@@ -172,7 +172,7 @@ def lines(measured: Sequence[Measured], varied: str) -> list[Line]:
     for spec, pearson in measured:
         name = _name(spec, spec.temperature if varied == "iterations" else None)
         points.setdefault(name, []).append((float(getattr(spec, varied)), pearson))
-    return [Line(name, *(np.array(column) for column in zip(*sorted(own), strict=True))) for name, own in points.items()]
+    return [SweepLine(name, *(np.array(column) for column in zip(*sorted(own), strict=True))) for name, own in points.items()]
 
 
 def _name(spec: MetricSpec, temperature: float | None) -> str:
@@ -182,8 +182,8 @@ def _name(spec: MetricSpec, temperature: float | None) -> str:
 
 
 def marginal_errors(
-    spec: MetricSpec, rated: Rated, temperatures: Iterable[float], iterations: Sequence[int], options: RunOptions, *, pairs: int = 32
-) -> list[Line]:
+    spec: MetricSpec, rated: RatedSegments, temperatures: Iterable[float], iterations: Sequence[int], options: RunOptions, *, pairs: int = 32
+) -> list[SweepLine]:
     """Measure how far Sinkhorn sweeps are from a transport plan (Figure 4, right).
 
     After the last sweep the rows of pi are exact. The error is ``sum_j |sum_i pi_ij - 1/n|``, the columns' distance from their
@@ -213,16 +213,16 @@ def marginal_errors(
     if not aligned:
         raise InputError("none of the pairs has tokens on both sides: there is no plan to measure.")
     return [
-        Line(
+        SweepLine(
             _name(spec, temperature),
             np.array(iterations, dtype=np.float64),
-            np.array([np.mean([_marginal_error(s, Settings(temperature, sweeps)) for s in aligned]) for sweeps in iterations]),
+            np.array([np.mean([_marginal_error(s, AlignmentSettings(temperature, sweeps)) for s in aligned]) for sweeps in iterations]),
         )
         for temperature in temperatures
     ]
 
 
-def _marginal_error(similarities: np.ndarray, how: Settings) -> float:
+def _marginal_error(similarities: np.ndarray, how: AlignmentSettings) -> float:
     """The distance of the plan's column sums from the marginal, in float64."""
     s = torch.from_numpy(similarities).to(torch.float64)[None]  # (1, N, M)
     # Weights of one change nothing, but keep the shares in float64.

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError, SpecError, warn
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.agreement import RESAMPLES, SEED, Agreement, Averaging, agreement, draw, interval, parts_of
 from twmd_registry.metaeval.correlation import PAIRWISE, Statistic, check_numbers, statistic_named
 
 
-class Accuracy(NamedTuple):
+class SystemAccuracy(NamedTuple):
     """The pairwise accuracy over systems.
 
     Attributes:
@@ -29,7 +29,7 @@ class Accuracy(NamedTuple):
     pairs: int
 
 
-class System(NamedTuple):
+class RatedSystem(NamedTuple):
     """One system of a group.
 
     Attributes:
@@ -57,14 +57,14 @@ class SystemLevel(NamedTuple):
     """
 
     agreement: Agreement
-    accuracy: Accuracy
-    systems: tuple[System, ...]
+    accuracy: SystemAccuracy
+    systems: tuple[RatedSystem, ...]
 
 
 def system_level(
     statistic: str,
     scores: Sequence[float] | np.ndarray,
-    rated: Rated,
+    rated: RatedSegments,
     system_ratings: Mapping[str, float] | None = None,
     *,
     averaging: str = Averaging.GROUP,
@@ -98,13 +98,13 @@ def system_level(
     found = _systems(check_numbers("scores", scores, len(rated.ratings)), rated, averaging)
     if system_ratings is not None:
         found = _rate(found, system_ratings)
-    means = Rated([one.group for one in found], [], [], np.array([one.rating for one in found]), 0)
+    means = RatedSegments([one.group for one in found], [], [], np.array([one.rating for one in found]), 0)
     own = np.array([one.score for one in found])
     ranked = agreement(wanted, own, means, averaging=averaging, resamples=resamples, seed=seed)
     return SystemLevel(ranked, _accuracy(own, means, averaging, resamples, seed), tuple(found))
 
 
-def check_systems(rated: Rated, statistic: str, averaging: str) -> Statistic:
+def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Statistic:
     """Refuse what cannot be measured of systems.
 
     Returns:
@@ -122,21 +122,21 @@ def check_systems(rated: Rated, statistic: str, averaging: str) -> Statistic:
     return wanted
 
 
-def _systems(scores: np.ndarray, rated: Rated, averaging: str) -> list[System]:
+def _systems(scores: np.ndarray, rated: RatedSegments, averaging: str) -> list[RatedSystem]:
     names, found = np.asarray(rated.system), []
     for part in parts_of(rated, Statistic.PEARSON, averaging):
         own = names[part.rows]
         group = [
-            System(part.name, str(name), float(scores[rows].mean()), float(rated.ratings[rows].mean()), len(rows))
+            RatedSystem(part.name, str(name), float(scores[rows].mean()), float(rated.ratings[rows].mean()), len(rows))
             for name in np.unique(own)
             for rows in (part.rows[own == name],)
         ]
-        _warn_of_missing_segments(group)
+        _warn_about_missing_segments(group)
         found += group
     return found
 
 
-def _warn_of_missing_segments(group: Sequence[System]) -> None:
+def _warn_about_missing_segments(group: Sequence[RatedSystem]) -> None:
     most = max(one.n for one in group)
     fewer = [f"{one.name} ({one.n})" for one in group if one.n < most]
     if fewer:
@@ -144,7 +144,7 @@ def _warn_of_missing_segments(group: Sequence[System]) -> None:
         warn(f"{group[0].group}: {which}, so means of different segments are compared: {', '.join(fewer)}.")
 
 
-def _rate(found: Sequence[System], ratings: Mapping[str, float]) -> list[System]:
+def _rate(found: Sequence[RatedSystem], ratings: Mapping[str, float]) -> list[RatedSystem]:
     """Put given ratings in place of means."""
     names = [one.name for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -159,7 +159,7 @@ def _rate(found: Sequence[System], ratings: Mapping[str, float]) -> list[System]
     return kept
 
 
-def _accuracy(scores: np.ndarray, means: Rated, averaging: str, resamples: int, seed: int) -> Accuracy:
+def _accuracy(scores: np.ndarray, means: RatedSegments, averaging: str, resamples: int, seed: int) -> SystemAccuracy:
     alike, pairs = 0, 0
     counts = np.zeros((2, resamples))  # alike, pairs
     for k, part in enumerate(parts_of(means, Statistic.PEARSON, averaging)):
@@ -170,4 +170,4 @@ def _accuracy(scores: np.ndarray, means: Rated, averaging: str, resamples: int, 
         weights = draw(len(own), resamples, np.random.default_rng([seed, k])).astype(np.float64)
         counts += [(weights * (which @ weights)).sum(axis=0) for which in (agree, other)]
     defined = counts[1] > 0
-    return Accuracy(alike / pairs, *interval(counts[0, defined] / counts[1, defined]), pairs)
+    return SystemAccuracy(alike / pairs, *interval(counts[0, defined] / counts[1, defined]), pairs)

@@ -13,7 +13,7 @@ FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv
 """How tables are written, by suffix."""
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """A table as text.
 
     Attributes:
@@ -27,7 +27,7 @@ class Table(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
-def as_text(table: Table, form: str) -> str:
+def as_text(table: TextTable, form: str) -> str:
     """Write a table; names come from data files, and control characters in them are written out.
 
     Args:

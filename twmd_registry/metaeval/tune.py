@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import SpecError, hold_warnings
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.errors import SpecError, collect_warnings
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.sweeps import measure
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.catalogue import entry
@@ -143,7 +143,7 @@ def spread(values: Sequence[_Item], number: int) -> list[_Item]:
 
 def tune(
     specs: Sequence[MetricSpec],
-    data: Sequence[Rated],
+    data: Sequence[RatedSegments],
     options: RunOptions,
     progress: Progress | None = None,
     announce: Callable[[float], None] | None = None,
@@ -170,7 +170,7 @@ def tune(
     return sorted(map(Trial, applied, weighted.tolist()), key=lambda trial: -trial.pearson)
 
 
-def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[Rated]) -> float:
+def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -> float:
     """Estimate how long scoring takes, from a few settings and a few segments, both spread over all there are.
 
     With t(k) the seconds that k settings take on n of N segments, S settings take ``(t(1) + (S - 1) (t(k) - t(1)) / (k - 1)) N / n``. Texts are
@@ -190,7 +190,7 @@ def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[Rated]) -> float:
     predictions, references = zip(*spread(segments, SAMPLE_SEGMENTS), strict=True)
     texts = predictions, [[own] if isinstance(own, str) else own for own in references]
     few = [*spread(scorers[:-1], SAMPLE_SETTINGS - 1), scorers[-1]]
-    with hold_warnings():  # they come again
+    with collect_warnings():  # they come again
         score_all(few, *texts)  # loads the model
         one, several = (_seconds_of(own, *texts) for own in (few[-1:], few))
     more = (len(scorers) - 1) * max(several - one, 0.0) / max(len(few) - 1, 1)

@@ -116,7 +116,7 @@ def resampled_kendall(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.n
     return _quotient(balance, norms, norms == 0)
 
 
-class _Tied(NamedTuple):
+class _TiedValues(NamedTuple):
     """The different values of a vector.
 
     Attributes:
@@ -128,20 +128,20 @@ class _Tied(NamedTuple):
     counts: np.ndarray
 
 
-def _tied(values: np.ndarray, weights: np.ndarray) -> _Tied:
+def _tied(values: np.ndarray, weights: np.ndarray) -> _TiedValues:
     _, code = np.unique(values, return_inverse=True)
     order = np.argsort(code, kind="stable")
     first = np.flatnonzero(np.diff(code[order], prepend=-1))
-    return _Tied(code, np.add.reduceat(weights[order], first, axis=0))
+    return _TiedValues(code, np.add.reduceat(weights[order], first, axis=0))
 
 
-def _centred_ranks(tied: _Tied) -> np.ndarray:
+def _centred_ranks(tied: _TiedValues) -> np.ndarray:
     """Twice the difference of a value's mean rank from the mean of all ranks, an integer; shape (values, B)."""
     upto = np.cumsum(tied.counts, axis=0)
     return np.asarray(2 * upto - tied.counts - upto[-1])
 
 
-def _concordant_minus_discordant(tied_x: _Tied, tied_y: _Tied, weights: np.ndarray) -> np.ndarray:
+def _concordant_minus_discordant(tied_x: _TiedValues, tied_y: _TiedValues, weights: np.ndarray) -> np.ndarray:
     size = len(tied_y.counts)
     tree = np.zeros((size + 1, weights.shape[1]), dtype=weights.dtype)
     balance, taken = np.zeros_like(tree[0]), np.zeros_like(tree[0])

@@ -22,7 +22,7 @@ class Similarity(StrEnum):
     INTRA = "intra"
 
 
-class Words(NamedTuple):
+class CorpusWords(NamedTuple):
     """The words of a corpus in a row: every token that is not special. W is their number.
 
     Attributes:
@@ -52,16 +52,16 @@ class WordPairs(NamedTuple):
     complete: bool
 
 
-def words_of(tokens: TokenIds) -> Words:
+def words_of(tokens: TokenIds) -> CorpusWords:
     """The words of tokenised texts."""
     own = [ids[special == 0] for ids, special in zip(tokens.ids, tokens.special, strict=True)]
     text = np.repeat(np.arange(len(own)), [len(ids) for ids in own])
     numbers: dict[bytes, int] = {}
     sentence = np.array([numbers.setdefault(ids.tobytes(), len(numbers)) for ids in own])
-    return Words(np.concatenate(own), text, sentence[text])
+    return CorpusWords(np.concatenate(own), text, sentence[text])
 
 
-def pair_words(similarity: Similarity, words: Words, unknown_id: int | None, pairs: int, rng: np.random.Generator) -> WordPairs:
+def pair_words(similarity: Similarity, words: CorpusWords, unknown_id: int | None, pairs: int, rng: np.random.Generator) -> WordPairs:
     """Pair the words of a corpus: all pairs where there are at most `pairs`, else so many, drawn with replacement.
 
     Args:

@@ -73,7 +73,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     return AdapterFiles(f"{public}@{found}", folder)
 
 
-def said_of(adapter: AdapterFiles, name: str) -> Any:
+def read_adapter_config(adapter: AdapterFiles, name: str) -> Any:
     """What an adapter's configuration says.
 
     Raises:
@@ -87,7 +87,7 @@ def said_of(adapter: AdapterFiles, name: str) -> Any:
 
 def _check_base(adapter: AdapterFiles, files: ModelFiles) -> None:
     """Refuse an adapter that says it was made for a model of another name; a folder here may be a copy of any."""
-    base = said_of(adapter, "base_model_name_or_path")
+    base = read_adapter_config(adapter, "base_model_name_or_path")
     known = isinstance(base, str) and HUB_ID.fullmatch(base) and HUB_ID.fullmatch(files.name) and not Path(base).exists()
     if known and base.rpartition("/")[2] != files.name.rpartition("/")[2]:
         raise ModelError(f"adapter {adapter.name} was made for {base}, not for {files.name}: it does not fit this model.")

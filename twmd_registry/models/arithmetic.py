@@ -1,7 +1,7 @@
 """Float32 means float32, and the caller's process is left as it was.
 
 Autocast and default dtype are overruled in the scoring thread only. The precision of float32 products is a process-wide
-setting of torch, so it is borrowed: see `Borrowed`.
+setting of torch, so it is borrowed: see `ProcessSetting`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 _LOCK = threading.RLock()
 
 
-class Borrowed(Generic[Value]):
+class ProcessSetting(Generic[Value]):
     """A process-wide setting that several threads may need at another value at once.
 
     The first thread remembers the caller's value, the last one puts it back. A change that the caller makes meanwhile
@@ -37,7 +37,7 @@ class Borrowed(Generic[Value]):
         self._read, self._write = read, write
         self._loans: dict[object, int] = {}
         self._before: tuple[Value, Value] | None = None
-        os.register_at_fork(after_in_child=self._end_loans_of_other_threads)
+        os.register_at_fork(after_in_child=self._release_other_threads)
 
     @contextlib.contextmanager
     def at(self, wanted: Value, fits: Callable[[Value], bool] | None = None) -> Iterator[None]:
@@ -69,7 +69,7 @@ class Borrowed(Generic[Value]):
             self._write(before)
         self._before = None
 
-    def _end_loans_of_other_threads(self) -> None:
+    def _release_other_threads(self) -> None:
         here = threading.get_ident()
         self._loans = {loan: thread for loan, thread in self._loans.items() if thread == here}
         self._put_back()
@@ -159,7 +159,7 @@ class _Float32Default(TorchFunctionMode):
         return result
 
 
-_PRODUCTS = Borrowed(_read_precisions, _write_precisions)
+_PRODUCTS = ProcessSetting(_read_precisions, _write_precisions)
 
 
 @contextlib.contextmanager

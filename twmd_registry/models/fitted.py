@@ -16,7 +16,7 @@ from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.paths import home, write_whole
 
 
-class Kind(NamedTuple):
+class FittedKind(NamedTuple):
     """A kind of fitted part.
 
     Attributes:
@@ -53,7 +53,7 @@ def hash_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:LENGTH]
 
 
-def save(kind: Kind, content: bytes, folder: Path) -> Path:
+def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
     """Write a file under the name of its content's hash; never half-written.
 
     Raises:
@@ -67,7 +67,7 @@ def save(kind: Kind, content: bytes, folder: Path) -> Path:
     return path
 
 
-def locate(kind: Kind, wanted: str, digest: Callable[[bytes], str] = hash_of) -> Path:
+def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_of) -> Path:
     """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path.
 
     Args:
@@ -93,7 +93,7 @@ def locate(kind: Kind, wanted: str, digest: Callable[[bytes], str] = hash_of) ->
     )
 
 
-class Named(Protocol):
+class HashedPart(Protocol):
     """A part that knows the hash of its content."""
 
     @property
@@ -101,10 +101,10 @@ class Named(Protocol):
         """The hash."""
 
 
-_Found = TypeVar("_Found", bound=Named)
+_Found = TypeVar("_Found", bound=HashedPart)
 
 
-def find_signed(find: Callable[[str], _Found], asked: str, parts: Parts | None, kind: Kind) -> _Found:
+def find_signed(find: Callable[[str], _Found], asked: str, parts: Parts | None, kind: FittedKind) -> _Found:
     """Find a part, by the name in the specification or, of a stranger's, where the user says.
 
     Args:

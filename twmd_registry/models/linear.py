@@ -13,12 +13,12 @@ X86 = ("x86_64", "amd64")
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
 
 
-class QuickLinear(nn.Linear):
+class OneDnnLinear(nn.Linear):
     """``nn.Linear`` that multiplies by oneDNN outside of training.
 
     torch multiplies float32 by MKL, which on two cores of an AMD EPYC reaches 180 billion operations a second where oneDNN
     reaches 400. oneDNN wants weights in an order of its own, which torch makes anew in every product, bfloat16's too; within
-    `laid_out` it is made once. Parameters and results are those of ``nn.Linear``, but for the order of sums.
+    `onednn_layout` it is made once. Parameters and results are those of ``nn.Linear``, but for the order of sums.
     """
 
     keeps = False
@@ -45,12 +45,12 @@ class QuickLinear(nn.Linear):
 
 
 @contextlib.contextmanager
-def laid_out(network: nn.Module) -> Iterator[None]:
+def onednn_layout(network: nn.Module) -> Iterator[None]:
     """Keep the weights of a network's linear layers in oneDNN's order, from a layer's first product on until the end.
 
     For many batches in a row, while nobody changes the weights: the copy takes as much memory as they do.
     """
-    layers = [module for module in network.modules() if isinstance(module, QuickLinear)]
+    layers = [module for module in network.modules() if isinstance(module, OneDnnLinear)]
     for layer in layers:
         layer.keeps = True
     try:
@@ -79,4 +79,4 @@ def quicken(network: nn.Module) -> None:
         return
     for module in network.modules():
         if type(module) is nn.Linear:
-            module.__class__ = QuickLinear
+            module.__class__ = OneDnnLinear

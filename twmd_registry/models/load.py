@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast
 
-    from twmd_registry.models.arithmetic import Borrowed
+    from twmd_registry.models.arithmetic import ProcessSetting
 
 NO_LIMIT = 1_000_000
 """Length limits at or above this are a library's way of saying "none" (transformers writes about 1e30)."""
@@ -70,16 +70,16 @@ def _quiet_library() -> Iterator[None]:
 
 
 @functools.cache
-def _library_settings() -> tuple[Borrowed[int], Borrowed[bool]]:
+def _library_settings() -> tuple[ProcessSetting[int], ProcessSetting[bool]]:
     """Return transformers' verbosity and whether it shows progress bars."""
     from transformers.utils import logging as library
 
-    from twmd_registry.models.arithmetic import Borrowed
+    from twmd_registry.models.arithmetic import ProcessSetting
 
     def show_bars(shown: bool) -> None:
         (library.enable_progress_bar if shown else library.disable_progress_bar)()
 
-    return Borrowed(library.get_verbosity, library.set_verbosity), Borrowed(library.is_progress_bar_enabled, show_bars)
+    return ProcessSetting(library.get_verbosity, library.set_verbosity), ProcessSetting(library.is_progress_bar_enabled, show_bars)
 
 
 def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:

@@ -13,7 +13,7 @@ _LOADED: dict[Hashable, Any] = {}
 _HOLDERS: dict[Hashable, int] = {}
 
 
-class Handle:
+class ModelHandle:
     """One user's claim on a shared model: loaded at first use, given back by `release` or when the user is gone."""
 
     def __init__(self, key: Hashable, load: Callable[[], Any]) -> None:
@@ -24,7 +24,7 @@ class Handle:
             load: Loads it.
         """
         self._key, self._load = key, load
-        self._claim: weakref.finalize[[Hashable], Handle] | None = None
+        self._claim: weakref.finalize[[Hashable], ModelHandle] | None = None
 
     def get(self) -> Any:
         """Return the model, loaded now if it is not in memory yet.

@@ -13,13 +13,13 @@ import torch
 from safetensors import safe_open
 
 from twmd_registry.errors import ModelError
-from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, said_of
+from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_adapter_config
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.linear import laid_out
+from twmd_registry.models.linear import onednn_layout
 from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_network, load_tokenizer
-from twmd_registry.models.resident import Resident
-from twmd_registry.models.siamese import Siamese, load_line
+from twmd_registry.models.resident import LoadedModel
+from twmd_registry.models.siamese import SiameseRegressor, load_line
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
 from twmd_registry.tensors import UNKNOWN_SHARE, TextFlags
@@ -41,7 +41,7 @@ class Predictions(NamedTuple):
     truncated: np.ndarray
 
 
-class Regressor(Resident):
+class Regressor(LoadedModel):
     """A regression model on a device: a cross-encoder, or a siamese one.
 
     Attributes:
@@ -71,9 +71,9 @@ class Regressor(Resident):
         if adapter and adapter.head:
             if "token_type_ids" not in self.tokenizer.model_input_names:
                 raise ModelError(f"adapter {adapter.name} takes pairs apart by token types, which {files.label} does not have.")
-            network = Siamese(merge(load_encoder(files, dtype), adapter, files), load_line(adapter.head, files.fingerprint))
+            network = SiameseRegressor(merge(load_encoder(files, dtype), adapter, files), load_line(adapter.head, files.fingerprint))
             encoder = network.encoder
-        elif adapter and said_of(adapter, "task_type") == "FEATURE_EXTRACTION":
+        elif adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
             raise ModelError(
                 f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes a number of its vectors."
             )
@@ -82,7 +82,7 @@ class Regressor(Resident):
             encoder = getattr(network, network.base_model_prefix, network)
         self.network = network.to(device).eval()
         self.files = files
-        self.reads_apart = isinstance(network, Siamese)
+        self.reads_apart = isinstance(network, SiameseRegressor)
         self._encoder = encoder
         self.limit = length_limit(encoder, self.tokenizer)
         self.device = device
@@ -97,7 +97,7 @@ class Regressor(Resident):
         """
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
-    def look_at(self, texts: Sequence[str]) -> TextFlags:
+    def flag_texts(self, texts: Sequence[str]) -> TextFlags:
         """Which texts have no token (blank, or every character dropped), and which have unknown ones."""
         flags = TextFlags.none(len(texts))
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
@@ -151,7 +151,7 @@ class Regressor(Resident):
             if progress is not None:
                 progress(len(batch))
 
-        with laid_out(self.network):
+        with onednn_layout(self.network):
             run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
         return Predictions(values, truncated)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Resident:
+class LoadedModel:
     """What loaded models share: a network, and the device on which it works.
 
     Attributes:

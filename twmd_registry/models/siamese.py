@@ -24,7 +24,7 @@ BASE = "base"
 """The entry of its metadata that names the content of the base model."""
 
 
-class Halves(NamedTuple):
+class TextPairs(NamedTuple):
     """Pairs taken apart: B first texts, then B second texts.
 
     Attributes:
@@ -36,7 +36,7 @@ class Halves(NamedTuple):
     mask: Tensor
 
 
-def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Halves:
+def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> TextPairs:
     """Take rows ``[CLS] a [SEP] b [SEP]`` apart into ``[CLS] a [SEP]`` and ``[CLS] b [SEP]``.
 
     Args:
@@ -52,10 +52,10 @@ def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
     from_second = torch.where(places == 0, 0, first_lengths[:, None] + places - 1).clamp(max=input_ids.shape[1] - 1)
     from_first = places.clamp(max=input_ids.shape[1] - 1).expand(len(input_ids), -1)
     ids = torch.cat([input_ids.gather(1, from_first), input_ids.gather(1, from_second)])
-    return Halves(ids, places < lengths[:, None])
+    return TextPairs(ids, places < lengths[:, None])
 
 
-class Siamese(torch.nn.Module):
+class SiameseRegressor(torch.nn.Module):
     """An encoder and a line.
 
     Attributes:

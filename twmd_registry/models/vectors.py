@@ -30,7 +30,7 @@ WORD = "\\w+(['\u2019]\\w+)*|[^\\w\\s]"
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?([0-9]{1,9}) ([0-9]{1,5})[ \t\r]*\n")
 
 
-class Table(NamedTuple):
+class WordTable(NamedTuple):
     """Words and their vectors.
 
     Attributes:
@@ -145,7 +145,7 @@ def _read_folder(folder: Path, label: str) -> tuple[Tokenizer, torch.Tensor]:
     return tokenizer, rows[mapping] * weights[:, None]
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> WordTable:
     """Read a word-vector table: word2vec text or binary, fastText text, GloVe text.
 
     A word that comes twice keeps its first vector.
@@ -183,7 +183,7 @@ def _is_number(part: bytes | str) -> bool:
     return True
 
 
-def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: int | None) -> Table:
+def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: int | None) -> WordTable:
     """All entries in one array: a large table is in memory once."""
     words: dict[str, None] = {}
     numbers, read = array("f"), 0
@@ -198,7 +198,7 @@ def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: i
         raise ModelError(f"{path.name} holds no word: expected lines of a word and its numbers.")
     if announced is not None and read != announced:
         raise ModelError(f"{path.name} announces {announced} words in its first line and has {read}: it is not complete, or no such table.")
-    return Table(list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1))
+    return WordTable(list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1))
 
 
 def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.ndarray]]:
@@ -286,5 +286,5 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
     return Path(folder)
 
 
-def _table_of(words: list[str], vectors: np.ndarray) -> Table:
-    return Table(words, np.concatenate([np.zeros((1, vectors.shape[1]), dtype=np.float32), _finite(vectors, "these vectors")]))
+def _table_of(words: list[str], vectors: np.ndarray) -> WordTable:
+    return WordTable(words, np.concatenate([np.zeros((1, vectors.shape[1]), dtype=np.float32), _finite(vectors, "these vectors")]))

@@ -1,4 +1,4 @@
-"""`Comparison`: several systems by several metrics, ours and others', with what the tests say."""
+"""`SystemComparison`: several systems by several metrics, ours and others', with what the tests say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twmd_registry.engine.result import Counts, ScoreSet
 from twmd_registry.registry.names import Output
 
 
-class Cell(NamedTuple):
+class SystemScore(NamedTuple):
     """One system by one metric.
 
     Attributes:
@@ -33,7 +33,7 @@ class Cell(NamedTuple):
     resampled: tuple[float, ...] = ()
 
 
-class Column(NamedTuple):
+class MetricColumn(NamedTuple):
     """One metric over all systems.
 
     Attributes:
@@ -48,7 +48,7 @@ class Column(NamedTuple):
     name: str
     signature: str
     hundred: bool
-    cells: tuple[Cell, ...]
+    cells: tuple[SystemScore, ...]
     errors: bool = False
     long_signature: str = ""
 
@@ -61,7 +61,7 @@ class SignificanceTest(NamedTuple):
     seed: int | None
 
 
-class Comparison(NamedTuple):
+class SystemComparison(NamedTuple):
     """A table of scores.
 
     Attributes:
@@ -73,18 +73,18 @@ class Comparison(NamedTuple):
     """
 
     systems: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[MetricColumn, ...]
     test: SignificanceTest | None = None
     resamples: int = 0
     seed: int | None = None
 
 
-def cell_of(scores: ScoreSet) -> Cell:
+def cell_of(scores: ScoreSet) -> SystemScore:
     """One of our own scores as a cell."""
     whole = scores.as_dict()
-    return Cell(scores.score, {output: whole[output] for output in Output if output in whole}, scores.scores, scores.counts)
+    return SystemScore(scores.score, {output: whole[output] for output in Output if output in whole}, scores.scores, scores.counts)
 
 
-def column_of(scores: ScoreSet) -> Column:
+def column_of(scores: ScoreSet) -> MetricColumn:
     """The scores of one system by one of our metrics as a column."""
-    return Column(str(scores.metric), str(scores.signature), hundred=False, cells=(cell_of(scores),))
+    return MetricColumn(str(scores.metric), str(scores.signature), hundred=False, cells=(cell_of(scores),))

@@ -13,7 +13,7 @@ from twmd_registry.registry.signature import Signature, parse_signature
 
 if TYPE_CHECKING:
     from twmd_registry.engine.result import ScoreSet
-    from twmd_registry.record.comparison import Comparison
+    from twmd_registry.record.comparison import SystemComparison
 
 
 class InputFile(NamedTuple):
@@ -152,7 +152,7 @@ def recorded(scores: ScoreSet) -> RecordedScores:
     )
 
 
-def _published(i: int, sets: Sequence[ScoreSet], comparison: Comparison) -> Iterator[RecordedScores]:
+def _published(i: int, sets: Sequence[ScoreSet], comparison: SystemComparison) -> Iterator[RecordedScores]:
     """A system's scores as a comparison shows them, in its order."""
     own = iter(sets)
     for column in comparison.columns:
@@ -164,7 +164,7 @@ def _published(i: int, sets: Sequence[ScoreSet], comparison: Comparison) -> Iter
         yield replace(found, mean=cell.mean, ci=cell.ci, p_value=cell.p_value)
 
 
-def _resampling(comparison: Comparison) -> Resampling | None:
+def _resampling(comparison: SystemComparison) -> Resampling | None:
     test = comparison.test
     if comparison.seed is None or not (test or comparison.resamples):
         return None
@@ -177,7 +177,7 @@ def make_record(
     inputs: Sequence[InputFile] = (),
     seconds: float,
     device: str = "auto",
-    comparison: Comparison | None = None,
+    comparison: SystemComparison | None = None,
 ) -> Record:
     """Bundle scores into a record.
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import score_all, scorer_of
-from twmd_registry.errors import TwmdError, hold_warnings
+from twmd_registry.engine.scorer import make_scorer, score_all
+from twmd_registry.errors import TwmdError, collect_warnings
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
@@ -23,7 +23,7 @@ TOLERANCE = 1e-5
 GOLDEN = Path(str(resources.files("twmd_registry"))) / "data" / "selfcheck.json"
 
 
-class Check(NamedTuple):
+class SelfcheckResult(NamedTuple):
     """One metric's result.
 
     Attributes:
@@ -37,7 +37,7 @@ class Check(NamedTuple):
     problem: str | None
 
 
-def check(options: RunOptions | None = None, progress: Progress | None = None) -> list[Check]:
+def check(options: RunOptions | None = None, progress: Progress | None = None) -> list[SelfcheckResult]:
     """Score the packaged pairs by every metric's default preset and compare with the published scores.
 
     Args:
@@ -54,16 +54,16 @@ def check(options: RunOptions | None = None, progress: Progress | None = None) -
     return results
 
 
-def _check(metric: str, published: dict[str, Any], pairs: list[dict[str, str]], options: RunOptions | None) -> Check:
+def _check(metric: str, published: dict[str, Any], pairs: list[dict[str, str]], options: RunOptions | None) -> SelfcheckResult:
     try:
         found = _score(pairs, [metric], options)[0]
     except TwmdError as error:
-        return Check(metric, float("inf"), str(error))
+        return SelfcheckResult(metric, float("inf"), str(error))
     worst = float(np.max(np.abs(np.array(found.scores) - np.array(published["scores"]))))
     problem = None if worst <= TOLERANCE else f"off by more than {TOLERANCE:g}"
     if str(found.signature) != published["signature"]:
         problem = f"another signature: {found.signature} instead of {published['signature']}"
-    return Check(metric, worst, problem)
+    return SelfcheckResult(metric, worst, problem)
 
 
 def complete(golden: dict[str, Any]) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def complete(golden: dict[str, Any]) -> dict[str, Any]:
 
 
 def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions | None) -> list[ScoreSet]:
-    scorers = [scorer_of(make_spec(metric), options) for metric in metrics]
-    with hold_warnings():  # that one of these texts is empty, and one is of unknown tokens, is what they are for
+    scorers = [make_scorer(make_spec(metric), options) for metric in metrics]
+    with collect_warnings():  # that one of these texts is empty, and one is of unknown tokens, is what they are for
         return score_all(scorers, [pair["prediction"] for pair in pairs], [pair["reference"] for pair in pairs])
 
 

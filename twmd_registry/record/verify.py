@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import Scorer, score_all, scorer_of
+from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
 from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, TwmdWarning
 from twmd_registry.progress import Progress
-from twmd_registry.record.comparison import Cell, Column, Comparison
+from twmd_registry.record.comparison import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, recorded, spec_keys
 from twmd_registry.record.environment import environment
 from twmd_registry.registry.artifacts import Parts, check_parts
@@ -35,7 +35,7 @@ WORST = 5
 """How many segments are named."""
 
 
-class Texts(NamedTuple):
+class SystemTexts(NamedTuple):
     """One system's texts, to be scored again.
 
     Attributes:
@@ -47,7 +47,7 @@ class Texts(NamedTuple):
     references: list[list[str]]
 
 
-class Segment(NamedTuple):
+class DifferingSegment(NamedTuple):
     """A segment whose score is not what was recorded; `number` counts from 1."""
 
     number: int
@@ -56,7 +56,7 @@ class Segment(NamedTuple):
     prediction: str
 
 
-class Check(NamedTuple):
+class VerifiedEntry(NamedTuple):
     """What became of one entry of a record.
 
     Attributes:
@@ -77,7 +77,7 @@ class Check(NamedTuple):
     score: float
     found: float | None
     off: int
-    worst: tuple[Segment, ...]
+    worst: tuple[DifferingSegment, ...]
     problems: tuple[str, ...]
     resampled: Mapping[str, float] = MappingProxyType({})
 
@@ -96,7 +96,7 @@ class Verification(NamedTuple):
         differences: What is different and may be why: inputs, versions, device. Agreement does not depend on it.
     """
 
-    checks: tuple[Check, ...]
+    checks: tuple[VerifiedEntry, ...]
     edited: bool
     differences: tuple[str, ...]
 
@@ -108,7 +108,7 @@ class Verification(NamedTuple):
 
 Systems = Sequence[tuple[Sequence[str], Sequence[str] | Sequence[Sequence[str]]]]
 """Predictions and references of every system, as `Scorer.score` takes them."""
-Compare = Callable[[Record, Sequence[Texts], Sequence[tuple[Scorer, tuple[ScoreSet, ...]] | str]], Comparison]
+Compare = Callable[[Record, Sequence[SystemTexts], Sequence[tuple[Scorer, tuple[ScoreSet, ...]] | str]], SystemComparison]
 """Computes tests, intervals and SacreBLEU's metrics of a record.
 
 Takes the record, the texts, our scorers with the scores of every system, and the names of SacreBLEU's metrics.
@@ -153,7 +153,7 @@ def verify_record(
         raise InputError(f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given.")
     options = options or RunOptions()
     check_parts(parts or Parts(), _readable(record))
-    texts = [Texts(*check_segments(*own)) for own in systems]
+    texts = [SystemTexts(*check_segments(*own)) for own in systems]
     with reread():
         entries = [_score_system(*pair, options, parts or Parts(), progress) for pair in zip(record.systems, texts, strict=True)]
     again = _compare_again(record, texts, entries, compare)
@@ -183,7 +183,7 @@ def _readable(record: Record) -> list[MetricSpec]:
     return found
 
 
-class _Entry(NamedTuple):
+class _RescoredEntry(NamedTuple):
     """An entry of a record whose signature could be read, its scorer, and its scores now."""
 
     result: RecordedScores
@@ -192,11 +192,11 @@ class _Entry(NamedTuple):
     scores: ScoreSet
 
 
-_Entries = dict[int, _Entry | str]
+_Entries = dict[int, _RescoredEntry | str]
 """Our metrics of one system, by place among its results: scored again, or why that is not possible."""
 
 
-class _Again(NamedTuple):
+class _RecomputedTests(NamedTuple):
     """Tests, intervals and SacreBLEU's metrics, computed again.
 
     Attributes:
@@ -205,12 +205,12 @@ class _Again(NamedTuple):
         trouble: Why they could not be computed.
     """
 
-    columns: dict[int, Column]
+    columns: dict[int, MetricColumn]
     samples: int = 0
     trouble: str = "not all systems could be scored again by it"
 
 
-def _score_system(system: RecordedSystem, texts: Texts, options: RunOptions, parts: Parts, progress: Progress | None) -> _Entries:
+def _score_system(system: RecordedSystem, texts: SystemTexts, options: RunOptions, parts: Parts, progress: Progress | None) -> _Entries:
     """Score one system by all of our metrics at once.
 
     Raises:
@@ -228,7 +228,7 @@ def _score_system(system: RecordedSystem, texts: Texts, options: RunOptions, par
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TwmdWarning)
                 signature = parse_signature(result.signature)
-                scorer = scorer_of(signature.spec, options, parts)
+                scorer = make_scorer(signature.spec, options, parts)
                 _ = scorer.spec  # finds the model and checks its content
             ready[place] = (signature, scorer)
         except (SpecError, ModelError) as error:
@@ -236,11 +236,11 @@ def _score_system(system: RecordedSystem, texts: Texts, options: RunOptions, par
             entries[place] = f"{kind}: {error}"
     found = score_all([scorer for _, scorer in ready.values()], *texts, progress=progress) if ready else []
     for (place, known), scores in zip(ready.items(), found, strict=True):
-        entries[place] = _Entry(system.results[place], *known, scores)
+        entries[place] = _RescoredEntry(system.results[place], *known, scores)
     return entries
 
 
-def _compare_again(record: Record, texts: Sequence[Texts], entries: Sequence[_Entries], compare: Compare | None) -> _Again:
+def _compare_again(record: Record, texts: Sequence[SystemTexts], entries: Sequence[_Entries], compare: Compare | None) -> _RecomputedTests:
     """Compute tests, intervals and SacreBLEU's metrics again, where there are some.
 
     For our metrics they are computed from the recorded scores of segments. Scores of another machine differ in their last
@@ -248,12 +248,12 @@ def _compare_again(record: Record, texts: Sequence[Texts], entries: Sequence[_En
     """
     first = record.systems[0].results
     if not any(result.is_lexical or result.resampled for system in record.systems for result in system.results):
-        return _Again({})
+        return _RecomputedTests({})
     if compare is None:
-        return _Again({}, trouble="twmd_registry.verify_record computes it again")
+        return _RecomputedTests({}, trouble="twmd_registry.verify_record computes it again")
     metrics = dict[int, tuple[Scorer, tuple[ScoreSet, ...]] | str]()
     for place, result in enumerate(first):
-        own = [one for entry in entries if isinstance(one := entry.get(place), _Entry)]
+        own = [one for entry in entries if isinstance(one := entry.get(place), _RescoredEntry)]
         if len(own) == len(entries):
             metrics[place] = (own[0].scorer, tuple(replace(one.scores, scores=one.result.scores) for one in own))
         elif all(result.head == other.head for system in record.systems for other in system.results[place : place + 1]):
@@ -261,12 +261,14 @@ def _compare_again(record: Record, texts: Sequence[Texts], entries: Sequence[_En
     try:
         again = compare(record, texts, list(metrics.values()))
     except (InputError, SpecError) as error:
-        return _Again({}, trouble=str(error))
+        return _RecomputedTests({}, trouble=str(error))
     samples = record.resampling.samples if record.resampling else 0
-    return _Again(dict(zip(metrics, again.columns, strict=True)), samples)
+    return _RecomputedTests(dict(zip(metrics, again.columns, strict=True)), samples)
 
 
-def _check_system(i: int, system: RecordedSystem, texts: Texts, entries: _Entries, *, again: _Again, tolerance: float | None) -> list[Check]:
+def _check_system(
+    i: int, system: RecordedSystem, texts: SystemTexts, entries: _Entries, *, again: _RecomputedTests, tolerance: float | None
+) -> list[VerifiedEntry]:
     """Compare what was recorded of a system with what was computed again."""
     same_texts = digest_of_texts(check_segments(*texts)) == system.texts
     checks = []
@@ -275,8 +277,8 @@ def _check_system(i: int, system: RecordedSystem, texts: Texts, entries: _Entrie
         cell = column.cells[i] if column else None
         limit = TOLERANCES[Dtype.FLOAT32] if tolerance is None else tolerance
         problems = [] if same_texts else ["texts: they are not the ones that were scored"]
-        off, worst = 0, tuple[Segment, ...]()
-        if isinstance(entry, _Entry):
+        off, worst = 0, tuple[DifferingSegment, ...]()
+        if isinstance(entry, _RescoredEntry):
             limit = _tolerance(entry.signature) if tolerance is None else tolerance
             problems += _contradictions(result, entry.signature, limit) + _score_problems(entry, limit, same_texts=same_texts)
             off, worst = _compare(result, entry.scores.scores, texts.predictions, limit)
@@ -290,11 +292,13 @@ def _check_system(i: int, system: RecordedSystem, texts: Texts, entries: _Entrie
         else:
             problems, found = [entry] if isinstance(entry, str) else [], None
         problems += _published_problems(result, column, cell, again, limit)
-        checks.append(Check(system.name, result.signature, limit, result.score, found, off, worst, tuple(problems), result.resampled))
+        checks.append(VerifiedEntry(system.name, result.signature, limit, result.score, found, off, worst, tuple(problems), result.resampled))
     return checks
 
 
-def _published_problems(result: RecordedScores, column: Column | None, cell: Cell | None, again: _Again, limit: float) -> list[str]:
+def _published_problems(
+    result: RecordedScores, column: MetricColumn | None, cell: SystemScore | None, again: _RecomputedTests, limit: float
+) -> list[str]:
     """Name differences in tests and intervals, and in how they were signed."""
     if column is None or cell is None:
         return [f"{result.head}, its tests and intervals: {again.trouble}"] if result.is_lexical or result.resampled else []
@@ -352,7 +356,7 @@ def _contradictions(result: RecordedScores, signature: Signature, tolerance: flo
     return problems
 
 
-def _score_problems(entry: _Entry, tolerance: float, *, same_texts: bool) -> list[str]:
+def _score_problems(entry: _RescoredEntry, tolerance: float, *, same_texts: bool) -> list[str]:
     """What differs beside the segments' scores."""
     then, now, problems = entry.result, recorded(entry.scores), []
     for side, value in {"score": now.score, **now.sides}.items():
@@ -366,12 +370,14 @@ def _score_problems(entry: _Entry, tolerance: float, *, same_texts: bool) -> lis
     return problems
 
 
-def _compare(result: RecordedScores, found: Sequence[float], predictions: Sequence[str], tolerance: float) -> tuple[int, tuple[Segment, ...]]:
+def _compare(
+    result: RecordedScores, found: Sequence[float], predictions: Sequence[str], tolerance: float
+) -> tuple[int, tuple[DifferingSegment, ...]]:
     """How many segments are off, and the worst of them."""
     distance = np.abs(np.array(result.scores) - np.array(found))
     off = int((distance > tolerance).sum())
     order = np.argsort(-distance, kind="stable")[: min(WORST, off)].tolist()
-    return off, tuple(Segment(i + 1, result.scores[i], found[i], predictions[i]) for i in order)
+    return off, tuple(DifferingSegment(i + 1, result.scores[i], found[i], predictions[i]) for i in order)
 
 
 def _version_differences(record: Record) -> list[str]:
@@ -407,7 +413,7 @@ def _environment_differences(then: dict[str, str], now: dict[str, str]) -> list[
     return found
 
 
-class Number(NamedTuple):
+class VerifiedNumber(NamedTuple):
     """A number out of a paper, compared with the score now.
 
     Attributes:
@@ -428,8 +434,8 @@ class Number(NamedTuple):
 
 
 def verify_number(
-    signature: str, value: str, texts: Texts, *, options: RunOptions | None = None, parts: Parts | None = None, tolerance: float | None = None
-) -> Number:
+    signature: str, value: str, texts: SystemTexts, *, options: RunOptions | None = None, parts: Parts | None = None, tolerance: float | None = None
+) -> VerifiedNumber:
     """Score texts by a signature and compare the corpus score with a printed number.
 
     A number agrees when it is the score, or 100 times the score, rounded to as many digits as were printed.
@@ -454,7 +460,7 @@ def verify_number(
     asked = parse_signature(signature)
     check_parts(parts or Parts(), [asked.spec])
     with reread():
-        found = scorer_of(asked.spec, options, parts or Parts()).score(*texts)
+        found = make_scorer(asked.spec, options, parts or Parts()).score(*texts)
     if asked.nrefs not in {None, found.signature.nrefs}:
         raise InputError(f"the signature was written for nrefs:{asked.nrefs}; these texts have nrefs:{found.signature.nrefs}.")
     noise = _tolerance(asked) if tolerance is None else tolerance
@@ -462,4 +468,4 @@ def verify_number(
     hundred = abs(100 * found.score - printed) <= rounding + 100 * noise
     per_cent = bool(match[3]) or (hundred and not plain)
     margin = rounding + noise * (100 if per_cent else 1)
-    return Number(found.score, found.signature, margin, per_cent, plain or hundred, is_pinned(asked.spec))
+    return VerifiedNumber(found.score, found.signature, margin, per_cent, plain or hundred, is_pinned(asked.spec))

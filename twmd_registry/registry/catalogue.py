@@ -57,7 +57,7 @@ _TEMPER_KEYS = ("temperature", "objective")
 
 
 @dataclass(frozen=True)
-class Entry:
+class MetricFactSheet:
     """The facts about one metric that its documentation, its signature and its faces share.
 
     Attributes:
@@ -90,8 +90,8 @@ class Entry:
         return "no fixed bounds" if self.lowest is None or self.highest is None else f"{self.lowest:g} to {self.highest:g}"
 
 
-CATALOGUE: dict[MetricName, Entry] = {
-    MetricName.TWMD: Entry(
+CATALOGUE: dict[MetricName, MetricFactSheet] = {
+    MetricName.TWMD: MetricFactSheet(
         title="Tempered Word Mover Distance",
         about="How well the words of two texts can be transported onto each other, with a tempered, balanced plan.",
         formula="<pi, S>, pi = exp(S/T) after a few Sinkhorn sweeps, hypothesis marginals last (precision) or reference marginals last (recall)",
@@ -103,7 +103,7 @@ CATALOGUE: dict[MetricName, Entry] = {
         identical=1.0,
         citation=TWMD_CITATION,
     ),
-    MetricName.TRWMD: Entry(
+    MetricName.TRWMD: MetricFactSheet(
         title="Tempered Relaxed Word Mover Distance",
         about="How well each word finds soft partners in the other text; no balance between the partners is asked for.",
         formula="mean_i sum_j softmax_j(S_ij / T) S_ij",
@@ -115,7 +115,7 @@ CATALOGUE: dict[MetricName, Entry] = {
         identical=1.0,
         citation=TWMD_CITATION,
     ),
-    MetricName.MOVERSCORE: Entry(
+    MetricName.MOVERSCORE: MetricFactSheet(
         title="MoverScore",
         about="Exact word mover distance as a score: the best balanced transport plan between the words (or n-grams) of two texts.",
         formula="1 - EMD or 1 / (1 + EMD), EMD = min <pi, cost> over plans whose row and column sums are the tokens' weights",
@@ -127,7 +127,7 @@ CATALOGUE: dict[MetricName, Entry] = {
         identical=1.0,
         citation=MOVERSCORE_CITATION,
     ),
-    MetricName.BERTSCORE_CENTERED: Entry(
+    MetricName.BERTSCORE_CENTERED: MetricFactSheet(
         title="BERTScore on centered vectors",
         about="How similar each word is to its single best partner in the other text.",
         formula="mean_i max_j S_ij",
@@ -139,7 +139,7 @@ CATALOGUE: dict[MetricName, Entry] = {
         identical=1.0,
         citation=BERTSCORE_CITATION,
     ),
-    MetricName.WORDSET_CKA: Entry(
+    MetricName.WORDSET_CKA: MetricFactSheet(
         title="Word-set CKA",
         about="How alike the directions are that the words of two texts span (linear centered kernel alignment).",
         formula="sum_ij S_ij^2",
@@ -151,7 +151,7 @@ CATALOGUE: dict[MetricName, Entry] = {
         identical=1.0,
         citation=CKA_CITATION,
     ),
-    MetricName.STSSCORE: Entry(
+    MetricName.STSSCORE: MetricFactSheet(
         title="STSScore",
         about="The semantic similarity that a regression model, fine-tuned on rated pairs, predicts for the two texts.",
         formula="logit / scale, not clipped unless clip=yes; with symmetric=yes the mean of both orders",
@@ -163,7 +163,7 @@ CATALOGUE: dict[MetricName, Entry] = {
         identical=None,
         citation=STSSCORE_CITATION,
     ),
-    MetricName.SBERT: Entry(
+    MetricName.SBERT: MetricFactSheet(
         title="Mean-pooled cosine",
         about="The cosine between the mean word vectors of two texts.",
         formula="mean_ij S_ij",
@@ -175,7 +175,7 @@ CATALOGUE: dict[MetricName, Entry] = {
         identical=1.0,
         citation=SBERT_CITATION,
     ),
-    MetricName.ENSEMBLE: Entry(
+    MetricName.ENSEMBLE: MetricFactSheet(
         title="Ensemble",
         about="The weighted mean of other metrics' scores of each segment, ensemble(stsscore,2*sbert): steadier than any of them.",
         formula="sum_k w_k score_k / sum_k w_k",
@@ -190,7 +190,7 @@ CATALOGUE: dict[MetricName, Entry] = {
 }
 
 
-def entry(metric: str) -> Entry:
+def entry(metric: str) -> MetricFactSheet:
     """Look a metric up by name.
 
     Raises:

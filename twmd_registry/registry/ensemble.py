@@ -24,7 +24,7 @@ _LONG = {key.short: name for name, key in KEYS.items()}
 _FORM = "expected METRIC;key=value;..., or WEIGHT*METRIC, between commas (',' inside a value is written %2C)"
 
 
-class Member(NamedTuple):
+class EnsembleMember(NamedTuple):
     """One member.
 
     Attributes:
@@ -69,7 +69,7 @@ def with_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, Any
     return name, {**keys, "members": members}
 
 
-def read_members(text: str) -> tuple[Member, ...]:
+def read_members(text: str) -> tuple[EnsembleMember, ...]:
     """Take a list of members apart; keys and values are not looked at.
 
     Raises:
@@ -78,7 +78,7 @@ def read_members(text: str) -> tuple[Member, ...]:
     return tuple(_read(part.strip(), number) for number, part in enumerate(text.split(","), 1))
 
 
-def _read(text: str, number: int) -> Member:
+def _read(text: str, number: int) -> EnsembleMember:
     head, *fields = text.split(";")
     before, star, name = head.rpartition("*")
     metric, weight = name.strip(), before.strip() if star else "1"
@@ -104,7 +104,7 @@ def _read(text: str, number: int) -> Member:
             keys[key] = unquote(value, errors="strict")
         except UnicodeDecodeError as error:
             raise SpecError(f"member {number} of the ensemble: {field!r} is not percent-encoded UTF-8.") from error
-    return Member(float(weight), MetricName(metric), content, keys)
+    return EnsembleMember(float(weight), MetricName(metric), content, keys)
 
 
 def write_members(members: Iterable[tuple[float, MetricSpec]], *, short: bool = False) -> str:

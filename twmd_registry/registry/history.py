@@ -12,7 +12,7 @@ VERSIONS = ("0.1.0", "0.2.0", "0.3.0")
 """Every version, oldest first; a test holds the last one equal to this package's, and all of them to CHANGELOG.md."""
 
 
-class Change(NamedTuple):
+class SemanticChange(NamedTuple):
     """A change after which the same signature gives another number, on some texts at least.
 
     Attributes:
@@ -39,18 +39,18 @@ _ALIGNED = (
 """The metrics of token vectors that there were in 0.1.0."""
 
 CHANGES = (
-    Change(
+    SemanticChange(
         "0.2.0",
         (MetricName.STSSCORE,),
         "A text of which the tokenizer drops every character (NUL characters, say) counts as empty; it used to be given to the model.",
     ),
-    Change(
+    SemanticChange(
         "0.2.0",
         _ALIGNED,
         "Two different texts of which centering leaves nothing (one-word texts under sentence centering) score 0; they used to score 1.",
         (Centering.DIMENSION, Centering.SENTENCE, Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND),
     ),
-    Change(
+    SemanticChange(
         "0.2.0",
         (MetricName.SBERT,),
         "A text whose mean vector is zero scores 1 against itself; it used to score 0.",
@@ -60,7 +60,7 @@ CHANGES = (
 """Oldest first. Every line is in CHANGELOG.md, word for word."""
 
 
-def changes_between(spec: MetricSpec, one: str, other: str) -> list[Change]:
+def changes_between(spec: MetricSpec, one: str, other: str) -> list[SemanticChange]:
     """What moved the scores of a specification (an ensemble: those of its members) between two known versions, in whatever order they are given."""
     old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
     concerned = {(each.metric, each.centering_kind) for _, each in member_specs(spec)} if spec.members else {(spec.metric, spec.centering_kind)}

@@ -71,7 +71,7 @@ def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
         raise not_utf8(path, error) from error
 
 
-def warn_of_other_settings(spec: MetricSpec, folder: Path) -> None:
+def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
     """Say that an adapter is used under other settings than those it was trained under, where its folder holds a preset that knows them.
 
     Args:

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SignatureError, SpecError, warn
 from twmd_registry.registry import aliases, history
-from twmd_registry.registry.catalogue import Entry, entry
+from twmd_registry.registry.catalogue import MetricFactSheet, entry
 from twmd_registry.registry.ensemble import split_name, write_members
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
@@ -108,7 +108,7 @@ def is_request(name: str, value: Value) -> bool:
     return name == "layer" and str(value).startswith("last")
 
 
-class _Field(NamedTuple):
+class _SignatureField(NamedTuple):
     """One ``key:value`` of a signature: its canonical key, its text as written, and the column it starts at (from 1)."""
 
     name: str
@@ -176,7 +176,7 @@ def _fail(column: int, what: object, cause: BaseException | None = None) -> NoRe
     raise SignatureError(f"column {column}: {what}") from cause
 
 
-def _read_metric(head: str, read_as: list[str]) -> tuple[Entry, MetricName]:
+def _read_metric(head: str, read_as: list[str]) -> tuple[MetricFactSheet, MetricName]:
     name = aliases.METRICS.get(head.lower(), head.lower())
     try:
         facts = entry(name if name in set(MetricName) else head)
@@ -187,11 +187,11 @@ def _read_metric(head: str, read_as: list[str]) -> tuple[Entry, MetricName]:
     return facts, MetricName(name)
 
 
-def _split(rest: list[str], column: int, facts: Entry, read_as: list[str]) -> dict[str, _Field]:
+def _split(rest: list[str], column: int, facts: MetricFactSheet, read_as: list[str]) -> dict[str, _SignatureField]:
     """Cut into fields, checking that every one is a key of this metric, once and in order."""
     short = {KEYS[name].short: name for name in facts.keys} | {short: name for name, short in _TRAILER.items()}
     order = [*facts.keys, *_TRAILER]
-    found: dict[str, _Field] = {}
+    found: dict[str, _SignatureField] = {}
     last = -1
     for field in rest:
         label, colon, text = field.partition(":")
@@ -203,12 +203,12 @@ def _split(rest: list[str], column: int, facts: Entry, read_as: list[str]) -> di
             _fail(column, f"{field!r} is not one of this metric's key:value fields ({', '.join(order)}).")
         if order.index(name) <= last:
             _fail(column, f"{name!r} comes twice or out of order: the order is {', '.join(order)}.")
-        found[name], last = _Field(name, text, column), order.index(name)
+        found[name], last = _SignatureField(name, text, column), order.index(name)
         column += len(field) + 1
     return found
 
 
-def _read_value(field: _Field, read_as: list[str]) -> Value:
+def _read_value(field: _SignatureField, read_as: list[str]) -> Value:
     text = field.text.partition("@")[0] if field.name == "model" else field.text
     if text == BLANK:
         _fail(field.column, f"{field.name} is a blank: this line stands for a preset; fill in the model that was used, and its layer.")
@@ -267,7 +267,7 @@ _FITTED = {"centering": "a mean vector", "idf": "document frequencies", "stopwor
 """Keys whose value may name a file, and what is in it."""
 
 
-def _read_fingerprint(model: _Field | None) -> str | None:
+def _read_fingerprint(model: _SignatureField | None) -> str | None:
     if model is None or "@" not in model.text:
         return None
     content = model.text.partition("@")[2]
@@ -276,7 +276,7 @@ def _read_fingerprint(model: _Field | None) -> str | None:
     return content
 
 
-def _check_whole(spec: MetricSpec, fields: dict[str, _Field], end: int) -> None:
+def _check_whole(spec: MetricSpec, fields: dict[str, _SignatureField], end: int) -> None:
     """Refuse a signature that lacks a key, or whose values exclude each other."""
     order = list(KEYS)
     for name in required_keys(spec):
@@ -293,14 +293,14 @@ _TRAILING = {"nrefs": (r"var|[1-9][0-9]{0,8}", "a number from 1 or 'var'"), "see
 _COUNT = (r"[1-9][0-9]{0,8}", "a number from 1")
 
 
-def _read_trailing(field: _Field) -> str:
+def _read_trailing(field: _SignatureField) -> str:
     form, expected = _TRAILING.get(field.name, _COUNT)
     if field.name != "version" and not re.fullmatch(form, field.text):
         _fail(field.column, f"{field.name} is {expected}, not {field.text!r}.")
     return field.text
 
 
-def _read_version(fields: dict[str, _Field], end: int) -> str:
+def _read_version(fields: dict[str, _SignatureField], end: int) -> str:
     version = fields.get("version")
     if version is None:
         _fail(end, "version is missing here: the signature is cut off or not from this package.")

@@ -18,7 +18,7 @@ from twmd_registry.report.bibtex import SACREBLEU, bibtex
 from twmd_registry.version import __version__
 
 
-class Dataset(NamedTuple):
+class CitedDataset(NamedTuple):
     """Where the texts of a record come from, for the Hub's metadata.
 
     Attributes:
@@ -30,7 +30,7 @@ class Dataset(NamedTuple):
     id: str | None = None
 
 
-def cite(record: Record, form: str, *, digits: int = 4, dataset: Dataset | None = None) -> str:
+def cite(record: Record, form: str, *, digits: int = 4, dataset: CitedDataset | None = None) -> str:
     """Write what it takes to publish a record.
 
     Args:
@@ -44,10 +44,10 @@ def cite(record: Record, form: str, *, digits: int = 4, dataset: Dataset | None 
     """
     if found := contradictions(record):
         raise FileError(f"the record cannot be published: {found[0]}.")
-    return FORMS[form](record, digits, dataset or Dataset())
+    return FORMS[form](record, digits, dataset or CitedDataset())
 
 
-class _Cited(NamedTuple):
+class _CitedResult(NamedTuple):
     """One system by one metric, as it is published.
 
     Attributes:
@@ -75,18 +75,18 @@ class _Cited(NamedTuple):
         return f"{self.result.score:.{digits if self.own else max(digits - 2, 0)}f}"
 
 
-def _each(record: Record) -> Iterator[_Cited]:
+def _each(record: Record) -> Iterator[_CitedResult]:
     for system in record.systems:
         for result in system.results:
             yield _lexical(system.name, result) if result.is_lexical else _own(system.name, result)
 
 
-def _lexical(system: str, result: RecordedScores) -> _Cited:
+def _lexical(system: str, result: RecordedScores) -> _CitedResult:
     metric = next(name for name, head in LEXICAL_NAMES.items() if head == result.head)
-    return _Cited(system, result, metric, result.head, "", SACREBLEU, "SacreBLEU", None)
+    return _CitedResult(system, result, metric, result.head, "", SACREBLEU, "SacreBLEU", None)
 
 
-def _own(system: str, result: RecordedScores) -> _Cited:
+def _own(system: str, result: RecordedScores) -> _CitedResult:
     try:
         signature = parse_signature(result.signature)
     except SignatureError as error:
@@ -95,7 +95,7 @@ def _own(system: str, result: RecordedScores) -> _Cited:
     side = f", {'F1' if output is Output.F1 else output}" if output else ""
     software = f"{metric} of twmd-registry {__version__}"
     own = replace(result, signature=str(signature))
-    return _Cited(system, own, str(metric), CATALOGUE[metric].title, side, CATALOGUE[metric].citation, software, metric)
+    return _CitedResult(system, own, str(metric), CATALOGUE[metric].title, side, CATALOGUE[metric].citation, software, metric)
 
 
 def _sentences(record: Record, digits: int) -> Iterator[tuple[str, str]]:
@@ -106,7 +106,7 @@ def _sentences(record: Record, digits: int) -> Iterator[tuple[str, str]]:
         yield f"{visible(cited.system)} scores {what} {where}", cited.result.signature
 
 
-def _sentence(record: Record, digits: int, _dataset: Dataset) -> str:
+def _sentence(record: Record, digits: int, _dataset: CitedDataset) -> str:
     return "\n".join(f"{sentence}, with the signature {signature}." for sentence, signature in _sentences(record, digits))
 
 
@@ -120,7 +120,7 @@ def _who(citation: str) -> str:
     return f" ({names[0] if len(names) == 1 else f'{names[0]} et al.'}, {year[1]})"
 
 
-def _latex(record: Record, digits: int, _dataset: Dataset) -> str:
+def _latex(record: Record, digits: int, _dataset: CitedDataset) -> str:
     def footnote(signature: str) -> str:
         return f"\\footnote{{\\raggedright\\texttt{{{_escape_latex(signature)}}}}}"
 
@@ -134,16 +134,16 @@ def _escape_latex(text: str) -> str:
     return "".join(escaped)
 
 
-def _bibtex(record: Record, _digits: int, _dataset: Dataset) -> str:
+def _bibtex(record: Record, _digits: int, _dataset: CitedDataset) -> str:
     metrics = [cited.own for cited in _each(record)]
     return bibtex(filter(None, metrics), sacrebleu=None in metrics)
 
 
-def _paper(record: Record, digits: int, dataset: Dataset) -> str:
+def _paper(record: Record, digits: int, dataset: CitedDataset) -> str:
     return f"{_latex(record, digits, dataset)}\n\n{_bibtex(record, digits, dataset)}"
 
 
-def _markdown(record: Record, digits: int, _dataset: Dataset) -> str:
+def _markdown(record: Record, digits: int, _dataset: CitedDataset) -> str:
     rows = [
         f"| {_escape_markdown(cited.system)} | {cited.metric} | {cited.score(digits)} | `{cited.result.signature.replace('|', chr(92) + '|')}` |"
         for cited in _each(record)
@@ -155,7 +155,7 @@ def _escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>|])", r"\\\1", text).replace("\n", " ")
 
 
-def _badge(record: Record, digits: int, _dataset: Dataset) -> str:
+def _badge(record: Record, digits: int, _dataset: CitedDataset) -> str:
     lines = []
     for cited in _each(record):
         label, value = (quote(text.replace("-", "--").replace("_", "__"), safe="") for text in (cited.metric, cited.score(digits)))
@@ -164,7 +164,7 @@ def _badge(record: Record, digits: int, _dataset: Dataset) -> str:
     return "\n".join(lines)
 
 
-def _eval_results(record: Record, _digits: int, dataset: Dataset) -> str:
+def _eval_results(record: Record, _digits: int, dataset: CitedDataset) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     reference = next((one.name for one in record.inputs if one.role == "references"), "unnamed")
@@ -186,7 +186,7 @@ def _eval_results(record: Record, _digits: int, dataset: Dataset) -> str:
     return "\n---\n".join(cards)
 
 
-FORMS: dict[str, Callable[[Record, int, Dataset], str]] = {
+FORMS: dict[str, Callable[[Record, int, CitedDataset], str]] = {
     "paper": _paper,
     "sentence": _sentence,
     "latex": _latex,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NORMAL_95 = 1.96
 
 
-class Curve(NamedTuple):
+class PlotCurve(NamedTuple):
     """One curve.
 
     Attributes:
@@ -31,14 +31,14 @@ class Curve(NamedTuple):
     error: np.ndarray | None = None
 
 
-class Axis(NamedTuple):
+class PlotAxis(NamedTuple):
     """An axis: what it says, and whether it is logarithmic."""
 
     label: str
     logarithmic: bool = False
 
 
-def curves(panels: Mapping[str, Sequence[Curve]], x: Axis, y: Axis, title: str, suffix: str) -> bytes:
+def curves(panels: Mapping[str, Sequence[PlotCurve]], x: PlotAxis, y: PlotAxis, title: str, suffix: str) -> bytes:
     """Draw curves, a panel per name, with bands of 95% (1.96 standard errors) where errors are known.
 
     Args:
@@ -68,7 +68,7 @@ def curves(panels: Mapping[str, Sequence[Curve]], x: Axis, y: Axis, title: str, 
     return draw_panels(list(panels), panel, title, suffix)
 
 
-def _range(every: Sequence[Curve]) -> tuple[float, float]:
+def _range(every: Sequence[PlotCurve]) -> tuple[float, float]:
     """The lowest and the highest number; (0, 0) where there is none."""
     values = np.concatenate([curve.y for curve in every])
     known = values[~np.isnan(values)]

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import visible
-from twmd_registry.record.comparison import Column, Comparison
+from twmd_registry.record.comparison import MetricColumn, SystemComparison
 from twmd_registry.report.table import number
 
 
-class Remark(NamedTuple):
+class Highlight(NamedTuple):
     """A segment worth a look.
 
     Attributes:
@@ -25,12 +25,12 @@ class Remark(NamedTuple):
     reason: str
 
 
-def segment_scores(column: Column) -> np.ndarray:
+def segment_scores(column: MetricColumn) -> np.ndarray:
     """A metric's scores of all segments; shape (systems, segments)."""
     return np.array([cell.segments for cell in column.cells], dtype=np.float64)
 
 
-def spreads(column: Column) -> np.ndarray:
+def spreads(column: MetricColumn) -> np.ndarray:
     """The best system's score less the worst's, by segment.
 
     Args:
@@ -43,7 +43,7 @@ def spreads(column: Column) -> np.ndarray:
     return np.asarray(scores.max(axis=0) - scores.min(axis=0))
 
 
-def standings(column: Column) -> np.ndarray:
+def standings(column: MetricColumn) -> np.ndarray:
     """Which share of all other scores a score beats, ties counting half: ``(rank - 1) / (n - 1)``, over all systems' segments together.
 
     Args:
@@ -62,7 +62,7 @@ def standings(column: Column) -> np.ndarray:
     return ranks
 
 
-def disagreements(columns: tuple[Column, ...]) -> np.ndarray:
+def disagreements(columns: tuple[MetricColumn, ...]) -> np.ndarray:
     """How far metrics stand apart: the highest of a segment's `standings` less the lowest.
 
     Args:
@@ -77,7 +77,7 @@ def disagreements(columns: tuple[Column, ...]) -> np.ndarray:
     return np.where(known.sum(axis=0) > 1, span, np.nan)
 
 
-def remarks(comparison: Comparison, most: int) -> tuple[Remark, ...]:
+def remarks(comparison: SystemComparison, most: int) -> tuple[Highlight, ...]:
     """Choose segments: half of them where the first metric tells systems apart most, the others where metrics disagree most.
 
     A segment comes once; one on which everything agrees never comes.
@@ -91,19 +91,19 @@ def remarks(comparison: Comparison, most: int) -> tuple[Remark, ...]:
     return (*systems, *_where_metrics_disagree(comparison, taken, most - len(systems)))
 
 
-def _where_systems_differ(comparison: Comparison, most: int) -> list[Remark]:
+def _where_systems_differ(comparison: SystemComparison, most: int) -> list[Highlight]:
     column = comparison.columns[0]
     scores, found = segment_scores(column), []
     for segment in _greatest(spreads(column))[:most]:
         best, worst = int(scores[:, segment].argmax()), int(scores[:, segment].argmin())
         ends = (f"{number(column, scores[i, segment])} to {visible(comparison.systems[i])}" for i in (best, worst))
-        found.append(Remark(segment, (best, worst), f"systems differ: {column.name} gives {' and '.join(ends)}"))
+        found.append(Highlight(segment, (best, worst), f"systems differ: {column.name} gives {' and '.join(ends)}"))
     return found
 
 
-def _where_metrics_disagree(comparison: Comparison, taken: set[int], most: int) -> list[Remark]:
+def _where_metrics_disagree(comparison: SystemComparison, taken: set[int], most: int) -> list[Highlight]:
     columns, segments = comparison.columns, len(comparison.columns[0].cells[0].segments)
-    every, found = np.array([standings(column) for column in columns]), dict[int, Remark]()
+    every, found = np.array([standings(column) for column in columns]), dict[int, Highlight]()
     for place in _greatest(disagreements(columns).ravel()):
         system, segment = divmod(place, segments)
         if len(found) == most:
@@ -112,7 +112,7 @@ def _where_metrics_disagree(comparison: Comparison, taken: set[int], most: int) 
             own = every[:, system, segment]
             highest, lowest = (f"{columns[k].name} ranks it above {own[k]:.0%}" for k in (int(np.nanargmax(own)), int(np.nanargmin(own))))
             reason = f"metrics disagree on {visible(comparison.systems[system])}: {highest}, and {lowest}, of all other scores"
-            found[segment] = Remark(segment, (system,), reason)
+            found[segment] = Highlight(segment, (system,), reason)
     return list(found.values())
 
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from twmd_registry.engine.result import Alignment, Counts
 from twmd_registry.errors import visible
-from twmd_registry.record.comparison import Comparison
+from twmd_registry.record.comparison import SystemComparison
 from twmd_registry.record.content import Record
 from twmd_registry.record.file import record_text
-from twmd_registry.report.highlights import Remark, disagreements, segment_scores
+from twmd_registry.report.highlights import Highlight, disagreements, segment_scores
 from twmd_registry.report.page_tables import (
     correlation_tables,
     differences_table,
@@ -46,7 +46,7 @@ BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u206
 _UNSAFE = re.compile("[<>&\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-class Picture(NamedTuple):
+class AlignmentPicture(NamedTuple):
     """How one system's score of a segment came about.
 
     Attributes:
@@ -75,11 +75,11 @@ class Report:
         sources: Per segment the text that was translated; None where the files hold none.
     """
 
-    comparison: Comparison
+    comparison: SystemComparison
     predictions: Sequence[Sequence[str]]
     references: Sequence[Sequence[str]]
     correlations: Mapping[str, np.ndarray]
-    remarks: Sequence[tuple[Remark, Sequence[Picture]]]
+    remarks: Sequence[tuple[Highlight, Sequence[AlignmentPicture]]]
     record: Record
     overlaps: Sequence[str] = ()
     sources: Sequence[str] | None = None
@@ -182,7 +182,7 @@ def _remarkable(report: Report, room: int) -> str:
         for picture in pictures:
             written = _picture(picture, report.comparison)
             if len(written.encode()) > room:
-                without = Picture(picture.system, None, "the page would be too large with it; 'twmd align' draws it.")
+                without = AlignmentPicture(picture.system, None, "the page would be too large with it; 'twmd align' draws it.")
                 written = _picture(without, report.comparison)
             room -= len(written.encode())
             drawn.append(written)
@@ -190,14 +190,14 @@ def _remarkable(report: Report, room: int) -> str:
     return "\n".join(parts)
 
 
-def _remark(remark: Remark, pictures: Sequence[str]) -> str:
+def _remark(remark: Highlight, pictures: Sequence[str]) -> str:
     number = remark.segment + 1
     table = f'<div class="scroll" tabindex="0" role="region" aria-label="segment {number}"><table data-segment="{number}"></table></div>'
     summary = f"<summary><strong>Segment {number}</strong> <small>{escape(remark.reason)}</small></summary>"
     return "\n".join([f'<details id="segment-{number}">{summary}', table, *pictures, "</details>"])
 
 
-def _picture(picture: Picture, comparison: Comparison) -> str:
+def _picture(picture: AlignmentPicture, comparison: SystemComparison) -> str:
     name = escape(visible(comparison.systems[picture.system]))
     if picture.alignment is None:
         return f'<h4>{name}</h4>\n<p class="note">No picture: {escape(visible(picture.problem))}</p>'
@@ -225,7 +225,7 @@ def _button(target: str, words: str) -> str:
     return f'<p><button type="button" data-copy="{target}">{words}</button> <span role="status"></span></p>'
 
 
-def _counts(comparison: Comparison) -> Iterator[list[str]]:
+def _counts(comparison: SystemComparison) -> Iterator[list[str]]:
     for i, name in enumerate(comparison.systems):
         for column in comparison.columns:
             counts = column.cells[i].counts

@@ -8,9 +8,9 @@ from itertools import combinations
 
 import numpy as np
 
-from twmd_registry.engine.input_warnings import about_small_samples
+from twmd_registry.engine.input_warnings import describe_small_samples
 from twmd_registry.errors import visible
-from twmd_registry.record.comparison import Cell, Column, Comparison
+from twmd_registry.record.comparison import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.report.groups import Group, frequencies, group_by, lengths
 from twmd_registry.report.highlights import segment_scores
 from twmd_registry.report.histogram import histogram, line_style
@@ -39,12 +39,12 @@ def _head(text: str) -> str:
     return f'<th scope="col">{escape(name).replace("_", "_<wbr>")}{f" <small>{escape(detail)}</small>" if detail else ""}</th>'
 
 
-def direction(column: Column) -> str:
+def direction(column: MetricColumn) -> str:
     """Say which scores of a metric are better."""
     return "↓ lower is better" if column.errors else "↑ higher is better"
 
 
-def _metric_heads(comparison: Comparison) -> list[str]:
+def _metric_heads(comparison: SystemComparison) -> list[str]:
     return [f"{column.name}\n{direction(column)}" for column in comparison.columns]
 
 
@@ -53,7 +53,7 @@ def _boxed(inside: str, caption: str) -> str:
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}"><table><caption><span>{label}</span></caption>{inside}</table></div>'
 
 
-def systems_table(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
+def systems_table(comparison: SystemComparison, remarks: Sequence[str] = ()) -> str:
     """Corpus scores with their intervals, and what the test says.
 
     Args:
@@ -69,14 +69,14 @@ def systems_table(comparison: Comparison, remarks: Sequence[str] = ()) -> str:
     return "\n".join([table, *(f'<p class="note">{escape(visible(text))}</p>' for text in (*_notes(comparison), *remarks))])
 
 
-def _has_intervals(comparison: Comparison) -> bool:
+def _has_intervals(comparison: SystemComparison) -> bool:
     return comparison.columns[0].cells[0].ci is not None
 
 
-def _notes(comparison: Comparison) -> Iterator[str]:
+def _notes(comparison: SystemComparison) -> Iterator[str]:
     if comparison.test:
         yield " ".join(lines_of_test(comparison.test, comparison.systems[0]))
-    small = about_small_samples({"": len(comparison.columns[0].cells[0].segments)})
+    small = describe_small_samples({"": len(comparison.columns[0].cells[0].segments)})
     if small and _has_intervals(comparison):
         yield small
     hundred = [column.name for column in comparison.columns if column.hundred]
@@ -84,7 +84,7 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         yield f"Scores on a scale to 100: {', '.join(hundred)}. All other scores are on a scale to 1."
 
 
-def _corpus_score(column: Column, cell: Cell) -> str:
+def _corpus_score(column: MetricColumn, cell: SystemScore) -> str:
     lines = [shown(column, cell.score)]
     if cell.mean is not None and cell.ci is not None:
         lines.append(f"{shown(column, cell.mean)} ± {shown(column, cell.ci)}")
@@ -94,7 +94,7 @@ def _corpus_score(column: Column, cell: Cell) -> str:
     return "\n".join(lines)
 
 
-def differences_table(comparison: Comparison) -> str:
+def differences_table(comparison: SystemComparison) -> str:
     """Write the difference between any two systems by every metric, with its bootstrap interval.
 
     Args:
@@ -115,7 +115,7 @@ def differences_table(comparison: Comparison) -> str:
     return f'<div id="differences">{table}<p class="note">{escape(note)}</p></div>'
 
 
-def _difference(column: Column, i: int, j: int) -> str:
+def _difference(column: MetricColumn, i: int, j: int) -> str:
     """One metric's score of system i minus that of system j."""
     first, second = column.cells[i], column.cells[j]
     low, high = np.quantile(np.subtract(first.resampled, second.resampled), (0.025, 0.975)).tolist()
@@ -123,7 +123,7 @@ def _difference(column: Column, i: int, j: int) -> str:
     return f"{shown(column, first.score - second.score)}{mark}\n{shown(column, low)} to {shown(column, high)}"
 
 
-def group_tables(comparison: Comparison, references: Sequence[Sequence[str]]) -> str:
+def group_tables(comparison: SystemComparison, references: Sequence[Sequence[str]]) -> str:
     """Write mean scores of groups of segments: by the length of the reference, and by the frequency of its words.
 
     Args:
@@ -156,28 +156,28 @@ def _range(group: Group, unit: str, digits: int) -> str:
     return f"{values} {unit}{'s' * (values != '1')}\n{number} segment{'s' * (number != 1)}"
 
 
-def _group_table(column: Column, systems: Sequence[str], groups: Sequence[tuple[str, Group]], what: str) -> str:
+def _group_table(column: MetricColumn, systems: Sequence[str], groups: Sequence[tuple[str, Group]], what: str) -> str:
     scores = segment_scores(column)
     rows = [[visible(name), *(_mean(column, own[group.segments]) for _, group in groups)] for name, own in zip(systems, scores, strict=True)]
     return html_table(["system", *(head for head, _ in groups)], rows, f"mean {column.name} ({direction(column)}) by {what}")
 
 
-def _mean(column: Column, scores: np.ndarray) -> str:
+def _mean(column: MetricColumn, scores: np.ndarray) -> str:
     known = scores[np.isfinite(scores)]
     return shown(column, float(known.mean())) if len(known) else UNDEFINED
 
 
-def digits_of(column: Column) -> int:
+def digits_of(column: MetricColumn) -> int:
     """Digits after the point that a metric's numbers are shown with: as many as `twmd score` shows."""
     return len(number(column, 0.0).partition(".")[2])
 
 
-def shown(column: Column, value: float) -> str:
+def shown(column: MetricColumn, value: float) -> str:
     """A score as `twmd score` shows it; what is not finite is said in a word."""
     return number(column, value) if np.isfinite(value) else UNDEFINED
 
 
-def distributions(comparison: Comparison) -> str:
+def distributions(comparison: SystemComparison) -> str:
     """A histogram and the quartiles of every metric's segment scores."""
     legend = " ".join(f"<span>{_sample(i)}{escape(visible(name))}</span>" for i, name in enumerate(comparison.systems))
     figures = "\n".join(_distribution(column, comparison.systems) for column in comparison.columns)
@@ -189,7 +189,7 @@ def _sample(i: int) -> str:
     return f'<svg class="legend" viewBox="0 0 32 10" aria-hidden="true"><path class="{line_style(i)}" d="M0 5H32"/></svg>'
 
 
-def _distribution(column: Column, systems: Sequence[str]) -> str:
+def _distribution(column: MetricColumn, systems: Sequence[str]) -> str:
     known = [own[np.isfinite(own)] for own in segment_scores(column)]
     missing = sum(len(cell.segments) for cell in column.cells) - sum(map(len, known))
     label = f"histogram of the segment scores by {column.name}"
@@ -200,13 +200,13 @@ def _distribution(column: Column, systems: Sequence[str]) -> str:
     return f"<figure><figcaption>{escape(column.name)} <small>{direction(column)}</small></figcaption>{drawing}{note}{table}</figure>"
 
 
-def _quartiles(column: Column, values: np.ndarray) -> list[str]:
+def _quartiles(column: MetricColumn, values: np.ndarray) -> list[str]:
     if not len(values):
         return [UNDEFINED] * 5
     return [shown(column, value) for value in np.quantile(values, (0, 0.25, 0.5, 0.75, 1)).tolist()]
 
 
-def correlation_tables(correlations: Mapping[str, np.ndarray], comparison: Comparison) -> str:
+def correlation_tables(correlations: Mapping[str, np.ndarray], comparison: SystemComparison) -> str:
     """A matrix per statistic, coloured by its numbers.
 
     Args:
@@ -227,7 +227,7 @@ def correlation_tables(correlations: Mapping[str, np.ndarray], comparison: Compa
     return f'<p class="note">{escape(about + sign)}</p>\n<div class="grid">\n{tables}\n</div>'
 
 
-def _matrix(statistic: str, values: np.ndarray, comparison: Comparison) -> str:
+def _matrix(statistic: str, values: np.ndarray, comparison: SystemComparison) -> str:
     names = [column.name for column in comparison.columns]
     heads = "".join(map(_head, _metric_heads(comparison)))
     rows = "".join(

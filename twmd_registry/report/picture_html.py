@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twmd_registry.report.picture_text import HEADINGS, Marginals, label, marginals, shown, title
+from twmd_registry.report.picture_text import HEADINGS, AxisMarginals, label, marginals, shown, title
 
 if TYPE_CHECKING:
     from twmd_registry.engine.result import Alignment
@@ -118,12 +118,12 @@ def _table(alignment: Alignment, side: str, most: float, least: float) -> Iterat
     yield "</tfoot>"
 
 
-def _longest(bars: Marginals) -> float:
+def _longest(bars: AxisMarginals) -> float:
     """What the longest bar stands for."""
     return float(max(abs(values).max() for _, values in _drawn(bars))) or 1.0
 
 
-def _drawn(bars: Marginals) -> list[tuple[str, np.ndarray]]:
+def _drawn(bars: AxisMarginals) -> list[tuple[str, np.ndarray]]:
     """What is shown along an axis: sums only where they are not the shares."""
     return [("share", bars.shares), ("sum", bars.sums)][: 2 if bars.differ else 1]
 

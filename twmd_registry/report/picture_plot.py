@@ -12,7 +12,7 @@ import numpy as np
 
 from twmd_registry.errors import warn
 from twmd_registry.report import picture_text
-from twmd_registry.report.picture_text import BASE_FONT, BOX, HEADINGS, Marginals, label, marginals, title, unseen, wide
+from twmd_registry.report.picture_text import BASE_FONT, BOX, HEADINGS, AxisMarginals, label, marginals, title, unseen, wide
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ PIXELS = 40_000_000
 
 
 @dataclass(frozen=True)
-class _Sheet:
+class _FigureSheet:
     """A figure on which everything is placed in inches from the upper left corner.
 
     Attributes:
@@ -64,7 +64,7 @@ class _Sheet:
 
 
 @dataclass(frozen=True)
-class _Words:
+class _TokenLabels:
     """All labels, ready to be drawn.
 
     Attributes:
@@ -83,7 +83,7 @@ class _Words:
 
 
 @dataclass(frozen=True)
-class _Scale:
+class _ColourScale:
     """What colours and bars mean in one panel.
 
     Attributes:
@@ -168,7 +168,7 @@ def make_figure(alignment: Alignment, suffix: str) -> Figure:
     body = MARGIN + 0.35 + down * layout.panel[1]
     notes = body + 0.45
     height = notes + 0.13 * len(small) + MARGIN
-    sheet = _Sheet(Figure(figsize=(width, height), facecolor="white"), width, height)
+    sheet = _FigureSheet(Figure(figsize=(width, height), facecolor="white"), width, height)
     FigureCanvasAgg(sheet.figure)
     sheet.text(MARGIN, MARGIN, title(alignment), HEADING + 2)
     for number, side in enumerate(alignment.sides):
@@ -181,7 +181,7 @@ def make_figure(alignment: Alignment, suffix: str) -> Figure:
     return sheet.figure
 
 
-def _words(alignment: Alignment, *, png: bool) -> _Words:
+def _words(alignment: Alignment, *, png: bool) -> _TokenLabels:
     """Label everything; where we choose the fonts, characters that none has become boxes and are warned of."""
     rows, columns = list(map(label, alignment.hypothesis)), list(map(label, alignment.reference))
     families, missing = picture_text.families({*"".join(rows + columns)} | {BOX})
@@ -193,7 +193,7 @@ def _words(alignment: Alignment, *, png: bool) -> _Words:
         rows, columns = [text.translate(boxes) for text in rows], [text.translate(boxes) for text in columns]
         if seen:
             warn(picture_text.lacking(seen))
-    return _Words(rows, columns, families if png else [*families, "sans-serif"], *widths)
+    return _TokenLabels(rows, columns, families if png else [*families, "sans-serif"], *widths)
 
 
 def _width(texts: list[str], size: float, families: list[str] | None = None) -> float:
@@ -220,15 +220,15 @@ def _wrapped(signature: str, width: float) -> list[str]:
     return lines
 
 
-def _scale(alignment: Alignment, side: str) -> _Scale:
+def _scale(alignment: Alignment, side: str) -> _ColourScale:
     """Find what a panel's colours and bars have to show."""
     plan, bars = alignment.plans[side], marginals(alignment, side)
     most, negative = float(np.abs(plan).max()) or 1.0, bool((plan < 0).any())
     rows, columns = map(_ends, bars)
-    return _Scale(-most if negative else 0.0, most, "RdBu" if negative else "Blues", rows, columns)
+    return _ColourScale(-most if negative else 0.0, most, "RdBu" if negative else "Blues", rows, columns)
 
 
-def _ends(bars: Marginals) -> tuple[float, float]:
+def _ends(bars: AxisMarginals) -> tuple[float, float]:
     """The least and the most that an axis has to show, 0 among it."""
     values = np.concatenate([bars.shares, bars.sums])
     return min(0.0, float(values.min())), max(0.0, float(values.max())) or 1.0
@@ -239,7 +239,7 @@ def _number(value: float, digits: int) -> str:
     return f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}")
 
 
-def _layout(words: _Words, headings: list[str]) -> _Layout:
+def _layout(words: _TokenLabels, headings: list[str]) -> _Layout:
     """Size everything by the number of tokens and the longest of their labels."""
     rows, columns = len(words.rows), len(words.columns)
     cell = min(0.5, max(0.14, 5 / max(rows, columns)))
@@ -252,7 +252,7 @@ def _layout(words: _Words, headings: list[str]) -> _Layout:
     return _Layout(cell, font, left, top, (width, height), beside <= below)
 
 
-def _panel(sheet: _Sheet, alignment: Alignment, side: str, words: _Words, layout: _Layout, *, corner: tuple[float, float]) -> None:
+def _panel(sheet: _FigureSheet, alignment: Alignment, side: str, words: _TokenLabels, layout: _Layout, *, corner: tuple[float, float]) -> None:
     """One side: heading, heat map with its labels, bars along both axes."""
     x, y = corner
     scale, (rows, columns) = _scale(alignment, side), alignment.plans[side].shape
@@ -279,7 +279,7 @@ def _panel(sheet: _Sheet, alignment: Alignment, side: str, words: _Words, layout
     _key(sheet, scale, x, below + BAR + 0.15)
 
 
-def _heat(axes: Axes, plan: np.ndarray, scale: _Scale, cell: float) -> None:
+def _heat(axes: Axes, plan: np.ndarray, scale: _ColourScale, cell: float) -> None:
     """Cells, as dark as they carry much; a dash in those that carry less than nothing."""
     rows, columns = plan.shape
     axes.imshow(plan, cmap=scale.map, vmin=scale.low, vmax=scale.high, aspect="auto", interpolation="none", extent=(0, columns, rows, 0))
@@ -292,7 +292,7 @@ def _heat(axes: Axes, plan: np.ndarray, scale: _Scale, cell: float) -> None:
     axes.set(xlim=(0, columns), ylim=(rows, 0))
 
 
-def _bars(axes: Axes, bars: Marginals, scale: _Scale, *, upright: bool) -> None:
+def _bars(axes: Axes, bars: AxisMarginals, scale: _ColourScale, *, upright: bool) -> None:
     """Shares along an axis, and beside each the plan's sum if they differ; bars grow away from the heat map."""
     draw = axes.bar if upright else axes.barh
     number = np.arange(len(bars.shares))
@@ -307,7 +307,7 @@ def _bars(axes: Axes, bars: Marginals, scale: _Scale, *, upright: bool) -> None:
         axes.set(xlim=scale.rows, ylim=(len(number), 0))
 
 
-def _key(sheet: _Sheet, scale: _Scale, x: float, y: float) -> None:
+def _key(sheet: _FigureSheet, scale: _ColourScale, x: float, y: float) -> None:
     """What a panel's colours mean."""
     bar = sheet.axes(x, y + 0.17, KEY_WIDTH, 0.13)
     bar.imshow(np.linspace(scale.low, scale.high, 256)[None], cmap=scale.map, aspect="auto", extent=(0, 1, 0, 1))
@@ -317,7 +317,7 @@ def _key(sheet: _Sheet, scale: _Scale, x: float, y: float) -> None:
         sheet.text(x + share * KEY_WIDTH, y + 0.33, _number(scale.low + share * (scale.high - scale.low), 3), SMALL, ha=align)
 
 
-def _legend(sheet: _Sheet, x: float, y: float, *, sums: bool) -> None:
+def _legend(sheet: _FigureSheet, x: float, y: float, *, sums: bool) -> None:
     """What the bars along the axes mean."""
     entries = [(SHARE, "tokens' shares"), (SUM, f"{SUMS}, where it differs")] if sums else [(SHARE, f"tokens' shares: {SUMS}")]
     for number, (colour, meaning) in enumerate(entries):

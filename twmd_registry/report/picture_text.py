@@ -50,7 +50,7 @@ EAST_ASIAN = {"CJK": "CJK ideographs", "HIRAGANA": "kana", "KATAKANA": "kana", "
 EMOJI = Script("emoji", "Noto Emoji")
 
 
-class Marginals(NamedTuple):
+class AxisMarginals(NamedTuple):
     """What belongs to one axis of a heat map.
 
     Attributes:
@@ -64,11 +64,11 @@ class Marginals(NamedTuple):
     differ: bool
 
 
-def marginals(alignment: Alignment, side: str) -> tuple[Marginals, Marginals]:
+def marginals(alignment: Alignment, side: str) -> tuple[AxisMarginals, AxisMarginals]:
     """Along the hypothesis and along the reference."""
     plan = alignment.plans[side]
     pairs = (alignment.hypothesis_shares, plan.sum(1)), (alignment.reference_shares, plan.sum(0))
-    first, second = (Marginals(shares, sums, not np.allclose(shares, sums, rtol=1e-3, atol=1e-6)) for shares, sums in pairs)
+    first, second = (AxisMarginals(shares, sums, not np.allclose(shares, sums, rtol=1e-3, atol=1e-6)) for shares, sums in pairs)
     return first, second
 
 

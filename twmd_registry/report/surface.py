@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Point(NamedTuple):
+class SurfacePoint(NamedTuple):
     """One setting: a place in a panel, and its agreement.
 
     Attributes:
@@ -30,7 +30,7 @@ class Point(NamedTuple):
     value: float
 
 
-def surface(points: Sequence[Point], title: str, suffix: str) -> bytes:
+def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
     """Draw the best agreement at every layer and temperature, whatever else was tried; lines over layers where there is no temperature.
 
     Args:
@@ -66,6 +66,6 @@ def surface(points: Sequence[Point], title: str, suffix: str) -> bytes:
     return draw_panels(list(dict.fromkeys(point.panel for point in points)), panel, title, suffix)
 
 
-def _best(points: Sequence[Point], layer: int, temperature: float | None) -> float:
+def _best(points: Sequence[SurfacePoint], layer: int, temperature: float | None) -> float:
     """The best of what was tried there; NaN, which is drawn as nothing, where nothing was."""
     return max((point.value for point in points if (point.layer, point.temperature) == (layer, temperature)), default=math.nan)

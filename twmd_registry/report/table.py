@@ -9,25 +9,25 @@ from tabulate import tabulate
 
 from twmd_registry.engine.result import Counts
 from twmd_registry.errors import visible
-from twmd_registry.record.comparison import Cell, Column, Comparison, SignificanceTest
+from twmd_registry.record.comparison import MetricColumn, SignificanceTest, SystemComparison, SystemScore
 from twmd_registry.registry.names import Output
 
 SIGNIFICANT = 0.05
 TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate randomisation"}
 
 
-def number(column: Column, value: float, digits: int | None = None) -> str:
+def number(column: MetricColumn, value: float, digits: int | None = None) -> str:
     """A score to so many digits after the point; without a number of them to 4, and to 2 on a scale to 100, where they mean the same."""
     return f"{value:.{(2 if column.hundred else 4) if digits is None else digits}f}"
 
 
-def text_table(comparison: Comparison, digits: int | None) -> str:
+def text_table(comparison: SystemComparison, digits: int | None) -> str:
     """One system: a row per metric with its sides. Several: a row per system, the baseline first, as SacreBLEU has it."""
     body = _one_system(comparison, digits) if len(comparison.systems) == 1 else _side_by_side(comparison, digits, "simple")
     return "\n".join([body, *_explanation(comparison), "", "signatures:", *(f"  {line}" for line in signature_lines(comparison))])
 
 
-def latex_table(comparison: Comparison, digits: int | None) -> str:
+def latex_table(comparison: SystemComparison, digits: int | None) -> str:
     """A booktabs table, signatures as comments."""
     table = _side_by_side(comparison, digits, "latex_booktabs")
     for character, command in (("μ", r"$\mu$"), ("±", r"$\pm$"), ("|", r"\textbar{}")):
@@ -35,7 +35,7 @@ def latex_table(comparison: Comparison, digits: int | None) -> str:
     return "\n".join([table, *(f"% {line}" for line in signature_lines(comparison))])
 
 
-def _one_system(comparison: Comparison, digits: int | None) -> str:
+def _one_system(comparison: SystemComparison, digits: int | None) -> str:
     rows = []
     for column in comparison.columns:
         cell = column.cells[0]
@@ -44,7 +44,7 @@ def _one_system(comparison: Comparison, digits: int | None) -> str:
     return tabulate(rows, headers=["metric", "system", "score", *Output], disable_numparse=True, colalign=("left", "left", *("right",) * 4))
 
 
-def _side_by_side(comparison: Comparison, digits: int | None, style: str) -> str:
+def _side_by_side(comparison: SystemComparison, digits: int | None, style: str) -> str:
     names = list(map(visible, comparison.systems))
     if len(names) > 1:
         names[0] = f"Baseline: {names[0]}"
@@ -53,7 +53,7 @@ def _side_by_side(comparison: Comparison, digits: int | None, style: str) -> str
     return tabulate(rows, headers=headers, tablefmt=style, disable_numparse=True, colalign=("left", *("right",) * len(comparison.columns)))
 
 
-def _score(column: Column, cell: Cell, digits: int | None) -> str:
+def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
     shown = number(column, cell.score, digits)
     if cell.ci is not None and cell.mean is not None:
         shown += f" ({number(column, cell.mean, digits)} ± {number(column, cell.ci, digits)})"
@@ -62,7 +62,7 @@ def _score(column: Column, cell: Cell, digits: int | None) -> str:
     return shown
 
 
-def _explanation(comparison: Comparison) -> list[str]:
+def _explanation(comparison: SystemComparison) -> list[str]:
     return ["", *lines_of_test(comparison.test, comparison.systems[0])] if comparison.test else []
 
 
@@ -74,16 +74,16 @@ def lines_of_test(test: SignificanceTest, baseline: str) -> list[str]:
     ]
 
 
-def signature_lines(comparison: Comparison) -> list[str]:
+def signature_lines(comparison: SystemComparison) -> list[str]:
     """Every column's signature, after the column's name where that says more."""
     return [f"{column.name}: {column.signature}" if column.name != _head(column) else column.signature for column in comparison.columns]
 
 
-def _head(column: Column) -> str:
+def _head(column: MetricColumn) -> str:
     return column.signature.partition("|")[0].partition("(")[0]
 
 
-def tsv_table(comparison: Comparison, digits: int | None) -> str:
+def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
     """Tab-separated: one line per system and metric, the signature last."""
     lines = ["\t".join(["system", "metric", "score", *Output, "mean", "ci", "p_value", *Counts._fields, "signature"])]
     for i, system in enumerate(comparison.systems):
@@ -91,7 +91,7 @@ def tsv_table(comparison: Comparison, digits: int | None) -> str:
     return "\n".join(lines)
 
 
-def _fields(system: str, column: Column, cell: Cell, digits: int | None) -> list[str]:
+def _fields(system: str, column: MetricColumn, cell: SystemScore, digits: int | None) -> list[str]:
     numbers = [cell.score, *(cell.sides.get(output) for output in Output), cell.mean, cell.ci]
     shown = ["-" if value is None else number(column, value, digits) for value in numbers]
     p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
@@ -99,7 +99,7 @@ def _fields(system: str, column: Column, cell: Cell, digits: int | None) -> list
     return [system, column.name, *shown, p_value, *counts, column.signature]
 
 
-def json_table(comparison: Comparison, *, segments: bool) -> str:
+def json_table(comparison: SystemComparison, *, segments: bool) -> str:
     """One object per system and metric; full precision.
 
     Args:
@@ -112,7 +112,7 @@ def json_table(comparison: Comparison, *, segments: bool) -> str:
     return json.dumps(rows, indent=2, allow_nan=False)
 
 
-def _object(system: str, column: Column, cell: Cell, *, segments: bool) -> dict[str, Any]:
+def _object(system: str, column: MetricColumn, cell: SystemScore, *, segments: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"system": system, "metric": column.name, "score": cell.score} | {
         str(output): value for output, value in cell.sides.items()
     }
@@ -122,7 +122,7 @@ def _object(system: str, column: Column, cell: Cell, *, segments: bool) -> dict[
     return found | {"signature": column.signature} | (cell.counts._asdict() if cell.counts else {})
 
 
-def sentence_lines(comparison: Comparison, digits: int | None, *, header: bool) -> str:
+def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: bool) -> str:
     """One line per segment, one column per system and metric."""
     chosen = [
         (f"{escaped(system)}:{column.name}", column, column.cells[i]) for i, system in enumerate(comparison.systems) for column in comparison.columns

@@ -2,8 +2,8 @@
 
 from twmd_registry.judgments.fields import Columns
 from twmd_registry.scale.dataset import score_dataset
-from twmd_registry.scale.engine import Manner, score_files
+from twmd_registry.scale.engine import ScaleOptions, score_files
 from twmd_registry.scale.record import ScoredDataset
-from twmd_registry.scale.workers import Workers
+from twmd_registry.scale.workers import WorkerOptions
 
-__all__ = ["Columns", "Manner", "ScoredDataset", "Workers", "score_dataset", "score_files"]
+__all__ = ["Columns", "ScaleOptions", "ScoredDataset", "WorkerOptions", "score_dataset", "score_files"]

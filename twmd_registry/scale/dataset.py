@@ -8,13 +8,13 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, scorer, scorer_of
+from twmd_registry.engine.scorer import Scorer, check_scorers, make_scorer, score_all, scorer
 from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, no_column
 from twmd_registry.judgments.fields import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.engine import check_independent
 from twmd_registry.scale.partitions import columns_of
-from twmd_registry.scale.workers import RayPool, Workers
+from twmd_registry.scale.workers import RayWorkerPool, WorkerOptions
 
 Metrics = str | MetricSpec | Scorer | Sequence[Scorer]
 """What a data set is scored by."""
@@ -31,7 +31,7 @@ def score_dataset(
     prediction: str = "prediction",
     reference: str | None = None,
     num_proc: int | None = None,
-    workers: Workers | None = None,
+    workers: WorkerOptions | None = None,
 ) -> Any:
     """Add scores to a data set: the score under the metric's name, and ``NAME_precision``, ``NAME_recall``, ``NAME_f1`` of a two-sided metric.
 
@@ -66,7 +66,7 @@ def score_dataset(
     scorers = _scorers(metrics)
     module, kind = type(dataset).__module__, type(dataset).__name__
     if module.startswith("ray.data."):
-        return _score_ray(dataset, scorers, (prediction, reference), workers or Workers())
+        return _score_ray(dataset, scorers, (prediction, reference), workers or WorkerOptions())
     if module.startswith("datasets.") and kind == "Dataset":
         return _score_table(dataset, scorers, (prediction, reference), num_proc)
     raise InputError(f"expected a ray.data.Dataset or a datasets.Dataset; got {kind}.")
@@ -74,7 +74,7 @@ def score_dataset(
 
 def _scorers(metrics: Metrics) -> list[Scorer]:
     if isinstance(metrics, MetricSpec):
-        return [scorer_of(metrics)]
+        return [make_scorer(metrics)]
     if isinstance(metrics, str):
         return [scorer(metrics)]
     scorers = list(metrics) if isinstance(metrics, Iterable) else [metrics]
@@ -135,10 +135,10 @@ class _BatchScorer:
         return batch
 
 
-def _score_ray(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], workers: Workers) -> Any:
+def _score_ray(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], workers: WorkerOptions) -> Any:
     check_independent(_specs(scorers), "rows of a Ray data set come in any order")
     columns = _find_texts(dataset.columns() or [], scorers, texts)
-    pool = RayPool(workers, scorers[0].options.device)
+    pool = RayWorkerPool(workers, scorers[0].options.device)
     arguments = (scorers, [one.signature for one in scorers], columns)
     return pool.map(dataset, _BatchScorer, arguments, batch_size=_BATCH, batch_format="pyarrow")
 

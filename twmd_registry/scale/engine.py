@@ -15,22 +15,22 @@ from twmd_registry.judgments.fields import Columns
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale.partitions import Summary, names_of, rejects_name
-from twmd_registry.scale.plan import PART_ROWS, Asked, Plan, align_part_rows, check_same, list_files, make_plan
+from twmd_registry.scale.partitions import PartitionSummary, names_of, rejects_name
+from twmd_registry.scale.plan import PART_ROWS, ScalePlan, ScaleRequest, align_part_rows, check_same, list_files, make_plan
 from twmd_registry.scale.record import RECORD, ScoredDataset, make_record
-from twmd_registry.scale.storage import Folder
-from twmd_registry.scale.totals import Totals, depend_on_corpus
-from twmd_registry.scale.workers import TRIES, Answer, Pass, RayPool, Task, Workers, import_ray, on_ray
+from twmd_registry.scale.storage import OutputFolder
+from twmd_registry.scale.totals import CorpusTotals, depend_on_corpus
+from twmd_registry.scale.workers import TRIES, PartitionResult, PartitionTask, Pass, RayWorkerPool, WorkerOptions, import_ray, on_ray
 
 PLAN, TOTALS, REJECTS = "plan.json", "totals.safetensors", "rejects.jsonl"
 _SHOWN = 5
 """Warnings of the parts that are given."""
 
-Each = Callable[[Task, Sequence[int]], Iterator[Answer]]
+Each = Callable[[PartitionTask, Sequence[int]], Iterator[PartitionResult]]
 """Does some parts, in whatever order they are finished."""
 
 
-class Crew(NamedTuple):
+class WorkerPool(NamedTuple):
     """Who does the parts.
 
     Attributes:
@@ -42,11 +42,11 @@ class Crew(NamedTuple):
     number: int = 1
 
 
-Call = Callable[[], AbstractContextManager[Crew]]
+Call = Callable[[], AbstractContextManager[WorkerPool]]
 """Calls a crew together, once it is known that there is something to do, and sends it home at the end."""
 
 
-class Manner(NamedTuple):
+class ScaleOptions(NamedTuple):
     """How files are scored; of these, only `columns` decides what.
 
     Attributes:
@@ -70,8 +70,8 @@ def score_files(
     scorers: Sequence[Scorer],
     inputs: Sequence[str],
     output: str,
-    manner: Manner | None = None,
-    workers: Workers | None = None,
+    manner: ScaleOptions | None = None,
+    workers: WorkerOptions | None = None,
 ) -> ScoredDataset:
     """Score files by workers of Ray Data.
 
@@ -103,15 +103,15 @@ def score_files(
     import_ray()
 
     @contextlib.contextmanager
-    def on_workers() -> Iterator[Crew]:
+    def on_workers() -> Iterator[WorkerPool]:
         with on_ray():
-            pool = RayPool(workers or Workers(), scorers[0].options.device)
-            yield Crew(pool, pool.number)
+            pool = RayWorkerPool(workers or WorkerOptions(), scorers[0].options.device)
+            yield WorkerPool(pool, pool.number)
 
-    return score_parts(scorers, inputs, output, manner or Manner(), call=on_workers)
+    return score_parts(scorers, inputs, output, manner or ScaleOptions(), call=on_workers)
 
 
-def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: Manner, *, call: Call) -> ScoredDataset:
+def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, *, call: Call) -> ScoredDataset:
     """Score files by whatever does the parts.
 
     Args:
@@ -134,8 +134,8 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
     signatures = tuple(one.signature for one in scorers)
     for one in scorers:
         one.close()  # models are the workers'
-    asked = Asked(signatures, manner.columns, part_rows, tuple(list_files(inputs)))
-    folder = Folder(output)
+    asked = ScaleRequest(signatures, manner.columns, part_rows, tuple(list_files(inputs)))
+    folder = OutputFolder(output)
     with folder.lock():
         plan = _begin(folder, asked, resume=manner.resume)
         if folder.has(RECORD):
@@ -146,7 +146,7 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
         with call() as crew:
             folder.write(PLAN, plan.to_json().encode())
             totals = _sum_up(plan, tuple(scorers), folder, manner, crew.each) if depend_on_corpus(specs) else None
-            task = Task(Pass.SCORE, plan, tuple(scorers), folder.url, manner.strict, totals)
+            task = PartitionTask(Pass.SCORE, plan, tuple(scorers), folder.url, manner.strict, totals)
             summaries = _score(task, manner, crew.each)
         record = make_record(plan, names_of(scorers), summaries, workers=crew.number, seconds=time.perf_counter() - started)
         _warn(record, specs)
@@ -158,13 +158,13 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
         return record
 
 
-def _begin(folder: Folder, asked: Asked, *, resume: bool) -> Plan:
+def _begin(folder: OutputFolder, asked: ScaleRequest, *, resume: bool) -> ScalePlan:
     """Make a plan, or go on by the one that is there."""
     there = folder.names()
     if there and not resume:
         raise FileError(f"{folder.url} is not empty: give an empty folder, or go on with it by --resume.")
     if PLAN in there:
-        plan = Plan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
+        plan = ScalePlan.from_json(folder.read(PLAN).decode("utf-8", "replace"))
         check_same(plan, asked)
         _tidy(folder, set())
         return plan
@@ -178,31 +178,31 @@ def _is_partial(name: str) -> bool:
     return name.endswith((".part", TRIES))
 
 
-def _tidy(folder: Folder, names: set[str]) -> None:
+def _tidy(folder: OutputFolder, names: set[str]) -> None:
     """Remove files that are not needed any more, and what processes that were killed left behind."""
     for name in folder.names():
         if name in names or _is_partial(name):
             folder.remove(name)
 
 
-def _sum_up(plan: Plan, scorers: tuple[Scorer, ...], folder: Folder, manner: Manner, each: Each) -> Totals:
+def _sum_up(plan: ScalePlan, scorers: tuple[Scorer, ...], folder: OutputFolder, manner: ScaleOptions, each: Each) -> CorpusTotals:
     """The first pass: what depends on all rows, added up in the order of parts and written down after every one."""
-    totals = Totals.from_bytes(folder.read(TOTALS)) if folder.has(TOTALS) else Totals([])
+    totals = CorpusTotals.from_bytes(folder.read(TOTALS)) if folder.has(TOTALS) else CorpusTotals([])
     missing = range(totals.parts, len(plan.parts))
-    early: dict[int, Totals] = {}
-    for answer in each(Task(Pass.SUM, plan, scorers, folder.url, manner.strict), missing) if missing else ():
-        early[answer.part] = Totals.from_bytes(answer.result())
+    early: dict[int, CorpusTotals] = {}
+    for answer in each(PartitionTask(Pass.SUM, plan, scorers, folder.url, manner.strict), missing) if missing else ():
+        early[answer.part] = CorpusTotals.from_bytes(answer.result())
         while totals.parts in early:
             totals = totals.plus(early.pop(totals.parts))
             folder.write(TOTALS, totals.to_bytes())
     return totals
 
 
-def _score(task: Task, manner: Manner, each: Each) -> list[Summary]:
-    found: dict[int, Summary] = {}
+def _score(task: PartitionTask, manner: ScaleOptions, each: Each) -> list[PartitionSummary]:
+    found: dict[int, PartitionSummary] = {}
     expect(manner.progress, task.plan.rows)
     for answer in each(task, range(len(task.plan.parts))):
-        summary = found[answer.part] = Summary.from_json(answer.result())
+        summary = found[answer.part] = PartitionSummary.from_json(answer.result())
         if manner.strict and summary.rejected:
             raise InputError(f"{summary.rejected} rows of part {summary.part} were rejected by the run that this one goes on with: see its rejects.")
         if manner.progress:
@@ -210,7 +210,7 @@ def _score(task: Task, manner: Manner, each: Each) -> list[Summary]:
     return [found[part.number] for part in task.plan.parts]
 
 
-def _gather_rejects(folder: Folder, plan: Plan, summaries: Sequence[Summary]) -> None:
+def _gather_rejects(folder: OutputFolder, plan: ScalePlan, summaries: Sequence[PartitionSummary]) -> None:
     """One file of all rejected rows, in their order."""
     names = [rejects_name(part) for part, summary in zip(plan.parts, summaries, strict=True) if summary.rejected]
     if names:

@@ -51,7 +51,7 @@ class RawRow(NamedTuple):
     raw: str
 
 
-class Counted(NamedTuple):
+class RowCount(NamedTuple):
     """What a look through a file found.
 
     Attributes:
@@ -63,7 +63,7 @@ class Counted(NamedTuple):
     offsets: Iterator[int]
 
 
-class Span(NamedTuple):
+class RowSpan(NamedTuple):
     """Rows of one file in a row.
 
     Attributes:
@@ -77,7 +77,7 @@ class Span(NamedTuple):
     offset: int
 
 
-class _Record(NamedTuple):
+class _ParquetRecord(NamedTuple):
     offset: int
     content: bytes
 
@@ -88,7 +88,7 @@ def form_of(name: str) -> Form | None:
     return next((form for suffix, form in SUFFIXES.items() if lowered.endswith(suffix)), None)
 
 
-def _lines(file: io.BufferedReader, offset: int) -> Iterator[_Record]:
+def _lines(file: io.BufferedReader, offset: int) -> Iterator[_ParquetRecord]:
     """Lines that are not empty, ended by line feeds and nothing else.
 
     Raises:
@@ -99,16 +99,16 @@ def _lines(file: io.BufferedReader, offset: int) -> Iterator[_Record]:
             raise FileError(f"the line at byte {offset} has more than {LONGEST_RECORD} bytes: these are no lines of text")
         start = len(codecs.BOM_UTF8) if offset == 0 and line.startswith(codecs.BOM_UTF8) else 0
         if line[start:].strip():
-            yield _Record(offset + start, line[start:])
+            yield _ParquetRecord(offset + start, line[start:])
         offset += len(line)
 
 
-def _quoted_lines(file: io.BufferedReader, offset: int, *, delimiter: str) -> Iterator[_Record]:
+def _quoted_lines(file: io.BufferedReader, offset: int, *, delimiter: str) -> Iterator[_ParquetRecord]:
     """Records of CSV: a line, or several where a quoted field holds line feeds.
 
     A quote that is never closed costs its own line, not the rest of the file.
     """
-    lines, again = _lines(file, offset), deque[_Record]()
+    lines, again = _lines(file, offset), deque[_ParquetRecord]()
     while first := again.popleft() if again else next(lines, None):
         held = [first]
         while _is_open(held, delimiter):
@@ -118,10 +118,10 @@ def _quoted_lines(file: io.BufferedReader, offset: int, *, delimiter: str) -> It
                 held = [first]
                 break
             held.append(more)
-        yield _Record(first.offset, b"".join(one.content for one in held))
+        yield _ParquetRecord(first.offset, b"".join(one.content for one in held))
 
 
-def _is_open(held: Sequence[_Record], delimiter: str) -> bool:
+def _is_open(held: Sequence[_ParquetRecord], delimiter: str) -> bool:
     """Whether a field in quotes does not end in these lines; of all but the last it is known that it does not."""
     if b'"' not in held[-1].content:
         return len(held) > 1
@@ -135,7 +135,7 @@ def _is_open(held: Sequence[_Record], delimiter: str) -> bool:
 
 
 _DELIMITERS = {Form.CSV: ",", Form.TSV: "\t"}
-_SPLIT: dict[Form, Callable[[io.BufferedReader, int], Iterator[_Record]]] = {
+_SPLIT: dict[Form, Callable[[io.BufferedReader, int], Iterator[_ParquetRecord]]] = {
     Form.JSONL: _lines,
     **{form: partial(_quoted_lines, delimiter=sign) for form, sign in _DELIMITERS.items()},
 }
@@ -182,7 +182,7 @@ _PARSE: dict[Form, Callable[[bytes, Form, Sequence[str]], dict[str, Any]]] = {
 }
 
 
-def count_rows(file: io.BufferedReader, form: Form) -> Counted:
+def count_rows(file: io.BufferedReader, form: Form) -> RowCount:
     """Look through a file.
 
     Raises:
@@ -190,13 +190,13 @@ def count_rows(file: io.BufferedReader, form: Form) -> Counted:
     """
     if form is Form.PARQUET:
         opened = _parquet(file)
-        return Counted(tuple(opened.schema_arrow.names), iter([0] * opened.metadata.num_rows))
+        return RowCount(tuple(opened.schema_arrow.names), iter([0] * opened.metadata.num_rows))
     records = _SPLIT[form](file, 0)
     header: tuple[str, ...] = ()
     if form in _DELIMITERS:
         first = next(records, None)
         header = _header(first.content, form) if first else ()
-    return Counted(header, (record.offset for record in records))
+    return RowCount(header, (record.offset for record in records))
 
 
 def _header(content: bytes, form: Form) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ def _parquet(file: io.BufferedReader) -> Any:
         raise FileError(reason_of(error)) from error
 
 
-def read_span(url: str, form: Form, columns: Sequence[str], span: Span, wanted: Sequence[str] = ()) -> list[RawRow]:
+def read_span(url: str, form: Form, columns: Sequence[str], span: RowSpan, wanted: Sequence[str] = ()) -> list[RawRow]:
     """Read some rows of a file.
 
     Args:
@@ -255,7 +255,7 @@ def _read(content: bytes, form: Form, columns: Sequence[str]) -> RawRow:
         return RawRow(None, str(error), raw)
 
 
-def _read_parquet(file: io.BufferedReader, span: Span, columns: list[str]) -> list[RawRow]:
+def _read_parquet(file: io.BufferedReader, span: RowSpan, columns: list[str]) -> list[RawRow]:
     opened = _parquet(file)
     sizes = [opened.metadata.row_group(group).num_rows for group in range(opened.metadata.num_row_groups)]
     starts = list(itertools.accumulate(sizes, initial=0))

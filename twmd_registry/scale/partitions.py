@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.engine.backends import Route, Scored, share_groups
+from twmd_registry.engine.backends import Backend, Scored, group_by_model
 from twmd_registry.engine.chunking import Pairs, make_pairs
 from twmd_registry.engine.pipeline import alone
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
-from twmd_registry.errors import FileError, InputError, ModelError, hold_warnings
+from twmd_registry.errors import FileError, InputError, ModelError, collect_warnings
 from twmd_registry.progress import Progress
 from twmd_registry.record.environment import environment
 from twmd_registry.registry.names import Output
 from twmd_registry.scale.forms import read_span
-from twmd_registry.scale.plan import Part, Plan, check_unchanged
-from twmd_registry.scale.rows import ID, Checked, Place, check_rows, id_of
-from twmd_registry.scale.storage import Folder
-from twmd_registry.scale.totals import Totals, collect, replay
+from twmd_registry.scale.plan import Partition, ScalePlan, check_unchanged
+from twmd_registry.scale.rows import ID, CheckedRows, RowPlace, check_rows, id_of
+from twmd_registry.scale.storage import OutputFolder
+from twmd_registry.scale.totals import CorpusTotals, collect, replay
 
 SUMMARY = b"twmd"
 """Where a part's file keeps its summary."""
@@ -46,7 +46,7 @@ class MetricSums(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Summary:
+class PartitionSummary:
     """What a finished part says about itself.
 
     Attributes:
@@ -76,7 +76,7 @@ class Summary:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Summary:
+    def from_json(cls, text: str | bytes) -> PartitionSummary:
         """Read it back."""
         content = json.loads(text)
         metrics = tuple(MetricSums(*one) for one in content.pop("metrics"))
@@ -84,10 +84,12 @@ class Summary:
         return cls(**{**content, **lists, "metrics": metrics})
 
 
-class PartScorer:
+class PartitionScorer:
     """Scores parts of one plan, each by itself."""
 
-    def __init__(self, plan: Plan, scorers: Sequence[Scorer], folder: Folder, *, strict: bool = False, totals: Totals | None = None) -> None:
+    def __init__(
+        self, plan: ScalePlan, scorers: Sequence[Scorer], folder: OutputFolder, *, strict: bool = False, totals: CorpusTotals | None = None
+    ) -> None:
         """Remember what to do; nothing is loaded yet.
 
         Args:
@@ -99,7 +101,7 @@ class PartScorer:
         """
         self._plan, self._scorers, self._folder, self._strict, self._totals = plan, scorers, folder, strict, totals
 
-    def sum_up(self, part: Part) -> Totals:
+    def sum_up(self, part: Partition) -> CorpusTotals:
         """What a part adds to that which depends on all rows.
 
         Raises:
@@ -109,18 +111,18 @@ class PartScorer:
         """
         checked = self._read(part)
         if not checked.places:
-            return Totals([], 1)
+            return CorpusTotals([], 1)
         self._check_metrics()
-        routes = [member.route for one in self._scorers for member in one.members]
+        backends = [member.backend for one in self._scorers for member in one.members]
         pairs = _numbered(make_pairs(checked.segments), checked.numbers - part.start)
         groups: list[list[np.ndarray]] = []
-        for members in share_groups(routes):
+        for members in group_by_model(backends):
             found: list[np.ndarray] = []
-            routes[members[0]].sum_up([routes[i] for i in members], pairs, collect(found))
+            backends[members[0]].sum_up([backends[i] for i in members], pairs, collect(found))
             groups.append(found)
-        return Totals(groups, 1)
+        return CorpusTotals(groups, 1)
 
-    def score(self, part: Part) -> Summary:
+    def score(self, part: Partition) -> PartitionSummary:
         """Score a part and write it, unless it has been written before.
 
         Raises:
@@ -132,9 +134,9 @@ class PartScorer:
         if finished is not None:
             return finished
         checked = self._read(part)
-        with hold_warnings() as held:
+        with collect_warnings() as held:
             found = self._score(checked, part) if checked.places else []
-        summary = Summary(
+        summary = PartitionSummary(
             plan=self._plan.hash,
             part=part.number,
             rows=len(checked.places),
@@ -150,14 +152,14 @@ class PartScorer:
         self._folder.write(f"{part.name}.parquet", _parquet(checked.places, columns_of(self._scorers, found), summary))
         return summary
 
-    def _read(self, part: Part) -> Checked:
+    def _read(self, part: Partition) -> CheckedRows:
         rows = []
         number = part.start
         for t, span in part.slices:
             table = self._plan.tables[t]
             check_unchanged(table)
             raw = read_span(table.file.url, table.form, table.columns, span, (*self._plan.columns.wanted, ID))
-            rows += [(Place(number + i, table.name, span.first + i, id_of(one)), one) for i, one in enumerate(raw)]
+            rows += [(RowPlace(number + i, table.name, span.first + i, id_of(one)), one) for i, one in enumerate(raw)]
             number += len(raw)
         checked = check_rows(rows, self._plan.columns)
         if self._strict and checked.rejects:
@@ -170,11 +172,11 @@ class PartScorer:
             if one.signature != planned:
                 raise ModelError(f"this worker would score by {one.signature}, not by {planned}: install the same model and package on all.")
 
-    def _score(self, checked: Checked, part: Part) -> list[ScoreSet]:
+    def _score(self, checked: CheckedRows, part: Partition) -> list[ScoreSet]:
         self._check_metrics()
         known = iter(self._totals.groups) if self._totals else None
 
-        def score_group(group: Sequence[Route], pairs: Pairs, progress: Progress | None) -> Scored:
+        def score_group(group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
             total = replay(next(known)) if known is not None else alone
             return group[0].score_group(group, _numbered(pairs, checked.numbers - part.start), progress, total)
 
@@ -186,7 +188,7 @@ def _numbered(pairs: Pairs, numbers: np.ndarray) -> Pairs:
     return pairs._replace(segment=np.repeat(numbers, pairs.counts))
 
 
-def rejects_name(part: Part) -> str:
+def rejects_name(part: Partition) -> str:
     """Where a part's rejected rows wait until all parts are finished."""
     return f"{part.name}.rejects.jsonl"
 
@@ -222,7 +224,7 @@ def _sums(found: ScoreSet) -> MetricSums:
     return MetricSums(found.signature.nrefs or "", float(np.sum(found.scores)), sides, found.counts._asdict())
 
 
-def _parquet(places: Sequence[Place], scores: dict[str, list[float]], summary: Summary) -> bytes:
+def _parquet(places: Sequence[RowPlace], scores: dict[str, list[float]], summary: PartitionSummary) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -240,7 +242,7 @@ def _parquet(places: Sequence[Place], scores: dict[str, list[float]], summary: S
     return written.getvalue()
 
 
-def read_summary(folder: Folder, part: Part, plan: str) -> Summary | None:
+def read_summary(folder: OutputFolder, part: Partition, plan: str) -> PartitionSummary | None:
     """What a finished part says about itself; None for one that is not there, damaged, or scored by another plan."""
     import pyarrow.parquet
 
@@ -249,7 +251,7 @@ def read_summary(folder: Folder, part: Part, plan: str) -> Summary | None:
         return None
     try:
         metadata = pyarrow.parquet.read_table(io.BytesIO(folder.read(name))).schema.metadata or {}
-        summary = Summary.from_json(metadata[SUMMARY])
+        summary = PartitionSummary.from_json(metadata[SUMMARY])
     except (FileError, OSError, ValueError, KeyError, TypeError):
         return None
     return summary if summary.plan == plan else None

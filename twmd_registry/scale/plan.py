@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from twmd_registry.errors import FileError, SpecError, no_column
 from twmd_registry.judgments.fields import Columns
 from twmd_registry.judgments.rows import PACKED
-from twmd_registry.scale.forms import SUFFIXES, Form, Span, count_rows, form_of, read_span
-from twmd_registry.scale.rows import Place, check_rows
-from twmd_registry.scale.storage import FoundFile, find, look_up, open_binary
+from twmd_registry.scale.forms import SUFFIXES, Form, RowSpan, count_rows, form_of, read_span
+from twmd_registry.scale.rows import RowPlace, check_rows
+from twmd_registry.scale.storage import ListedFile, find, look_up, open_binary
 
 PART_ROWS = 10_000
 """Rows of a part, about."""
@@ -26,7 +26,7 @@ _TRIED = 100
 _FORMAT = "twmd-plan"
 
 
-class Table(NamedTuple):
+class InputTable(NamedTuple):
     """An input file.
 
     Attributes:
@@ -37,14 +37,14 @@ class Table(NamedTuple):
         rows: Its rows.
     """
 
-    file: FoundFile
+    file: ListedFile
     name: str
     form: Form
     columns: tuple[str, ...]
     rows: int
 
 
-class Slice(NamedTuple):
+class TableSlice(NamedTuple):
     """Some rows of one table.
 
     Attributes:
@@ -53,10 +53,10 @@ class Slice(NamedTuple):
     """
 
     table: int
-    span: Span
+    span: RowSpan
 
 
-class Part(NamedTuple):
+class Partition(NamedTuple):
     """Rows that are scored together and written into one file.
 
     Attributes:
@@ -67,7 +67,7 @@ class Part(NamedTuple):
 
     number: int
     start: int
-    slices: tuple[Slice, ...]
+    slices: tuple[TableSlice, ...]
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ class Part(NamedTuple):
         return sum(one.span.rows for one in self.slices)
 
 
-class Asked(NamedTuple):
+class ScaleRequest(NamedTuple):
     """What a user asks for, before any row is counted.
 
     Attributes:
@@ -93,11 +93,11 @@ class Asked(NamedTuple):
     signatures: tuple[str, ...]
     columns: Columns
     part_rows: int
-    files: tuple[FoundFile, ...]
+    files: tuple[ListedFile, ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScalePlan:
     """What is to be scored, by what, in which parts.
 
     Attributes:
@@ -111,8 +111,8 @@ class Plan:
     signatures: tuple[str, ...]
     columns: Columns
     part_rows: int
-    tables: tuple[Table, ...]
-    parts: tuple[Part, ...]
+    tables: tuple[InputTable, ...]
+    parts: tuple[Partition, ...]
 
     @property
     def rows(self) -> int:
@@ -129,7 +129,7 @@ class Plan:
         return json.dumps({"format": _FORMAT} | asdict(self), indent=None, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Plan:
+    def from_json(cls, text: str) -> ScalePlan:
         """Read a plan.
 
         Raises:
@@ -143,24 +143,25 @@ class Plan:
                 columns=Columns(prediction, tuple(references)),
                 part_rows=content["part_rows"],
                 tables=tuple(
-                    Table(FoundFile(*file), name, Form(form), tuple(columns), rows) for file, name, form, columns, rows in content["tables"]
+                    InputTable(ListedFile(*file), name, Form(form), tuple(columns), rows) for file, name, form, columns, rows in content["tables"]
                 ),
                 parts=tuple(
-                    Part(number, start, tuple(Slice(table, Span(*span)) for table, span in slices)) for number, start, slices in content["parts"]
+                    Partition(number, start, tuple(TableSlice(table, RowSpan(*span)) for table, span in slices))
+                    for number, start, slices in content["parts"]
                 ),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise FileError("plan.json is not a plan that this package wrote: give an empty output folder.") from error
 
 
-def list_files(inputs: Sequence[str]) -> list[FoundFile]:
+def list_files(inputs: Sequence[str]) -> list[ListedFile]:
     """All input files: those of every path, pattern or folder, in the order given, sorted by name within each.
 
     Raises:
         FileError: There is none, one is named twice, or is of an unknown form.
         MissingExtraError: A file system needs a package.
     """
-    found: list[FoundFile] = []
+    found: list[ListedFile] = []
     for given in inputs:
         listed = find(given)
         known = [file for file in listed if form_of(file.url)]
@@ -179,7 +180,7 @@ def align_part_rows(rows: int, step: int) -> int:
     return math.ceil(rows / step) * step
 
 
-def make_plan(asked: Asked) -> Plan:
+def make_plan(asked: ScaleRequest) -> ScalePlan:
     """Count all rows and cut them into parts.
 
     JSON lines, CSV and TSV are read through once; of Parquet, only the end is.
@@ -188,19 +189,19 @@ def make_plan(asked: Asked) -> Plan:
         FileError: A file cannot be read; there is no row; none of the first rows of a file can be scored.
     """
     folder = _common_folder([file.url for file in asked.files])
-    tables: list[Table] = []
+    tables: list[InputTable] = []
     borders: list[list[tuple[int, int]]] = []
     start = 0
     for file in asked.files:
         table, own = _count(file, file.url.removeprefix(folder).lstrip("/"), start, asked.part_rows)
         if table.rows:
-            _try_rows(table, Span(0, min(table.rows, _TRIED), own[0][1]), asked.columns)
+            _try_rows(table, RowSpan(0, min(table.rows, _TRIED), own[0][1]), asked.columns)
         tables.append(table)
         borders.append(own)
         start += table.rows
     if not start:
         raise FileError(f"there is nothing to score: no row in {', '.join(table.name for table in tables)}.")
-    return Plan(asked.signatures, asked.columns, asked.part_rows, tuple(tables), tuple(_cut(tables, borders, asked.part_rows)))
+    return ScalePlan(asked.signatures, asked.columns, asked.part_rows, tuple(tables), tuple(_cut(tables, borders, asked.part_rows)))
 
 
 def _common_folder(urls: Sequence[str]) -> str:
@@ -208,7 +209,7 @@ def _common_folder(urls: Sequence[str]) -> str:
     return "/".join(names[0] for names in itertools.takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False)))
 
 
-def _count(file: FoundFile, name: str, start: int, part_rows: int) -> tuple[Table, list[tuple[int, int]]]:
+def _count(file: ListedFile, name: str, start: int, part_rows: int) -> tuple[InputTable, list[tuple[int, int]]]:
     """A file with its number of rows, and (first row, offset) of what every part has of it."""
     form = form_of(file.url) or Form.JSONL
     rows, borders = 0, list[tuple[int, int]]()
@@ -221,10 +222,10 @@ def _count(file: FoundFile, name: str, start: int, part_rows: int) -> tuple[Tabl
                 rows += 1
         except FileError as error:
             raise FileError(f"{file.url}: {error}.") from error
-    return Table(file, name, form, counted.columns, rows), borders
+    return InputTable(file, name, form, counted.columns, rows), borders
 
 
-def _try_rows(table: Table, span: Span, columns: Columns) -> None:
+def _try_rows(table: InputTable, span: RowSpan, columns: Columns) -> None:
     """Refuse a file of whose first rows none can be scored: a column's name is wrong, rather than its rows.
 
     Raises:
@@ -234,25 +235,25 @@ def _try_rows(table: Table, span: Span, columns: Columns) -> None:
     if missing is not None:
         raise FileError(f"{table.file.url}: {no_column([missing], table.columns)}.")
     rows = read_span(table.file.url, table.form, table.columns, span, columns.wanted)
-    checked = check_rows([(Place(i, table.name, i), row) for i, row in enumerate(rows)], columns)
+    checked = check_rows([(RowPlace(i, table.name, i), row) for i, row in enumerate(rows)], columns)
     if not checked.places:
         raise FileError(f"{table.file.url}: none of its first {span.rows} rows can be scored; the first: {checked.rejects[0].reason}.")
 
 
-def _cut(tables: Sequence[Table], borders: Sequence[list[tuple[int, int]]], part_rows: int) -> Iterator[Part]:
+def _cut(tables: Sequence[InputTable], borders: Sequence[list[tuple[int, int]]], part_rows: int) -> Iterator[Partition]:
     """Cut rows into parts."""
-    slices: dict[int, list[Slice]] = {}
+    slices: dict[int, list[TableSlice]] = {}
     start = 0
     for t, (table, own) in enumerate(zip(tables, borders, strict=True)):
         ends = [*(first for first, _ in own[1:]), table.rows][: len(own)]  # nothing of a file without rows
         for (first, offset), end in zip(own, ends, strict=True):
-            slices.setdefault((start + first) // part_rows, []).append(Slice(t, Span(first, end - first, offset)))
+            slices.setdefault((start + first) // part_rows, []).append(TableSlice(t, RowSpan(first, end - first, offset)))
         start += table.rows
     for number, held in slices.items():
-        yield Part(number, number * part_rows, tuple(held))
+        yield Partition(number, number * part_rows, tuple(held))
 
 
-def check_same(plan: Plan, asked: Asked) -> None:
+def check_same(plan: ScalePlan, asked: ScaleRequest) -> None:
     """Refuse to go on by another plan than the one that the finished parts were scored by.
 
     Raises:
@@ -278,7 +279,7 @@ def _brief(value: object) -> str:
     return shown if len(shown) <= 400 else f"{shown[:397]}..."
 
 
-def check_unchanged(table: Table) -> None:
+def check_unchanged(table: InputTable) -> None:
     """Refuse a file that is not the one whose rows were counted.
 
     Raises:

@@ -15,8 +15,8 @@ from twmd_registry.errors import FileError
 from twmd_registry.record.content import spec_keys
 from twmd_registry.record.file import DATASET_FORMAT, digest_of
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.scale.partitions import MetricSums, Summary
-from twmd_registry.scale.plan import Plan
+from twmd_registry.scale.partitions import MetricSums, PartitionSummary
+from twmd_registry.scale.plan import ScalePlan
 
 RECORD = "record.json"
 _FORMAT_VERSION = 1
@@ -105,7 +105,7 @@ class ScoredDataset:
             raise FileError(f"{RECORD} is no record of a data set that this package wrote.") from error
 
 
-def make_record(plan: Plan, names: Sequence[str], summaries: Sequence[Summary], *, workers: int, seconds: float) -> ScoredDataset:
+def make_record(plan: ScalePlan, names: Sequence[str], summaries: Sequence[PartitionSummary], *, workers: int, seconds: float) -> ScoredDataset:
     """Bundle what the parts say.
 
     Args:

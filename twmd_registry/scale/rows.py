@@ -17,7 +17,7 @@ ID = "id"
 """The column that names a row, where the input has one; it comes back beside the scores."""
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Where a row stands: its number among all, its file, its number there (from 0), and its ``id`` if it has one."""
 
     row: int
@@ -35,10 +35,10 @@ def id_of(raw: RawRow) -> str | None:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate has no place in Parquet
 
 
-class Reject(NamedTuple):
+class RejectedRow(NamedTuple):
     """A row that cannot be scored."""
 
-    place: Place
+    place: RowPlace
     reason: str
     raw: str
 
@@ -52,7 +52,7 @@ class Reject(NamedTuple):
         return f"row {self.place.row + 1} ({self.place.file}, row {self.place.row_in_file + 1} there): {self.reason}"
 
 
-class Checked(NamedTuple):
+class CheckedRows(NamedTuple):
     """Rows, sorted into those that can be scored and those that cannot.
 
     Attributes:
@@ -63,8 +63,8 @@ class Checked(NamedTuple):
     """
 
     segments: Segments
-    places: list[Place]
-    rejects: list[Reject]
+    places: list[RowPlace]
+    rejects: list[RejectedRow]
     references: tuple[str, ...] = ()
 
     @property
@@ -73,16 +73,16 @@ class Checked(NamedTuple):
         return np.array([place.row for place in self.places], dtype=np.int64)
 
 
-def check_rows(rows: Sequence[tuple[Place, RawRow]], columns: Columns) -> Checked:
+def check_rows(rows: Sequence[tuple[RowPlace, RawRow]], columns: Columns) -> CheckedRows:
     """Sort rows into those that can be scored and those that cannot."""
-    found = Checked(Segments([], []), [], [])
+    found = CheckedRows(Segments([], []), [], [])
     read: dict[str, None] = {}
     for place, raw in rows:
         try:
             prediction, references = _take(raw, columns)
         except InputError as error:
             shown = raw.raw or json.dumps(raw.values, default=str)[:SHOWN]
-            found.rejects.append(Reject(place, str(error).removesuffix("."), shown))
+            found.rejects.append(RejectedRow(place, str(error).removesuffix("."), shown))
         else:
             found.segments.predictions.append(prediction)
             found.segments.references.append(references)

@@ -21,7 +21,7 @@ _VERSIONS = ("ETag", "etag", "blob_id", "mtime", "LastModified", "last_modified"
 """What file systems call that which changes with a file's content."""
 
 
-class FoundFile(NamedTuple):
+class ListedFile(NamedTuple):
     """A file as its file system lists it.
 
     Attributes:
@@ -61,7 +61,7 @@ def reason_of(error: Exception) -> str:
     return lines[0].removesuffix(".") if lines else type(error).__name__
 
 
-def find(pattern: str) -> list[FoundFile]:
+def find(pattern: str) -> list[ListedFile]:
     """The files of a path, a pattern, or a folder with everything below it, sorted by name.
 
     In a folder, names that begin with a dot or an underscore are passed over: they are other programs' notes.
@@ -88,7 +88,7 @@ def _is_note(path: str) -> bool:
     return any(part.startswith((".", "_")) for part in path.strip("/").split("/"))
 
 
-def describe(fs: Any, path: str) -> FoundFile:
+def describe(fs: Any, path: str) -> ListedFile:
     """A file as its file system lists it.
 
     Raises:
@@ -97,10 +97,10 @@ def describe(fs: Any, path: str) -> FoundFile:
     about = fs.info(path)
     version = next((str(about[name]) for name in _VERSIONS if about.get(name) is not None), "")
     url = path if _is_local(fs) else str(fs.unstrip_protocol(path))
-    return FoundFile(url, int(about.get("size") or 0), version)
+    return ListedFile(url, int(about.get("size") or 0), version)
 
 
-def look_up(url: str) -> FoundFile:
+def look_up(url: str) -> ListedFile:
     """A file as its file system lists it now.
 
     Raises:
@@ -134,7 +134,7 @@ def open_binary(url: str) -> Iterator[io.BufferedReader]:
         raise FileError(f"cannot read {url}: {reason_of(error)}.") from error
 
 
-class Folder:
+class OutputFolder:
     """An output folder: files are written whole or not at all."""
 
     def __init__(self, url: str) -> None:

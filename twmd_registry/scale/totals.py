@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.engine.pipeline import Total
+from twmd_registry.engine.pipeline import AllReduce
 from twmd_registry.registry.names import Centering, Idf
 from twmd_registry.registry.spec import MetricSpec
 
 WHOLE = {Idf.CORPUS, Idf.REFERENCES}
 
 
-class Totals(NamedTuple):
+class CorpusTotals(NamedTuple):
     """Sums over some parts: for every group of scorers that share a model, tensors in the order in which scoring asks for them.
 
     Attributes:
@@ -27,12 +27,12 @@ class Totals(NamedTuple):
     groups: list[list[np.ndarray]]
     parts: int = 0
 
-    def plus(self, other: Totals) -> Totals:
+    def plus(self, other: CorpusTotals) -> CorpusTotals:
         """The sums of both; of floating-point numbers they depend on the order, which is that of the parts."""
         if not (self.groups and other.groups):
-            return Totals(self.groups or other.groups, self.parts + other.parts)
+            return CorpusTotals(self.groups or other.groups, self.parts + other.parts)
         groups = [[one + two for one, two in zip(*pair, strict=True)] for pair in zip(self.groups, other.groups, strict=True)]
-        return Totals(groups, self.parts + other.parts)
+        return CorpusTotals(groups, self.parts + other.parts)
 
     def to_bytes(self) -> bytes:
         """As safetensors."""
@@ -42,7 +42,7 @@ class Totals(NamedTuple):
         return save(tensors | {"parts": np.array([self.parts]), "groups": np.array([len(group) for group in self.groups], dtype=np.int64)})
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Totals:
+    def from_bytes(cls, content: bytes) -> CorpusTotals:
         """Read them back."""
         from safetensors.numpy import load
 
@@ -56,7 +56,7 @@ def depend_on_corpus(specs: Iterable[MetricSpec]) -> bool:
     return any(spec.centering_kind is Centering.CORPUS or spec.idf in WHOLE for spec in specs)
 
 
-def collect(into: list[np.ndarray]) -> Total:
+def collect(into: list[np.ndarray]) -> AllReduce:
     """A total that remembers what it is given."""
 
     def total(mine: Callable[[], Tensor]) -> Tensor:
@@ -67,7 +67,7 @@ def collect(into: list[np.ndarray]) -> Total:
     return total
 
 
-def replay(known: Sequence[np.ndarray]) -> Total:
+def replay(known: Sequence[np.ndarray]) -> AllReduce:
     """A total that was added up before: nothing is looked at again."""
     rest: Iterator[np.ndarray] = iter(known)
     return lambda _mine: torch.from_numpy(next(rest))

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from twmd_registry import errors
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, MissingExtraError, SpecError, TwmdError
-from twmd_registry.scale.partitions import PartScorer
-from twmd_registry.scale.plan import Plan
-from twmd_registry.scale.storage import Folder
-from twmd_registry.scale.totals import Totals
+from twmd_registry.scale.partitions import PartitionScorer
+from twmd_registry.scale.plan import ScalePlan
+from twmd_registry.scale.storage import OutputFolder
+from twmd_registry.scale.totals import CorpusTotals
 
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
 _MOST_BLOCKS = 4096
@@ -40,7 +40,7 @@ class Pass(StrEnum):
 
 
 @dataclass(frozen=True)
-class Task:
+class PartitionTask:
     """What every worker is told.
 
     Attributes:
@@ -53,14 +53,14 @@ class Task:
     """
 
     what: Pass
-    plan: Plan
+    plan: ScalePlan
     scorers: tuple[Scorer, ...]
     folder: str
     strict: bool = False
-    totals: Totals | None = None
+    totals: CorpusTotals | None = None
 
 
-class Answer(NamedTuple):
+class PartitionResult(NamedTuple):
     """What comes back of a part.
 
     Attributes:
@@ -84,7 +84,7 @@ class Answer(NamedTuple):
         return self.content
 
 
-class Workers(NamedTuple):
+class WorkerOptions(NamedTuple):
     """Who works.
 
     Attributes:
@@ -96,48 +96,48 @@ class Workers(NamedTuple):
     gpus: float | None = None
 
 
-def do_part(scorer: PartScorer, task: Task, number: int) -> Answer:
+def do_part(scorer: PartitionScorer, task: PartitionTask, number: int) -> PartitionResult:
     """Do what a task says with one part; what goes wrong is part of the answer, so that its message arrives as it was written."""
     part = task.plan.parts[number]
     try:
         content = scorer.sum_up(part).to_bytes() if task.what is Pass.SUM else scorer.score(part).to_json().encode()
     except TwmdError as error:
-        return Answer(number, str(error).encode(), type(error).__name__)
-    return Answer(number, content)
+        return PartitionResult(number, str(error).encode(), type(error).__name__)
+    return PartitionResult(number, content)
 
 
-class PartWorker:
+class PartitionWorker:
     """A worker of Ray Data: parts' numbers in, answers out."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: PartitionTask) -> None:
         """Remember the task; a model is loaded with the first part, so that its errors are answers."""
-        self._task, self._folder = task, Folder(task.folder)
-        self._scorer = PartScorer(task.plan, task.scorers, self._folder, strict=task.strict, totals=task.totals)
+        self._task, self._folder = task, OutputFolder(task.folder)
+        self._scorer = PartitionScorer(task.plan, task.scorers, self._folder, strict=task.strict, totals=task.totals)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Do the parts of a batch."""
         answers = [self._try(int(number)) for number in batch["part"]]
-        return {name: [getattr(one, name) for one in answers] for name in Answer._fields}
+        return {name: [getattr(one, name) for one in answers] for name in PartitionResult._fields}
 
-    def _try(self, number: int) -> Answer:
+    def _try(self, number: int) -> PartitionResult:
         """Do one part, unless it has cost several workers their lives (by its memory, say): Ray Data starts new ones for ever."""
         note = f"{self._task.plan.parts[number].name}{TRIES}"
         try:
             tries = int(self._folder.read(note)) if self._folder.has(note) else 0
             self._folder.write(note, str(tries + 1).encode())
         except FileError as error:
-            return Answer(number, str(error).encode(), type(error).__name__)
+            return PartitionResult(number, str(error).encode(), type(error).__name__)
         if tries >= MOST_TRIES:
             what = f"{tries} workers died over part {number} (killed, or out of memory). Finished parts are kept: go on by --resume."
-            return Answer(number, what.encode(), TwmdError.__name__)
+            return PartitionResult(number, what.encode(), TwmdError.__name__)
         answer = do_part(self._scorer, self._task, number)
         self._folder.remove(note)
         return answer
 
 
-def here(task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+def here(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
     """Do parts in this process, one after another."""
-    scorer = PartScorer(task.plan, task.scorers, Folder(task.folder), strict=task.strict, totals=task.totals)
+    scorer = PartitionScorer(task.plan, task.scorers, OutputFolder(task.folder), strict=task.strict, totals=task.totals)
     yield from (do_part(scorer, task, number) for number in parts)
 
 
@@ -155,10 +155,10 @@ def import_ray() -> Any:
     return ray
 
 
-class RayPool:
+class RayWorkerPool:
     """Workers of Ray Data, on the Ray that runs already or on one that is started for them."""
 
-    def __init__(self, workers: Workers, device: str = "auto") -> None:
+    def __init__(self, workers: WorkerOptions, device: str = "auto") -> None:
         """Find out what there is.
 
         Args:
@@ -199,7 +199,7 @@ class RayPool:
             **how,
         )
 
-    def __call__(self, task: Task, parts: Sequence[int]) -> Iterator[Answer]:
+    def __call__(self, task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
         """Do parts, in whatever order they are finished.
 
         Raises:
@@ -207,10 +207,10 @@ class RayPool:
         """
         ray = import_ray()
         numbers = ray.data.from_items([{"part": number} for number in parts], override_num_blocks=min(len(parts), _MOST_BLOCKS))
-        answers = self.map(numbers, PartWorker, (task,), most=len(parts), batch_size=1)
+        answers = self.map(numbers, PartitionWorker, (task,), most=len(parts), batch_size=1)
         try:
             for row in answers.iter_rows():
-                yield Answer(int(row["part"]), row["content"], row["failure"])
+                yield PartitionResult(int(row["part"]), row["content"], row["failure"])
         except (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
             raise TwmdError(f"Ray has lost its workers ({type(error).__name__}). Finished parts are kept: go on by --resume.") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Agreement(NamedTuple):
+class DevelopmentAgreement(NamedTuple):
     """How well scores agree with ratings: means over the groups of all development sets.
 
     Attributes:

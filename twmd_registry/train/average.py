@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from twmd_registry.encode.mean_vectors import Background
-from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.encode.mean_vectors import MeanVectors
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
@@ -34,7 +34,7 @@ from twmd_registry.train.weights import require_training, save_adapter
 FEWEST = 2
 
 
-class Averaged(NamedTuple):
+class AverageResult(NamedTuple):
     """What averaging gave.
 
     Attributes:
@@ -48,13 +48,13 @@ class Averaged(NamedTuple):
     rank: int
 
 
-class _Member(NamedTuple):
+class _AverageMember(NamedTuple):
     """One trained metric, and what its folder says of it."""
 
     spec: MetricSpec
     preset: Preset
     adapter: AdapterFiles
-    background: Background | None
+    background: MeanVectors | None
 
     @property
     def settings(self) -> dict[str, object]:
@@ -70,7 +70,7 @@ def average(
     dtype: Dtype = Dtype.FLOAT32,
     options: RunOptions = RunOptions(),  # noqa: B008
     name: str = "average",
-) -> Averaged:
+) -> AverageResult:
     """Average the adapters of some trained metrics, and write what is needed to score by it.
 
     Args:
@@ -103,14 +103,14 @@ def average(
     _combine(wrapped, len(members), dtype)
     save_adapter(wrapped, files.name, output)
     made = Scorer(with_means(first.spec.replace(adapter=str(output.resolve())), first.background, output), options)
-    found = Averaged(made.signature, keys_to_set(made.requested), sum(ranks))
+    found = AverageResult(made.signature, keys_to_set(made.requested), sum(ranks))
     _document(members, found, made, files, output, name=name)
     hashes = [read_hashes(one.adapter.folder / TRAINING_DATA) for one in members]
     write_hashes({name: own for one in hashes for name, own in one.items()}, output / TRAINING_DATA)
     return found
 
 
-def _read(folder: Path, options: RunOptions) -> _Member:
+def _read(folder: Path, options: RunOptions) -> _AverageMember:
     """What ``twmd finetune`` wrote into a folder."""
     if not (folder / PRESET_FILE).is_file():
         raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder that 'twmd finetune' wrote.")
@@ -121,10 +121,10 @@ def _read(folder: Path, options: RunOptions) -> _Member:
     if spec.adapter is None:
         raise SpecError(f"{folder} holds a whole model: adapters are averaged, which 'twmd finetune' trains without --full.")
     spec = spec.replace(adapter=str(folder.resolve()))
-    return _Member(spec, presets[0], find_adapter(str(spec.adapter)), AlignmentRoute(spec, options).background)
+    return _AverageMember(spec, presets[0], find_adapter(str(spec.adapter)), TokenAlignmentBackend(spec, options).background)
 
 
-def _check_alike(members: Sequence[_Member], folders: Sequence[Path]) -> None:
+def _check_alike(members: Sequence[_AverageMember], folders: Sequence[Path]) -> None:
     """Refuse what has no mean."""
     hashes = [one.adapter.name.rpartition("@")[2] for one in members]
     first = members[0].settings
@@ -136,7 +136,7 @@ def _check_alike(members: Sequence[_Member], folders: Sequence[Path]) -> None:
             raise SpecError(f"{folder} and {folders[hashes.index(hashes[i])]} hold the same adapter: train each with a seed of its own (--seed).")
 
 
-def _load(members: Sequence[_Member], files: ModelFiles) -> tuple[Any, list[int]]:
+def _load(members: Sequence[_AverageMember], files: ModelFiles) -> tuple[Any, list[int]]:
     """The encoder with every adapter in it, named by its number, and their ranks."""
     from peft import PeftModel
 
@@ -162,7 +162,7 @@ def _combine(wrapped: Any, number: int, dtype: Dtype) -> None:
             weight.data = weight.data.to(getattr(torch, dtype)).contiguous()
 
 
-def _document(members: Sequence[_Member], found: Averaged, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:
+def _document(members: Sequence[_AverageMember], found: AverageResult, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:
     """Write preset, card and signature."""
     facts = AverageFacts(
         metric=made.requested.metric,

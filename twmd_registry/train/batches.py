@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from torch.utils.data import BatchSampler
 
-from twmd_registry.train.data import Example, check_groups
+from twmd_registry.train.data import TrainingExample, check_groups
 from twmd_registry.train.recipe import Loss, Recipe
 
 
@@ -47,7 +47,7 @@ class Batches(BatchSampler):
         yield from (batches[i] for i in draw.permutation(len(batches)).tolist())
 
 
-def batches_of(rows: Sequence[Example], recipe: Recipe) -> Batches:
+def batches_of(rows: Sequence[TrainingExample], recipe: Recipe) -> Batches:
     """The batches of a recipe: of all rows, or of one group each, where a correlation within the batch is fitted.
 
     Raises:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.paths import write_whole
-from twmd_registry.train.agreement import Agreement
-from twmd_registry.train.data import Scale
+from twmd_registry.train.agreement import DevelopmentAgreement
+from twmd_registry.train.data import RatingScale
 from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Weights
 from twmd_registry.version import __version__
 
@@ -43,7 +43,7 @@ What it knows is how people rated sentences of news, image captions and forums, 
 SHOWN = ("rank", "num_train_epochs", "learning_rate", "per_device_train_batch_size", "warmup_steps", "seed")
 
 
-class Trained(NamedTuple):
+class TrainingResult(NamedTuple):
     """What training reached.
 
     Attributes:
@@ -59,7 +59,7 @@ class Trained(NamedTuple):
     signature: str
 
 
-def write_card(trained: Trained, settings: Mapping[str, object], folder: Path) -> None:
+def write_card(trained: TrainingResult, settings: Mapping[str, object], folder: Path) -> None:
     """Write ``README.md`` and ``signature.txt`` beside an adapter."""
     rows = "\n".join(f"| {name} | {settings[name]} |" for name in SHOWN)
     _write(folder, CARD.format(base=EMBEDDED_MODEL, version=__version__, settings=rows, **trained._asdict()), trained.signature)
@@ -108,7 +108,7 @@ LOSSES = {
 }
 
 
-class MetricFacts(NamedTuple):
+class TrainedMetricFacts(NamedTuple):
     """What a card and a preset say of a trained metric.
 
     Attributes:
@@ -129,11 +129,11 @@ class MetricFacts(NamedTuple):
     base: str
     signature: str
     keys: Mapping[str, str]
-    train: Sequence[Scale]
+    train: Sequence[RatingScale]
     dev: Sequence[str]
     holdout: Sequence[str]
-    before: Agreement | None
-    best: Agreement | None
+    before: DevelopmentAgreement | None
+    best: DevelopmentAgreement | None
     recipe: Recipe
     steps: int
 
@@ -145,7 +145,7 @@ class MetricFacts(NamedTuple):
         return {name: value for name, value in own.items() if name not in unused and value is not None}
 
 
-def provenance(facts: MetricFacts) -> str:
+def provenance(facts: TrainedMetricFacts) -> str:
     """Where a trained metric comes from, in a few sentences."""
     train = ", ".join(f"{one.label} with ratings of mean {one.mean:.6g} and standard deviation {one.sd:.6g}" for one in facts.train)
     settings = ", ".join(f"{name} {value}" for name, value in facts.settings.items())
@@ -153,7 +153,7 @@ def provenance(facts: MetricFacts) -> str:
     return f"{start} {_about_dev(facts)} {_about_holdout(facts)}"
 
 
-def _about_dev(facts: MetricFacts) -> str:
+def _about_dev(facts: TrainedMetricFacts) -> str:
     if facts.before is None or facts.best is None:
         return "There was no development data: the weights are those of the last epoch."
     before, best = facts.before, facts.best
@@ -163,13 +163,13 @@ def _about_dev(facts: MetricFacts) -> str:
     )
 
 
-def _about_holdout(facts: MetricFacts) -> str:
+def _about_holdout(facts: TrainedMetricFacts) -> str:
     if not facts.holdout:
         return "No data were named as held out."
     return f"None of these segments has a reference in common with the held-out data: {', '.join(facts.holdout)}."
 
 
-def write_metric_card(facts: MetricFacts, folder: Path) -> None:
+def write_metric_card(facts: TrainedMetricFacts, folder: Path) -> None:
     """Write ``README.md`` and ``signature.txt`` of a fine-tuned metric; no path of this machine is in them."""
     lora = facts.recipe.weights is Weights.LORA
     text = METRIC_CARD.format(

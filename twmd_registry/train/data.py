@@ -9,7 +9,7 @@ import numpy as np
 
 from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, warn
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
 from twmd_registry.train.recipe import LEAST_CORRELATED
@@ -18,11 +18,11 @@ LEAST_SEGMENTS = 2
 """With one rating there is nothing to learn: ratings are compared with their own mean."""
 
 
-class NamedData(NamedTuple):
+class TrainingData(NamedTuple):
     """Rated data and what they are called in a card."""
 
     name: str
-    rated: Rated
+    rated: RatedSegments
 
     @property
     def label(self) -> str:
@@ -30,7 +30,7 @@ class NamedData(NamedTuple):
         return f"{self.name}@{content_of(self.rated)} ({len(self.rated.ratings)} segments)"
 
 
-class Example(NamedTuple):
+class TrainingExample(NamedTuple):
     """One segment.
 
     Attributes:
@@ -46,7 +46,7 @@ class Example(NamedTuple):
     group: tuple[str, str]
 
 
-class Scale(NamedTuple):
+class RatingScale(NamedTuple):
     """The ratings of a data set: what ``z = (rating - mean) / sd`` is made of.
 
     Attributes:
@@ -60,7 +60,7 @@ class Scale(NamedTuple):
     sd: float
 
 
-def scale_of(data: NamedData) -> Scale:
+def scale_of(data: TrainingData) -> RatingScale:
     """The mean and standard deviation of a data set's ratings.
 
     Raises:
@@ -74,10 +74,10 @@ def scale_of(data: NamedData) -> Scale:
     if len(ratings) < LEAST_SEGMENTS or (ratings == ratings[0]).all():
         found = f"all {len(ratings)} are {ratings[0]:g}" if len(ratings) else "there is none"
         raise InputError(f"{data.name}: ratings do not vary ({found}); there is nothing to learn from them: leave the data set out.")
-    return Scale(data.label, float(ratings.mean()), float(ratings.std()))
+    return RatingScale(data.label, float(ratings.mean()), float(ratings.std()))
 
 
-def examples(data: Sequence[NamedData], scales: Sequence[Scale]) -> list[Example]:
+def examples(data: Sequence[TrainingData], scales: Sequence[RatingScale]) -> list[TrainingExample]:
     """All segments of all data sets, each rating standardised within its own set.
 
     Args:
@@ -90,11 +90,11 @@ def examples(data: Sequence[NamedData], scales: Sequence[Scale]) -> list[Example
     found = []
     for one, scale in zip(data, scales, strict=True):
         targets = (np.asarray(one.rated.ratings, dtype=np.float64) - scale.mean) / scale.sd
-        found += list(map(Example, *segments_of(one), targets.tolist(), [(one.name, str(group)) for group in one.rated.group]))
+        found += list(map(TrainingExample, *segments_of(one), targets.tolist(), [(one.name, str(group)) for group in one.rated.group]))
     return found
 
 
-def check_groups(rows: Sequence[Example]) -> None:
+def check_groups(rows: Sequence[TrainingExample]) -> None:
     """Refuse groups in which there is no correlation: too few segments, or ratings that are all the same.
 
     Raises:
@@ -109,7 +109,7 @@ def check_groups(rows: Sequence[Example]) -> None:
         raise InputError(f"loss=pearson needs ratings that vary within a group: leave out {'; '.join(constant)}, or train with loss=mse.")
 
 
-def segments_of(data: NamedData) -> Segments:
+def segments_of(data: TrainingData) -> Segments:
     """The texts of a data set, checked.
 
     Raises:
@@ -121,7 +121,7 @@ def segments_of(data: NamedData) -> Segments:
         raise InputError(f"{data.name}: {error}") from error
 
 
-def check_held_out(data: Sequence[NamedData], holdout: Sequence[NamedData]) -> None:
+def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]) -> None:
     """Refuse data to train on, or to choose by, that hold segments on which the metric will be tested.
 
     Two segments are the same when they have a reference in common, whatever the prediction: a model that has seen how people rate
@@ -138,7 +138,7 @@ def check_held_out(data: Sequence[NamedData], holdout: Sequence[NamedData]) -> N
         raise InputError(f"segments whose reference is held out ({names}): {told}; take them out of the data, or the test means nothing.")
 
 
-def warn_of_overlap(train: Sequence[NamedData], dev: Sequence[NamedData]) -> None:
+def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData]) -> None:
     """Say how many segments the epoch is chosen by have a reference that the model was trained on."""
     seen = set().union(*map(_references, train))
     for one in dev:
@@ -146,15 +146,15 @@ def warn_of_overlap(train: Sequence[NamedData], dev: Sequence[NamedData]) -> Non
             warn(f"{one.name}: segments whose reference is in the training data, too: {count} of {len(one.rated.ratings)}; dev flatters the model.")
 
 
-def _count(data: NamedData, references: set[str]) -> int:
+def _count(data: TrainingData, references: set[str]) -> int:
     return sum(not references.isdisjoint(map(normalise, texts)) for texts in segments_of(data).references)
 
 
-def _references(data: NamedData) -> set[str]:
+def _references(data: TrainingData) -> set[str]:
     texts: Iterable[list[str]] = segments_of(data).references
     return {normalise(text) for own in texts for text in own}
 
 
-def hashes_of(data: Iterable[NamedData]) -> Hashes:
+def hashes_of(data: Iterable[TrainingData]) -> Hashes:
     """Hash the references of data sets, so that a metric trained on them can say so."""
     return {one.label: hash_references(one.rated.references) for one in data}

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.engine.backends import AlignmentRoute
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import InputError, SpecError, warn
@@ -27,10 +27,10 @@ from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_whole
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
-from twmd_registry.train.agreement import Agreement
+from twmd_registry.train.agreement import DevelopmentAgreement
 from twmd_registry.train.batches import Batches, batches_of
-from twmd_registry.train.card import MetricFacts, provenance, write_metric_card
-from twmd_registry.train.data import Example, NamedData, check_held_out, examples, hashes_of, scale_of, segments_of, warn_of_overlap
+from twmd_registry.train.card import TrainedMetricFacts, provenance, write_metric_card
+from twmd_registry.train.data import TrainingData, TrainingExample, check_held_out, examples, hashes_of, scale_of, segments_of, warn_about_overlap
 from twmd_registry.train.interrupted import check_folder, mark
 from twmd_registry.train.mean_transfer import with_means
 from twmd_registry.train.model import TrainedMetric
@@ -42,7 +42,7 @@ START_ROWS = 256
 """Segments that the line's start is fitted to."""
 
 
-class Plan(NamedTuple):
+class FinetunePlan(NamedTuple):
     """What is to be trained.
 
     Attributes:
@@ -54,9 +54,9 @@ class Plan(NamedTuple):
     """
 
     spec: MetricSpec
-    train: tuple[NamedData, ...]
-    dev: tuple[NamedData, ...] = ()
-    holdout: tuple[NamedData, ...] = ()
+    train: tuple[TrainingData, ...]
+    dev: tuple[TrainingData, ...] = ()
+    holdout: tuple[TrainingData, ...] = ()
     recipe: Recipe = Recipe()
 
     def check(self) -> None:
@@ -73,7 +73,7 @@ class Plan(NamedTuple):
             segments_of(one)
             scale_of(one)
         check_held_out([*self.train, *self.dev], self.holdout)
-        warn_of_overlap(self.train, self.dev)
+        warn_about_overlap(self.train, self.dev)
 
     @property
     def settings(self) -> str:
@@ -82,7 +82,7 @@ class Plan(NamedTuple):
         return json.dumps({"metric": self.spec.metric, **self.spec.values(), **data, **dataclasses.asdict(self.recipe)}, indent=1)
 
 
-class Finetuned(NamedTuple):
+class FinetuneResult(NamedTuple):
     """What training gave.
 
     Attributes:
@@ -97,8 +97,8 @@ class Finetuned(NamedTuple):
 
     signature: str
     keys: dict[str, str]
-    before: Agreement | None
-    best: Agreement | None
+    before: DevelopmentAgreement | None
+    best: DevelopmentAgreement | None
     loss: float
     steps: int
 
@@ -119,29 +119,36 @@ class _Prepared(NamedTuple):
     model: TrainedMetric
     encoder: Encoder
     wrapped: Any
-    route: AlignmentRoute
+    backend: TokenAlignmentBackend
     arguments: Any
-    rows: list[Example]
+    rows: list[TrainingExample]
     batches: Batches
 
 
-class Compared(NamedTuple):
+class ComparedBatch(NamedTuple):
     """What is compared in training: similarities and standardised ratings; each of shape (segments,)."""
 
     similarities: np.ndarray
     targets: np.ndarray
 
 
-class _Result(NamedTuple):
+class _TrainerResult(NamedTuple):
     """What Trainer says at the end."""
 
-    best: Agreement | None
+    best: DevelopmentAgreement | None
     loss: float
     steps: int
     log: list[dict[str, float]]
 
 
-def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), name: str = "finetuned", resume: bool = False) -> Finetuned:  # noqa: B008
+def finetune(
+    plan: FinetunePlan,
+    output: Path,
+    *,
+    options: RunOptions = RunOptions(),  # noqa: B008 (frozen)
+    name: str = "finetuned",
+    resume: bool = False,
+) -> FinetuneResult:
     """Train a metric's encoder so that its scores agree with ratings, and write what is needed to score by it.
 
     Ratings are standardised within each training set. Dropout is on, as recipe or model says. After every epoch the metric is asked
@@ -171,7 +178,7 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
     folder = output / CHECKPOINTS
     check_folder(folder, plan.settings, resume=resume)
     run = _prepare(plan, folder, options)
-    _warn_of_population(run, plan.recipe)
+    _warn_about_population(run, plan.recipe)
     before = _judge(run.model, plan.dev) if plan.dev else None
     mark(folder, plan.settings)
     result = _train(run, plan, resume=resume)
@@ -180,23 +187,23 @@ def finetune(plan: Plan, output: Path, *, options: RunOptions = RunOptions(), na
     made = _settle(run, plan, output, options)
     if before is not None and result.best is not None and result.best.pearson <= before.pearson:
         warn(f"on dev the trained metric is no better than the untrained one: Pearson {result.best.pearson:.4f}, untrained {before.pearson:.4f}.")
-    done = Finetuned(made.signature, keys_to_set(made.requested), before, result.best, result.loss, result.steps)
-    _document(plan, done, made, run.route.files, output, name=name)
+    done = FinetuneResult(made.signature, keys_to_set(made.requested), before, result.best, result.loss, result.steps)
+    _document(plan, done, made, run.backend.files, output, name=name)
     write_hashes(_start_hashes(run) | hashes_of([*plan.train, *plan.dev]), output / TRAINING_DATA)
     shutil.rmtree(folder)
     return done
 
 
-def _warn_of_population(run: _Prepared, recipe: Recipe) -> None:
+def _warn_about_population(run: _Prepared, recipe: Recipe) -> None:
     """Say that a metric is trained under the mean of other neighbours than it is scored with."""
-    spec = run.route.spec
+    spec = run.backend.spec
     if spec.centering_kind is Centering.CORPUS:
         warn(f"centering=corpus: in training the {recipe.batch} segments of a batch stand for the corpus.")
     if spec.centering_kind is Centering.BATCH and spec.centering_size != recipe.batch:
         warn(f"centering=batch: trained in batches of {recipe.batch}, and scored in batches of {spec.centering_size} (centering_size).")
 
 
-def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:
+def _prepare(plan: FinetunePlan, folder: Path, options: RunOptions) -> _Prepared:
     """Load an encoder of its own and make trainable what is to be trained."""
     from transformers import set_seed
 
@@ -209,12 +216,12 @@ def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:
     device = torch.device(arguments.device)
     if device.type != wanted.type or (wanted.index or 0) != (device.index or 0) or arguments.world_size > 1:
         raise SpecError(f"device={options.device}: training runs in one process on {device}; choose another by CUDA_VISIBLE_DEVICES.")
-    route = AlignmentRoute(plan.spec, options)
-    spec, job, reading = route.spec, route.job, route.reading
+    backend = TokenAlignmentBackend(plan.spec, options)
+    spec, job, reading = backend.spec, backend.job, backend.reading
     set_seed(plan.recipe.seed)
-    encoder = Encoder(route.files, route.adapter, Dtype.FLOAT32, device)
+    encoder = Encoder(backend.files, backend.adapter, Dtype.FLOAT32, device)
     if encoder.static:
-        raise SpecError(f"{route.files.name} is a table of word vectors: there is no encoder to train.")
+        raise SpecError(f"{backend.files.name} is a table of word vectors: there is no encoder to train.")
     if plan.recipe.dropout is not None:
         set_dropout(encoder.network, plan.recipe.dropout)
     wrapped = encoder.network
@@ -222,18 +229,18 @@ def _prepare(plan: Plan, folder: Path, options: RunOptions) -> _Prepared:
         wrapped = add_lora(wrapped, plan.recipe.rank, lora_modules(encoder, max(spec.layers)))
     else:
         unfreeze(encoder, max(spec.layers))
-    route.close()
+    backend.close()
     model = TrainedMetric(encoder, job, reading, plan.recipe, batch_tokens=options.batch_tokens)
     _start(model, rows, plan.recipe)
-    return _Prepared(model, encoder, wrapped, route, arguments, rows, batches)
+    return _Prepared(model, encoder, wrapped, backend, arguments, rows, batches)
 
 
-def _start(model: TrainedMetric, rows: Sequence[Example], recipe: Recipe) -> None:
+def _start(model: TrainedMetric, rows: Sequence[TrainingExample], recipe: Recipe) -> None:
     """Fit the line to what the untrained encoder makes of some of the segments."""
     model.start_line(*_compare(model, rows, recipe))
 
 
-def _compare(model: TrainedMetric, rows: Sequence[Example], recipe: Recipe) -> Compared:
+def _compare(model: TrainedMetric, rows: Sequence[TrainingExample], recipe: Recipe) -> ComparedBatch:
     """Similarities and standardised ratings of some of the segments, the same ones always, in batches like those of training."""
     chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[:START_ROWS]
     drawn = [rows[i] for i in chosen.tolist()]
@@ -241,10 +248,10 @@ def _compare(model: TrainedMetric, rows: Sequence[Example], recipe: Recipe) -> C
     with torch.inference_mode():
         batches = [drawn[start : start + recipe.batch] for start in range(0, len(drawn), recipe.batch)]
         found = [model.similarities(Segments([row.prediction for row in one], [row.references for row in one])) for one in batches]
-    return Compared(torch.cat(found).to("cpu", torch.float64).numpy(), np.array([row.target for row in drawn]))
+    return ComparedBatch(torch.cat(found).to("cpu", torch.float64).numpy(), np.array([row.target for row in drawn]))
 
 
-def _train(run: _Prepared, plan: Plan, *, resume: bool) -> _Result:
+def _train(run: _Prepared, plan: FinetunePlan, *, resume: bool) -> _TrainerResult:
     """Train, and load the weights that agree best with dev."""
     from twmd_registry.train.trainer import MetricTrainer, last_checkpoint, load_best
 
@@ -256,10 +263,10 @@ def _train(run: _Prepared, plan: Plan, *, resume: bool) -> _Result:
     trainer.train(resume_from_checkpoint=str(found) if found else None)
     best = load_best(run.model, trainer.kept) if plan.dev else None
     log = trainer.state.log_history
-    return _Result(best, run.model.error(*_compare(run.model, run.rows, plan.recipe)), int(trainer.state.global_step), log)
+    return _TrainerResult(best, run.model.error(*_compare(run.model, run.rows, plan.recipe)), int(trainer.state.global_step), log)
 
 
-def _judge(model: TrainedMetric, dev: Sequence[NamedData]) -> Agreement:
+def _judge(model: TrainedMetric, dev: Sequence[TrainingData]) -> DevelopmentAgreement:
     """Score every group by itself and correlate: plain means over the groups of all data sets."""
     pearson, kendall = list[float](), list[float]()
     for one in dev:
@@ -272,37 +279,37 @@ def _judge(model: TrainedMetric, dev: Sequence[NamedData]) -> Agreement:
                 kendall.append(correlate("kendall", scores, one.rated.ratings[rows]))
             except InputError as error:
                 raise InputError(f"{one.name}, group {name}: {error}") from error
-    return Agreement(float(np.mean(pearson)), float(np.mean(kendall)))
+    return DevelopmentAgreement(float(np.mean(pearson)), float(np.mean(kendall)))
 
 
 def _save_weights(run: _Prepared, recipe: Recipe, output: Path) -> None:
     if recipe.weights is Weights.LORA:
-        save_adapter(run.wrapped, run.route.files.name, output)
+        save_adapter(run.wrapped, run.backend.files.name, output)
     else:
-        save_network(run.wrapped, run.route.files, output)
+        save_network(run.wrapped, run.backend.files, output)
 
 
-def _settle(run: _Prepared, plan: Plan, output: Path, options: RunOptions) -> Scorer:
+def _settle(run: _Prepared, plan: FinetunePlan, output: Path, options: RunOptions) -> Scorer:
     """The scorer of the trained metric; what it needs beside the weights is written, too."""
-    place, applied = str(output.resolve()), run.route.spec
+    place, applied = str(output.resolve()), run.backend.spec
     spec = plan.spec.replace(layer=applied.layer)
     if plan.recipe.weights is Weights.LORA:
         spec = spec.replace(adapter=place)
     else:
         spec = spec.replace(model=place, fingerprint=None, revision=None, adapter=None)
-    spec = with_means(spec, run.route.background, output)
+    spec = with_means(spec, run.backend.background, output)
     return Scorer(spec, options)
 
 
 def _start_hashes(run: _Prepared) -> Hashes:
     """What the weights that training began with were trained on."""
-    folders = [run.route.files.folder, *([run.route.adapter.folder] if run.route.adapter else [])]
+    folders = [run.backend.files.folder, *([run.backend.adapter.folder] if run.backend.adapter else [])]
     return {name: own for folder in folders for name, own in read_hashes(folder / TRAINING_DATA).items()}
 
 
-def _document(plan: Plan, done: Finetuned, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:
+def _document(plan: FinetunePlan, done: FinetuneResult, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:
     """Write preset, card and signature."""
-    facts = MetricFacts(
+    facts = TrainedMetricFacts(
         metric=plan.spec.metric,
         base=f"{files.name}@{files.fingerprint}",
         signature=done.signature,

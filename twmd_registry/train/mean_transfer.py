@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twmd_registry.encode.mean_vectors import MEAN_VECTOR, Background, hand_on
+from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, transfer_means
 from twmd_registry.models.adapter import find_adapter
 from twmd_registry.models.files import find_model
 from twmd_registry.models.fitted import save
@@ -12,7 +12,7 @@ from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 
 
-def with_means(spec: MetricSpec, background: Background | None, folder: Path) -> MetricSpec:
+def with_means(spec: MetricSpec, background: MeanVectors | None, folder: Path) -> MetricSpec:
     """Hand the mean vectors on that a metric was trained with.
 
     Args:
@@ -27,5 +27,5 @@ def with_means(spec: MetricSpec, background: Background | None, folder: Path) ->
         return spec
     files = find_model(str(spec.model), spec.revision)
     adapter = find_adapter(spec.adapter).name if spec.adapter else None
-    path = save(MEAN_VECTOR, hand_on(background, files.name, files.fingerprint, adapter), folder.resolve())
+    path = save(MEAN_VECTOR, transfer_means(background, files.name, files.fingerprint, adapter), folder.resolve())
     return spec.replace(centering=f"{Centering.BACKGROUND}:{path}")

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, mse_loss
 
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import Reading
+from twmd_registry.encode.store import ReadingMode
 from twmd_registry.engine.chunking import make_pairs
-from twmd_registry.engine.pipeline import Job, Run
+from twmd_registry.engine.pipeline import Job, PipelineRun
 from twmd_registry.engine.reduction import over_references
 from twmd_registry.engine.validation import Segments
 from twmd_registry.models.arithmetic import exact_arithmetic
@@ -49,7 +49,7 @@ class TrainedMetric(nn.Module):
         offset: The offset b.
     """
 
-    def __init__(self, encoder: Encoder, job: Job, reading: Reading, recipe: Recipe, *, batch_tokens: int | None = None) -> None:
+    def __init__(self, encoder: Encoder, job: Job, reading: ReadingMode, recipe: Recipe, *, batch_tokens: int | None = None) -> None:
         """Put them together.
 
         Args:
@@ -94,7 +94,7 @@ class TrainedMetric(nn.Module):
         spec, pairs = self._job.spec, make_pairs(segments)
         if spec.centering_kind is Centering.BATCH:
             spec = spec.replace(centering_size=len(segments.predictions))
-        run = Run(self._encoder, [self._job._replace(spec=spec)], pairs, self._reading, batch_tokens=self._batch_tokens)
+        run = PipelineRun(self._encoder, [self._job._replace(spec=spec)], pairs, self._reading, batch_tokens=self._batch_tokens)
         fitted = torch.cat([TARGETS[self._recipe.target](one.sides[0], spec) for one in run.align()])  # (pairs,)
         return torch.segment_reduce(fitted, self._multiref.value, lengths=torch.from_numpy(pairs.counts).to(fitted.device))
 
@@ -103,7 +103,7 @@ class TrainedMetric(nn.Module):
         self.eval()
         pairs = make_pairs(segments)
         with torch.inference_mode(), exact_arithmetic():
-            (found,), _ = Run(self._encoder, [self._job], pairs, self._reading, batch_tokens=self._batch_tokens).score()
+            (found,), _ = PipelineRun(self._encoder, [self._job], pairs, self._reading, batch_tokens=self._batch_tokens).score()
         return over_references(found.chosen(self._job.spec.output), pairs.counts, self._multiref)
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:

@@ -23,14 +23,14 @@ import numpy as np
 
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.errors import warn
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.stsb import HIGHEST, read_stsb
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
 from twmd_registry.registry.names import EMBEDDED_MODEL
-from twmd_registry.train.card import Trained, write_card
-from twmd_registry.train.data import NamedData, hashes_of
+from twmd_registry.train.card import TrainingResult, write_card
+from twmd_registry.train.data import TrainingData, hashes_of
 from twmd_registry.train.weights import add_lora, require_training, save_adapter
 
 RANK = 16
@@ -55,7 +55,7 @@ SETTINGS: dict[str, Any] = {
 """Training arguments: the epoch with the best Pearson correlation on dev is kept."""
 
 
-def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
+def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> TrainingResult:
     """Fine-tune the embedded model on STS-B train, choose the epoch on dev, write adapter, head and card.
 
     Args:
@@ -75,15 +75,15 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
     from datasets import Dataset
     from transformers import DataCollatorWithPadding, Trainer, TrainingArguments, set_seed
 
-    from twmd_registry.models.siamese import Siamese, save_line
+    from twmd_registry.models.siamese import SiameseRegressor, save_line
 
     pairs = {name: read_stsb(data / f"{name}.csv") for name in ("train", "dev")}
-    _warn_of_overlap(pairs["train"], pairs["dev"])
+    _warn_about_overlap(pairs["train"], pairs["dev"])
     files = find_model(EMBEDDED_MODEL)
     tokenizer = load_tokenizer(files)
     tokenizer.padding_side = "right"
     set_seed(SEED)
-    network = Siamese(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
+    network = SiameseRegressor(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
 
     def prepare(name: str) -> Any:
         encoded = tokenizer(pairs[name].predictions, pairs[name].references, truncation="longest_first", max_length=tokenizer.model_max_length)
@@ -104,13 +104,13 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> Trained:
     save_adapter(network.encoder, EMBEDDED_MODEL, output)
     save_line(network.line, output, files.fingerprint)
     with scorer("stsscore", adapter=str(output), scale=HIGHEST) as made:
-        trained = Trained(pearson, len(pairs["train"].ratings), len(pairs["dev"].ratings), made.signature)
-    write_hashes(hashes_of(NamedData(f"STS-B {name}", rated) for name, rated in pairs.items()), output / TRAINING_DATA)
+        trained = TrainingResult(pearson, len(pairs["train"].ratings), len(pairs["dev"].ratings), made.signature)
+    write_hashes(hashes_of(TrainingData(f"STS-B {name}", rated) for name, rated in pairs.items()), output / TRAINING_DATA)
     write_card(trained, SETTINGS | {"num_train_epochs": epochs, "rank": RANK}, output)
     return trained
 
 
-def _warn_of_overlap(train: Rated, dev: Rated) -> None:
+def _warn_about_overlap(train: RatedSegments, dev: RatedSegments) -> None:
     """Say how many pairs the epoch is chosen by that the model was trained on."""
     seen = {frozenset(pair) for pair in zip(train.predictions, train.references, strict=True)}
     shared = sum(frozenset(pair) in seen for pair in zip(dev.predictions, dev.references, strict=True))

@@ -16,9 +16,9 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from twmd_registry.errors import ModelError, NotFiniteError
 from twmd_registry.registry.paths import write_whole
-from twmd_registry.train.agreement import Agreement
+from twmd_registry.train.agreement import DevelopmentAgreement
 from twmd_registry.train.batches import Batches
-from twmd_registry.train.data import Example
+from twmd_registry.train.data import TrainingExample
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe
 
@@ -41,7 +41,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
     control: Any
     optimizer: Any
 
-    def __init__(self, model: TrainedMetric, batches: Batches, judge: Callable[[], Agreement], **settings: Any) -> None:
+    def __init__(self, model: TrainedMetric, batches: Batches, judge: Callable[[], DevelopmentAgreement], **settings: Any) -> None:
         """Remember batches and judge; the rest is Trainer's."""
         self._batches, self._judge = batches, judge
         super().__init__(model=model, data_collator=collate, **settings)
@@ -98,7 +98,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         return self.optimizer
 
 
-def collate(rows: Sequence[Example]) -> dict[str, Any]:
+def collate(rows: Sequence[TrainingExample]) -> dict[str, Any]:
     """A batch as `TrainedMetric.forward` takes it."""
     predictions, references, targets, _ = zip(*rows, strict=True)
     return {"predictions": list(predictions), "references": list(references), "targets": torch.tensor(targets, dtype=torch.float32)}
@@ -155,13 +155,13 @@ def _is_whole(checkpoint: Path) -> bool:
         return False
 
 
-def read_best(path: Path) -> Agreement:
+def read_best(path: Path) -> DevelopmentAgreement:
     """How well the kept weights agree."""
     with safe_open(path, framework="pt") as file:
-        return Agreement(**json.loads(file.metadata()["twmd"]))
+        return DevelopmentAgreement(**json.loads(file.metadata()["twmd"]))
 
 
-def load_best(model: TrainedMetric, path: Path) -> Agreement:
+def load_best(model: TrainedMetric, path: Path) -> DevelopmentAgreement:
     """Give a model the kept weights, and say how well they agree."""
     model.load_state_dict(load_file(path))
     return read_best(path)

@@ -61,7 +61,7 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
     keeping, forgetful = make_panel(["twmd", "trwmd"], "1MB"), make_panel(["twmd", "trwmd"])
     before: list[int] = []
     for panel in (keeping, keeping, forgetful):
-        encoder = panel.ours["twmd"].route.model
+        encoder = panel.ours["twmd"].backend.model
         before.append(encoder.sentences_encoded)
         # References that no other test has kept with this model.
         scores = panel.score([f"{text} {len(before)}" for text in PREDICTIONS], [[f"{text}, kept" for text in texts] for texts in REFERENCES])
@@ -84,7 +84,7 @@ def test_ours_are_the_scorers_scores_with_their_sides_and_counts(folder: Path) -
 
 def test_every_text_is_encoded_once_for_all_of_ours(folder: Path) -> None:
     scorers = [twmd_registry.scorer(name, model=str(folder), layer=1) for name in ("twmd", "trwmd", "sbert")]
-    encoder = scorers[0].route.model
+    encoder = scorers[0].backend.model
     before = encoder.sentences_encoded
     make_panel(scorers).score(PREDICTIONS, REFERENCES)
     assert encoder.sentences_encoded - before == len({*PREDICTIONS, *(text for own in REFERENCES for text in own)})

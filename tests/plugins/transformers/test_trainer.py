@@ -27,7 +27,7 @@ from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
 from twmd_registry.plugins.transformers.callback import Offload
 from twmd_registry.plugins.transformers.panel import BESIDE
-from twmd_registry.registry import home
+from twmd_registry.registry import paths
 
 ROOT = Path(__file__).resolve().parents[3]
 EVERY_STEP: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
@@ -229,10 +229,10 @@ def test_the_metrics_model_goes_where_it_is_told(encoder: Path, tmp_path: Path, 
     for _ in range(2):
         found = run.evaluate()
         assert {key.replace("own_", ""): value for key, value in scores(found, "eval_own_").items()} == pytest.approx(wanted, abs=1e-6)
-        route = metrics.panel.ours["twmd"].route
-        assert (route._handle is None) == (offload == Offload.CLOSE)
+        backend = metrics.panel.ours["twmd"].backend
+        assert (backend._handle is None) == (offload == Offload.CLOSE)
         if offload != Offload.CLOSE:
-            assert route.model.parked == (offload == Offload.CPU)
+            assert backend.model.parked == (offload == Offload.CPU)
 
 
 def test_an_unknown_place_is_refused(encoder: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("full", ["eval_record.json", "eval_texts.jsonl", "metric_signatures.json", "README.md"])
 def test_a_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
-    real, room = home.write_whole, list[bool]()
+    real, room = paths.write_whole, list[bool]()
 
     def write_whole(path: Path, written: bytes) -> None:
         if path.name == full and not room:

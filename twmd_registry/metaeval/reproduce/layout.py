@@ -10,15 +10,15 @@ from pathlib import PurePath
 
 import numpy as np
 
-from twmd_registry.metaeval.published import Block, Published
-from twmd_registry.metaeval.reproduce.ordering import Ordering, compare_order
-from twmd_registry.metaeval.table import FORMATS, NOT_HERE, Table, as_text
+from twmd_registry.metaeval.published import ModelRows, PublishedTable
+from twmd_registry.metaeval.reproduce.ordering import RankAgreement, compare_order
+from twmd_registry.metaeval.table import FORMATS, NOT_HERE, TextTable, as_text
 
 DECIMALS = 1
 """As many as the paper prints."""
 
 
-class Laid(ABC):
+class ComputedTable(ABC):
     """A table computed here, beside a paper's.
 
     Attributes:
@@ -35,7 +35,7 @@ class Laid(ABC):
         """Whether the paper's ordering holds, in one sentence."""
 
     @abstractmethod
-    def layout(self) -> Table:
+    def layout(self) -> TextTable:
         """Our rows beside the paper's, with the difference."""
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Laid(ABC):
 
 
 @dataclass(frozen=True)
-class Reproduction(Laid):
+class Reproduction(ComputedTable):
     """A table of the TWMD paper, computed here.
 
     Attributes:
@@ -71,12 +71,12 @@ class Reproduction(Laid):
     table: str
     statistics: tuple[str, str]
     segments: dict[str, int]
-    ours: tuple[Block, ...]
+    ours: tuple[ModelRows, ...]
     signatures: dict[str, str]
-    paper: Published
+    paper: PublishedTable
 
     @property
-    def beside(self) -> tuple[Block, ...]:
+    def beside(self) -> tuple[ModelRows, ...]:
         """The paper's blocks that ours are compared with: those of the same model where the paper has it, else of its first model."""
         models = [block.model for block in self.paper.blocks]
         nearest = self.ours[0].model if self.ours[0].model in models else models[0]
@@ -88,7 +88,7 @@ class Reproduction(Laid):
         return np.array([here.values - paper.values for here, paper in zip(self.ours, self.beside, strict=True)])
 
     @property
-    def orderings(self) -> tuple[Ordering | None, ...]:
+    def orderings(self) -> tuple[RankAgreement | None, ...]:
         """By block, whether our Pearson correlations of the last column order the rows as the paper's do."""
         pearson = self.statistics.index("pearson")
         pairs = zip(self.ours, self.beside, strict=True)
@@ -100,7 +100,7 @@ class Reproduction(Laid):
         parts = [_in_words(found, here, paper) for found, here, paper in zip(self.orderings, self.ours, self.beside, strict=True)]
         return "; ".join(parts) + "."
 
-    def layout(self) -> Table:
+    def layout(self) -> TextTable:
         """Our rows, each followed by the paper's of the same name and the difference; cells are two correlations in hundredths."""
         laid = [("segments", "here", *(str(self.segments[column]) for column in self.paper.columns))]
         for r, row in enumerate(self.ours[0].rows):
@@ -109,13 +109,13 @@ class Reproduction(Laid):
             for paper, difference in zip(self.beside, self.difference, strict=True):
                 laid.append((row, f"here - {paper.model}, layer {paper.layer}", *(as_cell(cell, "+") for cell in difference[r])))
         about = f"{self.paper.about} Here: {short_name(self.ours[0].model)}."
-        return Table(about, ("metric", "source", *self.paper.columns), laid)
+        return TextTable(about, ("metric", "source", *self.paper.columns), laid)
 
     def tsv(self) -> str:
         """A line per number for other programs, ours to full precision; empty where a correlation is undefined."""
         models = list(dict.fromkeys(block.model for block in self.paper.blocks))
         header = ("metric", "layer", "column", "segments", "statistic", "here", *models, "difference")
-        return as_text(Table(self.table, header, list(self._lines(models))), FORMATS["tsv"])
+        return as_text(TextTable(self.table, header, list(self._lines(models))), FORMATS["tsv"])
 
     def _lines(self, models: list[str]) -> Iterator[tuple[str, ...]]:
         for b, block in enumerate(self.ours):
@@ -142,12 +142,12 @@ def as_cell(values: np.ndarray, sign: str = "", decimals: int = DECIMALS) -> str
     return " / ".join(NOT_HERE if math.isnan(value) else f"{value:{sign}z.{decimals}f}" for value in values)
 
 
-def _in_words(found: Ordering | None, here: Block, paper: Block) -> str:
+def _in_words(found: RankAgreement | None, here: ModelRows, paper: ModelRows) -> str:
     what = f"{short_name(here.model)} (layer {here.layer}) against the paper's {paper.model} (layer {paper.layer})"
     return f"{what}: {order_in_words(found, len(here.rows), 'mean Pearson correlation')}"
 
 
-def order_in_words(found: Ordering | None, rows: int, number: str) -> str:
+def order_in_words(found: RankAgreement | None, rows: int, number: str) -> str:
     """Whether a paper's ordering of some rows holds here.
 
     Args:

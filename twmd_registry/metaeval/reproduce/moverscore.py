@@ -12,12 +12,12 @@ import numpy as np
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.judgments.generation import DATA_TO_TEXT_RATINGS, read_data_to_text
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.group_correlation import correlations
 from twmd_registry.metaeval.published import NO_MODEL, published_rows
 from twmd_registry.metaeval.reproduce.moverscore_layout import MoverReproduction, OurRow
-from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES, Encoder, layer_text
+from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES, RowModel, layer_text
 from twmd_registry.metaeval.reproduce.protocols import AVERAGE, ColumnValues, groups_of, in_order, read_sets, wmt
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
@@ -44,7 +44,7 @@ def reproduce_moverscore(
     Args:
         table: One of `MOVER_TABLES`.
         data: The folder of the rated data: holds ``wmt/wmt17.jsonl``, or ``d2t/bagel.jsonl`` and ``d2t/sfhotel.jsonl`` for Table 3.
-        model: The encoder; which of the paper's it is compared with, `Encoder.near` says.
+        model: The encoder; which of the paper's it is compared with, `RowModel.near` says.
         layer: The hidden state of Table 5; without one, three quarters of the depth, as the paper's 9 of 12. The others read the last five.
         options: Where and how fast.
         progress: Called with the number of segments scored.
@@ -81,9 +81,9 @@ def depth_probe(model: str, options: RunOptions) -> Scorer:
     return Scorer(make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1"), options)
 
 
-def describe(probe: Scorer, model: str, layer: int | None) -> Encoder:
+def describe(probe: Scorer, model: str, layer: int | None) -> RowModel:
     """What is known of a model; loads it."""
-    return Encoder(model, int(probe.spec.layer or 0), layer)
+    return RowModel(model, int(probe.spec.layer or 0), layer)
 
 
 Measure = Callable[[Sequence[Scorer], Sequence[str], Progress | None], ColumnValues]
@@ -127,7 +127,7 @@ def utterances(folder: Path, columns: Sequence[str]) -> Measure:
     return lambda scorers, statistics, progress: _measure_sets(scorers, distinct, statistics, progress)
 
 
-def _measure_sets(scorers: Sequence[Scorer], sets: dict[str, Rated], statistics: Sequence[str], progress: Progress | None) -> ColumnValues:
+def _measure_sets(scorers: Sequence[Scorer], sets: dict[str, RatedSegments], statistics: Sequence[str], progress: Progress | None) -> ColumnValues:
     """A column per set; sets of the same texts, rated otherwise, are scored once."""
     scored: dict[tuple[tuple[str, ...], ...], list[Sequence[float]]] = {}
     columns = []

@@ -16,13 +16,13 @@ from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.lexical import sentence_bleu, sentence_chrf
 from twmd_registry.metaeval.published import NO_MODEL, published_rows
-from twmd_registry.metaeval.reproduce.layout import Laid, as_cell, short_name
+from twmd_registry.metaeval.reproduce.layout import ComputedTable, as_cell, short_name
 from twmd_registry.metaeval.reproduce.moverscore import WMT, depth_probe, describe
 from twmd_registry.metaeval.reproduce.moverscore_layout import MoverReproduction, OurRow
 from twmd_registry.metaeval.reproduce.moverscore_rows import movers
 from twmd_registry.metaeval.reproduce.protocols import groups_of, read_sets
 from twmd_registry.metaeval.roc import area
-from twmd_registry.metaeval.table import FORMATS, Table, as_text
+from twmd_registry.metaeval.table import FORMATS, TextTable, as_text
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
@@ -33,7 +33,7 @@ RATINGS = "DA"
 FIGURE_2, FIGURE_3 = "moverscore-figure2", "moverscore-figure3"
 
 
-class Scored(NamedTuple):
+class LanguagePairScores(NamedTuple):
     """The segments of a language pair.
 
     Attributes:
@@ -56,7 +56,7 @@ class ScoredPairs(NamedTuple):
     """
 
     model: str
-    pairs: dict[str, Scored]
+    pairs: dict[str, LanguagePairScores]
     layers: dict[str, str]
     signatures: dict[str, str]
 
@@ -87,11 +87,11 @@ def score_pairs(data: Path, pairs: tuple[str, ...], model: str, options: RunOpti
         for pair, own in sets.items():
             moved = score_all(list(scorers.values()), own.predictions, own.references, progress=progress)
             lexical = {name: score(own) for name, score in LEXICAL.items()}
-            found[pair] = Scored(own.ratings, lexical | {name: np.array(one.scores) for name, one in zip(scorers, moved, strict=True)})
+            found[pair] = LanguagePairScores(own.ratings, lexical | {name: np.array(one.scores) for name, one in zip(scorers, moved, strict=True)})
         return ScoredPairs(probe.spec.model or model, found, {name: str(one.spec.layer) for name, one in scorers.items()}, signatures)
 
 
-class Ends(NamedTuple):
+class RatingExtremes(NamedTuple):
     """How a measure tells bad texts from good ones.
 
     Attributes:
@@ -105,7 +105,7 @@ class Ends(NamedTuple):
     area: float
 
 
-def ends(scores: np.ndarray, ratings: np.ndarray) -> Ends:
+def ends(scores: np.ndarray, ratings: np.ndarray) -> RatingExtremes:
     """Look at the two ends of the ratings; segments are ordered by rating, those of one rating in the data's order.
 
     Args:
@@ -116,7 +116,7 @@ def ends(scores: np.ndarray, ratings: np.ndarray) -> Ends:
     half, quarter = len(order) // 2, len(order) // 4
     extremes = np.r_[order[:quarter], order[len(order) - quarter :]]
     separated = area(scores[extremes], np.arange(2 * quarter) >= quarter) if quarter else float("nan")
-    return Ends(_pearson(scores, ratings, order[:half]), _pearson(scores, ratings, order[half:]), separated)
+    return RatingExtremes(_pearson(scores, ratings, order[:half]), _pearson(scores, ratings, order[half:]), separated)
 
 
 def _pearson(scores: np.ndarray, ratings: np.ndarray, rows: np.ndarray) -> float:
@@ -127,7 +127,7 @@ def _pearson(scores: np.ndarray, ratings: np.ndarray, rows: np.ndarray) -> float
 
 
 @dataclass(frozen=True)
-class Distribution(Laid):
+class Distribution(ComputedTable):
     """Figure 2: scores against ratings of de-en, by SentBLEU and by the word mover; the paper prints no numbers.
 
     Attributes:
@@ -139,11 +139,11 @@ class Distribution(Laid):
 
     table: str
     model: str
-    scored: Scored
+    scored: LanguagePairScores
     signatures: dict[str, str]
 
     @property
-    def ends(self) -> dict[str, Ends]:
+    def ends(self) -> dict[str, RatingExtremes]:
         """By measure."""
         return {name: ends(scores, self.scored.ratings) for name, scores in self.scored.scores.items()}
 
@@ -163,11 +163,11 @@ class Distribution(Laid):
         """The table for other programs."""
         return as_text(self.layout(), FORMATS["tsv"])
 
-    def layout(self) -> Table:
+    def layout(self) -> TextTable:
         """A row per measure."""
         rows = [(name, *(as_cell(np.array([value]), decimals=3) for value in found)) for name, found in self.ends.items()]
         about = f"Zhao et al. (2019), MoverScore, Figure 2: WMT17, de-en, {len(self.scored.ratings)} segments. Here: {short_name(self.model)}."
-        return Table(about, ("metric", "r, lower half", "r, upper half", "AUC of the outer quarters"), rows)
+        return TextTable(about, ("metric", "r, lower half", "r, upper half", "AUC of the outer quarters"), rows)
 
 
 def figure_2(data: Path, *, model: str = EMBEDDED_MODEL, options: RunOptions | None = None, progress: Progress | None = None) -> Distribution:
@@ -175,7 +175,7 @@ def figure_2(data: Path, *, model: str = EMBEDDED_MODEL, options: RunOptions | N
     found = score_pairs(data, ("de-en",), model, options or RunOptions(), progress)
     (scored,) = found.pairs.values()
     shown = {name: scored.scores[name] for name in ("SentBLEU", "WordMover")}
-    return Distribution(FIGURE_2, found.model, Scored(scored.ratings, shown), {"WordMover": found.signatures["WordMover"]})
+    return Distribution(FIGURE_2, found.model, LanguagePairScores(scored.ratings, shown), {"WordMover": found.signatures["WordMover"]})
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def figure_3(data: Path, *, model: str = EMBEDDED_MODEL, options: RunOptions | N
     return Correlations(names, matrices, table)
 
 
-def _matrix(pair: str, names: tuple[str, ...], scored: Scored) -> np.ndarray:
+def _matrix(pair: str, names: tuple[str, ...], scored: LanguagePairScores) -> np.ndarray:
     numbers = [*(scored.scores[name] for name in names[:-1]), scored.ratings]
     found = np.array([[100 * _pearson(one, other, np.arange(len(one))) for other in numbers] for one in numbers])
     if np.isnan(found).any():

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.metaeval.published import NO_MODEL, PaperRow, PaperRows
-from twmd_registry.metaeval.reproduce.layout import Laid, as_cell, as_number, order_in_words, short_name
-from twmd_registry.metaeval.reproduce.ordering import Ordering, compare_order
+from twmd_registry.metaeval.published import NO_MODEL, PublishedRow, PublishedRows
+from twmd_registry.metaeval.reproduce.layout import ComputedTable, as_cell, as_number, order_in_words, short_name
+from twmd_registry.metaeval.reproduce.ordering import RankAgreement, compare_order
 from twmd_registry.metaeval.reproduce.protocols import AVERAGE
-from twmd_registry.metaeval.table import FORMATS, Table, as_text
+from twmd_registry.metaeval.table import FORMATS, TextTable, as_text
 
 
 class OurRow(NamedTuple):
@@ -30,7 +30,7 @@ class OurRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MoverReproduction(Laid):
+class MoverReproduction(ComputedTable):
     """A table of the MoverScore paper (Zhao et al. 2019), computed here.
 
     The paper has a metric with several encoders. Ours stands beside all of them; the difference is to one, so that all rows are of one encoder.
@@ -54,12 +54,12 @@ class MoverReproduction(Laid):
     segments: dict[str, int]
     rows: tuple[OurRow, ...]
     signatures: dict[str, str]
-    paper: PaperRows
+    paper: PublishedRows
     near: str
     decimals: int
     ranked: tuple[str, ...]
 
-    def counterpart(self, metric: str) -> PaperRow | None:
+    def counterpart(self, metric: str) -> PublishedRow | None:
         """The paper's row that ours is compared with: of the encoder `near`, or of none; None where the paper has neither."""
         found = [row for row in self.paper.rows if row.metric == metric and row.model in {self.near, NO_MODEL}]
         return found[0] if found else None
@@ -70,7 +70,7 @@ class MoverReproduction(Laid):
         return np.full(len(row.values), np.nan) if paper is None else row.values - paper.values[:, 0]
 
     @property
-    def ordering(self) -> Ordering | None:
+    def ordering(self) -> RankAgreement | None:
         """Whether our rows are ordered as the paper's, by the average of the columns."""
         pairs = [(row, paper) for row in self.rows if row.metric in self.ranked and (paper := self.counterpart(row.metric))]
         here = np.array([self._overall(row.values) for row, _ in pairs])
@@ -84,7 +84,7 @@ class MoverReproduction(Laid):
         words = order_in_words(self.ordering, ranked, f"mean {self.statistic.title()} correlation")
         return f"{short_name(self.model)} against the paper's{near or ' numbers'}: {words}."
 
-    def layout(self) -> Table:
+    def layout(self) -> TextTable:
         """Every metric of the paper: ours, the paper's of every encoder, and the difference; cells are correlations in hundredths."""
         laid = [("segments", "here", *(str(self.segments[column]) for column in self.paper.columns))]
         ours = {row.metric: row for row in self.rows}
@@ -94,13 +94,13 @@ class MoverReproduction(Laid):
             laid += [(metric, _source(_encoder(one), one.layer), *self._cells(one.values[:, 0])) for one in self.paper.rows if one.metric == metric]
             if row and (paper := self.counterpart(metric)):
                 laid.append((metric, f"here - {_encoder(paper)}", *self._cells(self.difference(row), "+")))
-        return Table(f"{self.paper.about} Here: {short_name(self.model)}.", ("metric", "source", *self.paper.columns), laid)
+        return TextTable(f"{self.paper.about} Here: {short_name(self.model)}.", ("metric", "source", *self.paper.columns), laid)
 
     def tsv(self) -> str:
         """A line per number for other programs, ours to full precision; empty where there is none."""
         encoders = list(dict.fromkeys(map(_encoder, self.paper.rows)))
         header = ("metric", "layer", "column", "segments", "statistic", "here", *encoders, "difference")
-        return as_text(Table(self.table, header, list(self._lines(encoders))), FORMATS["tsv"])
+        return as_text(TextTable(self.table, header, list(self._lines(encoders))), FORMATS["tsv"])
 
     def _lines(self, encoders: list[str]) -> Iterator[tuple[str, ...]]:
         ours = {row.metric: row for row in self.rows}
@@ -120,7 +120,7 @@ class MoverReproduction(Laid):
         return [as_cell(values[c : c + 1], sign, self.decimals) for c in range(len(values))]
 
 
-def _encoder(row: PaperRow) -> str:
+def _encoder(row: PublishedRow) -> str:
     return "paper" if row.model == NO_MODEL else row.model
 
 

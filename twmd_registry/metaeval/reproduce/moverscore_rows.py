@@ -26,7 +26,7 @@ GRANULARITIES: dict[str, int | str] = {"SMD": SENTENCE, "WMD-1": 1, "WMD-2": 2}
 """Tokens that are moved together."""
 
 
-class Encoder(NamedTuple):
+class RowModel(NamedTuple):
     """The model that rows are computed with.
 
     Attributes:
@@ -57,7 +57,7 @@ class Encoder(NamedTuple):
         return wanted if wanted in encoders else encoders[-1]
 
 
-def mover(encoder: Encoder, layers: list[int], aggregation: str = Aggregation.PMEANS, ngram: int | str = 1) -> MetricSpec:
+def mover(encoder: RowModel, layers: list[int], aggregation: str = Aggregation.PMEANS, ngram: int | str = 1) -> MetricSpec:
     """A word or sentence mover's specification.
 
     Args:
@@ -71,7 +71,7 @@ def mover(encoder: Encoder, layers: list[int], aggregation: str = Aggregation.PM
     return make_spec(MetricName.MOVERSCORE, preset, model=encoder.model, layer=layers_text(layers), aggregation=several, ngram=ngram)
 
 
-def versions(encoder: Encoder) -> dict[str, MetricSpec]:
+def versions(encoder: RowModel) -> dict[str, MetricSpec]:
     """Tables 1 and 3: BERTScore as its authors compute it, at the layer of the model's preset or rule, and movers of the last five layers.
 
     Raises:
@@ -82,7 +82,7 @@ def versions(encoder: Encoder) -> dict[str, MetricSpec]:
     return {"BERTSCORE-F1": bertscore} | {name: mover(encoder, encoder.last, ngram=ngram) for name, ngram in GRANULARITIES.items()}
 
 
-def alignments(encoder: Encoder) -> dict[str, MetricSpec]:
+def alignments(encoder: RowModel) -> dict[str, MetricSpec]:
     """Table 5: hard and soft alignments of the same tokens with the same weights, read at one layer: BERT's 9th of 12, or as deep in others."""
     layer = round(encoder.depth * 9 / 12) if encoder.layer is None else encoder.layer
     tokens = {"special": Special.ALL, "subwords": Part.DROP, "punctuation": Punctuation.DROP_ASCII, "idf": Idf.CORPUS, "centering": Centering.NONE}
@@ -94,7 +94,7 @@ def alignments(encoder: Encoder) -> dict[str, MetricSpec]:
     return hard | {"WMD-UNIGRAM": mover(encoder, [layer]), "WMD-BIGRAM": mover(encoder, [layer], ngram=2)}
 
 
-def layers(encoder: Encoder) -> dict[str, MetricSpec]:
+def layers(encoder: RowModel) -> dict[str, MetricSpec]:
     """Table 6: the last five layers one by one, named as BERT's 8 to 12 from the last, and consolidated.
 
     Raises:
@@ -105,7 +105,7 @@ def layers(encoder: Encoder) -> dict[str, MetricSpec]:
     return single | {f"WMD-1 + {how.name}": mover(encoder, encoder.last, how) for how in (Aggregation.ROUTING, Aggregation.PMEANS)}
 
 
-def movers(encoder: Encoder) -> dict[str, MetricSpec]:
+def movers(encoder: RowModel) -> dict[str, MetricSpec]:
     """Figures 2 and 3: the movers of single tokens and of sentences.
 
     Raises:
@@ -129,7 +129,7 @@ class MoverTable(NamedTuple):
         decimals: As many as the paper prints of 100 times it.
     """
 
-    specs: Callable[[Encoder], dict[str, MetricSpec]]
+    specs: Callable[[RowModel], dict[str, MetricSpec]]
     statistic: str
     decimals: int = 1
 
@@ -143,6 +143,6 @@ MOVER_TABLES: dict[str, MoverTable] = {
 """The tables whose data are public. Table 2 needs TAC's, Table 4 the ratings of captioning systems."""
 
 
-def _refuse_layer(encoder: Encoder) -> None:
+def _refuse_layer(encoder: RowModel) -> None:
     if encoder.layer is not None:
         raise SpecError(f"layer={encoder.layer} has no meaning here: the paper reads the last five layers; leave it out.")

@@ -11,7 +11,7 @@ from twmd_registry.errors import InputError
 from twmd_registry.metaeval.correlation import correlate
 
 
-class Ordering(NamedTuple):
+class RankAgreement(NamedTuple):
     """How our order of some rows agrees with a paper's.
 
     Attributes:
@@ -38,7 +38,7 @@ class Ordering(NamedTuple):
         return self.alike == self.ordered
 
 
-def compare_order(rows: Sequence[str], here: np.ndarray, paper: np.ndarray) -> Ordering | None:
+def compare_order(rows: Sequence[str], here: np.ndarray, paper: np.ndarray) -> RankAgreement | None:
     """Compare our order of rows with a paper's. Rows whose number is undefined here take no part.
 
     Args:
@@ -61,7 +61,7 @@ def compare_order(rows: Sequence[str], here: np.ndarray, paper: np.ndarray) -> O
         tau = correlate("kendall", ours, theirs)
     except InputError:
         tau = float("nan")
-    return Ordering(
+    return RankAgreement(
         alike=int((same & differs).sum()),
         ordered=int(differs.sum()),
         tau=tau,

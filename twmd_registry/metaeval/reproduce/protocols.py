@@ -10,7 +10,7 @@ import numpy as np
 
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, warn
-from twmd_registry.judgments.rows import Rated, select
+from twmd_registry.judgments.rows import RatedSegments, select
 from twmd_registry.judgments.sts import read_sts
 from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.group_correlation import measure_groups
@@ -35,7 +35,7 @@ class ColumnValues(NamedTuple):
     values: np.ndarray
 
 
-def read_data(table: PaperTable, folder: Path) -> list[Rated]:
+def read_data(table: PaperTable, folder: Path) -> list[RatedSegments]:
     """Read what a table needs: a year of WMT, or all five of STS.
 
     Args:
@@ -53,7 +53,7 @@ def read_data(table: PaperTable, folder: Path) -> list[Rated]:
     return read_sets([f"sts/{year}" for year in YEARS], read_sts, folder)
 
 
-def read_years(years: Sequence[int], folder: Path) -> list[Rated]:
+def read_years(years: Sequence[int], folder: Path) -> list[RatedSegments]:
     """Read years of WMT; raises and warns as `read_sets`.
 
     Args:
@@ -63,7 +63,7 @@ def read_years(years: Sequence[int], folder: Path) -> list[Rated]:
     return read_sets([f"wmt/wmt{year}.jsonl" for year in years], read_wmt, folder)
 
 
-def read_sets(names: Sequence[str], read: Callable[[Path], Rated], folder: Path) -> list[Rated]:
+def read_sets(names: Sequence[str], read: Callable[[Path], RatedSegments], folder: Path) -> list[RatedSegments]:
     """Read sets of a folder.
 
     Args:
@@ -82,7 +82,7 @@ def read_sets(names: Sequence[str], read: Callable[[Path], Rated], folder: Path)
     return [read(folder / name) for name in names]
 
 
-def groups_of(rated: Rated, wanted: Sequence[str], name: str) -> Rated:
+def groups_of(rated: RatedSegments, wanted: Sequence[str], name: str) -> RatedSegments:
     """The language pairs of a table.
 
     Args:
@@ -111,7 +111,7 @@ def in_order(found: ColumnValues, columns: Sequence[str]) -> np.ndarray:
     return found.values[:, [here.index(column) for column in columns]]
 
 
-def wmt(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> ColumnValues:
+def wmt(scorers: Sequence[Scorer], data: Sequence[RatedSegments], statistics: Sequence[str], progress: Progress | None = None) -> ColumnValues:
     """WMT: correlations per language pair in the data's order, then their plain mean, which is undefined where one of them is.
 
     Args:
@@ -127,7 +127,7 @@ def wmt(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[s
     return ColumnValues(found.segments | {AVERAGE: len(rated.ratings)}, np.concatenate([values, values.mean(axis=1, keepdims=True)], axis=1))
 
 
-def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[str], progress: Progress | None = None) -> ColumnValues:
+def sts(scorers: Sequence[Scorer], data: Sequence[RatedSegments], statistics: Sequence[str], progress: Progress | None = None) -> ColumnValues:
     """STS12-16: correlations per subset, their mean weighted by size within a year, the plain mean of the years.
 
     Pairs are batched by length within a subset (the mean of both texts' characters; how the authors measured it is not known here).
@@ -146,6 +146,6 @@ def sts(scorers: Sequence[Scorer], data: Sequence[Rated], statistics: Sequence[s
     return ColumnValues({AVERAGE: sum(len(rated.ratings) for rated in data)}, np.mean(years, axis=0)[:, None])
 
 
-def by_length(rated: Rated) -> Rated:
+def by_length(rated: RatedSegments) -> RatedSegments:
     """The same pairs, the shortest first: the order in which those of STS are batched."""
     return select(rated, np.argsort(pair_lengths(rated), kind="stable"))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError
 from twmd_registry.metaeval.diagnose import NEGLIGIBLE, Diagnosis, Property
-from twmd_registry.metaeval.sweeps import Line, Measured
+from twmd_registry.metaeval.sweeps import SweepLine, SweepPoint
 from twmd_registry.metaeval.word_pairs import Similarity
 from twmd_registry.registry.names import Centering
 
@@ -37,7 +37,7 @@ COMPARED = {
 """What the paper says of Figure 2 (section 5): whether a centering has a property."""
 
 
-class Reading(NamedTuple):
+class FigureStatement(NamedTuple):
     """What the paper reads from a figure.
 
     Attributes:
@@ -49,7 +49,7 @@ class Reading(NamedTuple):
     sentence: str
 
 
-def high_baseline(found: Diagnosis) -> Reading:
+def high_baseline(found: Diagnosis) -> FigureStatement:
     """Judge Figure 1: without centering random words are alike, and more so in the last layer.
 
     Holds when their mean cosine is farther than `NEGLIGIBLE` from zero in some layer, and higher in the last layer than in the first by
@@ -67,7 +67,7 @@ def high_baseline(found: Diagnosis) -> Reading:
     return _reading("two random words are alike without centering, and more so in higher layers", holds, [evidence])
 
 
-def compare_centerings(found: Diagnosis) -> Reading:
+def compare_centerings(found: Diagnosis) -> FigureStatement:
     """Judge Figure 2: corpus centering has the three properties, the other two lack what the paper says they lack (`COMPARED`).
 
     Raises:
@@ -85,7 +85,7 @@ def compare_centerings(found: Diagnosis) -> Reading:
     return _reading(claim, False if other else None if undefined else True, parts)
 
 
-def robust_against_temperature(measured: Sequence[Measured]) -> Reading:
+def robust_against_temperature(measured: Sequence[SweepPoint]) -> FigureStatement:
     """Judge Figure 3: batch centering makes twmd and trwmd robust against temperature.
 
     A metric's sensitivity is the range of its Pearson correlations (highest minus lowest) over temperatures from `COOLEST` to `WARMEST`. It holds
@@ -109,7 +109,7 @@ def robust_against_temperature(measured: Sequence[Measured]) -> Reading:
     return _reading(claim, holds, evidence)
 
 
-def one_sweep_is_best(measured: Sequence[Measured]) -> Reading:
+def one_sweep_is_best(measured: Sequence[SweepPoint]) -> FigureStatement:
     """Judge Figure 4, left: no other number of sweeps has a higher Pearson correlation than one.
 
     It must hold at every temperature but `EXCEPTION`, where the paper finds that it does not; what is found there is said.
@@ -132,7 +132,7 @@ def one_sweep_is_best(measured: Sequence[Measured]) -> Reading:
     return _reading(f"one Sinkhorn sweep agrees best with people at every temperature but T={EXCEPTION:g}", holds, evidence)
 
 
-def cool_plans_converge_slower(errors: Sequence[Line]) -> Reading:
+def cool_plans_converge_slower(errors: Sequence[SweepLine]) -> FigureStatement:
     """Judge Figure 4, right: the lower the temperature, the more sweeps a plan needs.
 
     A plan has converged when its marginal error is at most `CLOSE`. It holds when no temperature needs more sweeps for that than a lower one, and
@@ -151,7 +151,7 @@ def cool_plans_converge_slower(errors: Sequence[Line]) -> Reading:
     return _reading(claim, None if min(needed) == math.inf else ordered, evidence)
 
 
-def centering_helps(measured: Sequence[Measured]) -> Reading:
+def centering_helps(measured: Sequence[SweepPoint]) -> FigureStatement:
     """Judge Figures 5 and 6: every metric agrees better with people in every layer when words are batch-centered.
 
     Args:
@@ -167,12 +167,12 @@ def centering_helps(measured: Sequence[Measured]) -> Reading:
     return _reading("batch centering raises the correlation of every metric in every layer", not below, evidence)
 
 
-def _range(measured: Sequence[Measured]) -> float:
+def _range(measured: Sequence[SweepPoint]) -> float:
     values = [one.pearson for one in measured]
     return max(values) - min(values)
 
 
-def _with_and_without(measured: Iterable[Measured], varied: str) -> Iterator[tuple[list[Measured], list[Measured]]]:
+def _with_and_without(measured: Iterable[SweepPoint], varied: str) -> Iterator[tuple[list[SweepPoint], list[SweepPoint]]]:
     """By metric, what is measured without centering and with the batch's, along one key.
 
     Raises:
@@ -188,13 +188,13 @@ def _with_and_without(measured: Iterable[Measured], varied: str) -> Iterator[tup
         yield plain, batch
 
 
-def _grouped(measured: Iterable[Measured], key: str) -> Iterator[tuple[Any, list[Measured]]]:
+def _grouped(measured: Iterable[SweepPoint], key: str) -> Iterator[tuple[Any, list[SweepPoint]]]:
     """What is measured by the values of a key, in their order.
 
     Raises:
         InputError: Nothing is.
     """
-    groups: dict[Any, list[Measured]] = {}
+    groups: dict[Any, list[SweepPoint]] = {}
     for one in measured:
         groups.setdefault(getattr(one.spec, key), []).append(one)
     if not groups:
@@ -202,5 +202,5 @@ def _grouped(measured: Iterable[Measured], key: str) -> Iterator[tuple[Any, list
     yield from groups.items()
 
 
-def _reading(claim: str, holds: bool | None, evidence: Sequence[str]) -> Reading:
-    return Reading(holds, f"The paper reads that {claim}: this {VERDICTS[holds]} here ({'; '.join(evidence)}).")
+def _reading(claim: str, holds: bool | None, evidence: Sequence[str]) -> FigureStatement:
+    return FigureStatement(holds, f"The paper reads that {claim}: this {VERDICTS[holds]} here ({'; '.join(evidence)}).")

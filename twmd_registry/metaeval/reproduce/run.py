@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError
-from twmd_registry.metaeval.published import Block, Published, published
+from twmd_registry.metaeval.published import ModelRows, PublishedTable, published
 from twmd_registry.metaeval.reproduce.layout import Reproduction
 from twmd_registry.metaeval.reproduce.protocols import groups_of, in_order, read_data, sts, wmt
 from twmd_registry.metaeval.reproduce.rows import LANGUAGE_PAIRS, PaperTable, paper_table, spec_of_row
@@ -57,7 +57,7 @@ def reproduce(
         found = (wmt if paper.year else sts)(scorers, rated, paper.statistics, progress)
         name = scorers[0].spec.model or model
     values = in_order(found, theirs.columns).reshape(len(layers), len(rows), len(theirs.columns), 2)
-    ours = tuple(Block(name, one, rows, own) for one, own in zip(layers, values, strict=True))
+    ours = tuple(ModelRows(name, one, rows, own) for one, own in zip(layers, values, strict=True))
     return Reproduction(table, paper.statistics, found.segments, ours, dict(zip(rows, signatures, strict=False)), theirs)
 
 
@@ -79,7 +79,7 @@ def layer_of(twmd: Scorer) -> int:
     return layer
 
 
-def _layers(paper: PaperTable, theirs: Published, model: str, layer: int | None, twmd: Scorer) -> list[int]:
+def _layers(paper: PaperTable, theirs: PublishedTable, model: str, layer: int | None, twmd: Scorer) -> list[int]:
     """The layers of a table, ascending."""
     own = [block.layer for block in theirs.blocks if block.model == model]
     if own and layer is None:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.judgments.rows import Rated
+from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.sweeps import TEMPERED, measure, temperature_settings
-from twmd_registry.metaeval.table import Table
+from twmd_registry.metaeval.table import TextTable
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.options import RunOptions
@@ -24,7 +24,7 @@ PAPER = {TABLES[name].output: TABLES[name] for name in ("twmd-table2", "twmd-tab
 """By side, a table of WMT with the paper's temperatures. It chose those of precision (its recall) and took them over for recall."""
 
 
-class Choice(NamedTuple):
+class ChosenTemperature(NamedTuple):
     """The temperature of one row on one side.
 
     Attributes:
@@ -55,7 +55,9 @@ class Choice(NamedTuple):
         return PAPER[self.output].temperatures[self.row]
 
 
-def choose_temperatures(data: Sequence[Rated], model: str, layer: int, options: RunOptions, progress: Progress | None = None) -> list[Choice]:
+def choose_temperatures(
+    data: Sequence[RatedSegments], model: str, layer: int, options: RunOptions, progress: Progress | None = None
+) -> list[ChosenTemperature]:
     """Measure every temperature: ``sum_k n_k r_k / sum_k n_k`` over data sets k of n_k segments.
 
     r_k is the plain mean over language pairs of Pearson's r. The paper averages over roberta-base and roberta-large besides; here there is
@@ -82,12 +84,12 @@ def choose_temperatures(data: Sequence[Rated], model: str, layer: int, options: 
     means = np.average(by_year, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
     count = len(TEMPERATURES)
     return [
-        Choice(row, output, tuple(specs[i : i + count]), means[i : i + count])
+        ChosenTemperature(row, output, tuple(specs[i : i + count]), means[i : i + count])
         for i, (output, row) in zip(range(0, len(specs), count), places, strict=True)
     ]
 
 
-def table_of(found: Sequence[Choice], about: str) -> Table:
+def table_of(found: Sequence[ChosenTemperature], about: str) -> TextTable:
     """100 times what every temperature reaches, the best, and the paper's.
 
     Args:
@@ -99,10 +101,10 @@ def table_of(found: Sequence[Choice], about: str) -> Table:
         (one.row, str(one.output), *(f"{100 * r:.2f}" for r in one.pearson), f"{one.temperature:g}", f"{one.paper:g}")
         for one in found
     ]  # fmt: skip
-    return Table(f"Chen et al. 2020, Appendix B: 100 x mean Pearson by temperature on {about}.", header, rows)
+    return TextTable(f"Chen et al. 2020, Appendix B: 100 x mean Pearson by temperature on {about}.", header, rows)
 
 
-def sentence_of(found: Sequence[Choice]) -> str:
+def sentence_of(found: Sequence[ChosenTemperature]) -> str:
     """Whether the paper's temperatures are the best here too, what they cost where they are not, and where a better one may lie beyond."""
     same = sum(one.temperature == one.paper for one in found)
     worst = max(found, key=_loss)
@@ -114,6 +116,6 @@ def sentence_of(found: Sequence[Choice]) -> str:
     )
 
 
-def _loss(choice: Choice) -> float:
+def _loss(choice: ChosenTemperature) -> float:
     """What the paper's temperature falls short of the best by."""
     return float(choice.pearson[choice.best] - choice.pearson[TEMPERATURES.index(choice.paper)])

@@ -11,12 +11,12 @@ import numpy as np
 
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError, warn
-from twmd_registry.metaeval.published import PaperRows, published_rows
-from twmd_registry.metaeval.reproduce.layout import Laid, as_cell, as_number, short_name
+from twmd_registry.metaeval.published import PublishedRows, published_rows
+from twmd_registry.metaeval.reproduce.layout import ComputedTable, as_cell, as_number, short_name
 from twmd_registry.metaeval.reproduce.protocols import groups_of, read_years, wmt
 from twmd_registry.metaeval.reproduce.rows import LANGUAGE_PAIRS, TABLES, spec_of_row
 from twmd_registry.metaeval.reproduce.run import layer_of, twmd_of
-from twmd_registry.metaeval.table import FORMATS, Table, as_text
+from twmd_registry.metaeval.table import FORMATS, TextTable, as_text
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
 
@@ -29,7 +29,7 @@ YEARS = {17: ("kendall", "pearson"), 18: ("kendall",)}
 
 
 @dataclass(frozen=True)
-class Tuned(Laid):
+class TunedTable(ComputedTable):
     """Table 4, computed here.
 
     Attributes:
@@ -48,7 +48,7 @@ class Tuned(Laid):
     segments: tuple[int, ...]
     rows: dict[str, np.ndarray]
     signatures: dict[str, str]
-    paper: PaperRows
+    paper: PublishedRows
 
     @property
     def sentence(self) -> str:
@@ -63,16 +63,16 @@ class Tuned(Laid):
             f"with batch centering, and is better {better} it (the paper's: {papers}: base is better without, large with)."
         )
 
-    def layout(self) -> Table:
+    def layout(self) -> TextTable:
         """Our two rows, then the paper's; cells are correlations in hundredths."""
         laid = [("segments", "here", *map(str, self.segments))]
         laid += [(row, f"here, layer {self.layer}", *_cells(values)) for row, values in self.rows.items()]
         laid += [(row.metric, f"paper, {row.model}", *_cells(row.values[:, 0])) for row in self.paper.rows]
-        return Table(f"{self.paper.about} Here: {short_name(self.model)}.", ("metric", "source", *self.paper.columns), laid)
+        return TextTable(f"{self.paper.about} Here: {short_name(self.model)}.", ("metric", "source", *self.paper.columns), laid)
 
     def tsv(self) -> str:
         """A line per number for other programs, ours to full precision; empty where there is none."""
-        return as_text(Table(self.table, ("metric", "column", "segments", "here", "base", "large"), list(self._lines())), FORMATS["tsv"])
+        return as_text(TextTable(self.table, ("metric", "column", "segments", "here", "base", "large"), list(self._lines())), FORMATS["tsv"])
 
     def _lines(self) -> Iterator[tuple[str, ...]]:
         theirs = {(row.model, row.metric): row.values[:, 0] for row in self.paper.rows}
@@ -94,7 +94,7 @@ def reproduce_tuned(
     layer: int | None = None,
     options: RunOptions | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Tuned:
+) -> TunedTable:
     """Measure a fine-tuned model on WMT17, and on WMT18 where it is here.
 
     Args:
@@ -135,4 +135,4 @@ def reproduce_tuned(
             columns.append(wmt(scorers, [chosen], statistics, progress).values[:, -1])
             segments += [len(chosen.ratings)] * len(statistics)
     values = np.concatenate(columns, axis=1)  # (rows, columns)
-    return Tuned(table, name, read, tuple(segments), dict(zip(ROWS, values, strict=True)), signatures, paper)
+    return TunedTable(table, name, read, tuple(segments), dict(zip(ROWS, values, strict=True)), signatures, paper)

@@ -61,8 +61,8 @@ def arm() -> None:
     loading = sys.modules.get(PATCHED)
     if loading is not None:
         wrap_factory(loading)
-    elif not any(isinstance(finder, _Watch) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Watch())
+    elif not any(isinstance(finder, _FactoryFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _FactoryFinder())
 
 
 def wrap_factory(loading: ModuleType) -> None:
@@ -89,7 +89,7 @@ def wrap_factory(loading: ModuleType) -> None:
             sys.modules[name].evaluation_module_factory = factory  # type: ignore[attr-defined]
 
 
-class _Watch:
+class _FactoryFinder:
     """A finder that waits for `PATCHED`, steps aside, and has the factory wrapped once it is loaded."""
 
     def find_spec(self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:

@@ -9,7 +9,7 @@ from typing import Any
 import datasets
 import evaluate
 
-from twmd_registry.engine.scorer import Scorer, scorer_of
+from twmd_registry.engine.scorer import Scorer, make_scorer
 from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.catalogue import CATALOGUE
@@ -59,7 +59,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     def _make_scorer(self, settings: dict[str, Any]) -> Scorer:
         metric = MetricName(self.metric)
         options, keys = split_options(settings, CATALOGUE[metric].keys)
-        return scorer_of(make_spec(metric, self._preset, **keys), options)
+        return make_scorer(make_spec(metric, self._preset, **keys), options)
 
     def _info(self) -> evaluate.MetricInfo:
         entry, text = CATALOGUE[MetricName(self.metric)], datasets.Value("string")

@@ -16,7 +16,7 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
 from twmd_registry.progress import Progress, expect
-from twmd_registry.record.comparison import Cell, Column, Comparison, SignificanceTest, cell_of
+from twmd_registry.record.comparison import MetricColumn, SignificanceTest, SystemComparison, SystemScore, cell_of
 from twmd_registry.registry.labels import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Streams = list[list[str | None]]
 
 
-class Request(NamedTuple):
+class ComparisonRequest(NamedTuple):
     """What to find out beside the scores.
 
     Attributes:
@@ -35,7 +35,7 @@ class Request(NamedTuple):
         seed: Of the resampling.
         short: Write signatures in their short form.
         segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have them anyway).
-        keep_resamples: Keep the score of every resample of the paired bootstrap in `Cell.resampled`.
+        keep_resamples: Keep the score of every resample of the paired bootstrap in `SystemScore.resampled`.
     """
 
     test: SignificanceTest | None = None
@@ -53,30 +53,30 @@ class _Seed(int):
         return True
 
 
-class Scored(NamedTuple):
+class ScoredMetricColumn(NamedTuple):
     """One of our metrics with the scores of every system."""
 
     scorer: Scorer
     scores: tuple[ScoreSet, ...]
 
 
-class _Contest(NamedTuple):
+class _PairedComparison(NamedTuple):
     """What the tests run on: systems and, for every metric, its cells."""
 
     names: Sequence[str]
     predictions: Sequence[Sequence[str]]
     metrics: list[Metric]
-    cells: list[tuple[Cell, ...]]
+    cells: list[tuple[SystemScore, ...]]
 
 
 def compare_systems(
     systems: Sequence[tuple[str, Sequence[str]]],
     references: Sequence[Sequence[str]],
-    metrics: Sequence[Scored | str],
+    metrics: Sequence[ScoredMetricColumn | str],
     *,
-    request: Request | None = None,
+    request: ComparisonRequest | None = None,
     progress: Progress | None = None,
-) -> Comparison:
+) -> SystemComparison:
     """Compare systems that were scored against the same references.
 
     Args:
@@ -96,11 +96,11 @@ def compare_systems(
     Warns:
         TwmdWarning: A test or interval of fewer segments than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`.
     """
-    request = request or Request()
+    request = request or ComparisonRequest()
     check_request(request, len(systems), len(references))
     names, predictions = zip(*systems, strict=True)
     streams = _streams(references)
-    contest = _Contest(names, predictions, [], [])
+    contest = _PairedComparison(names, predictions, [], [])
     report = progress or (lambda _done: None)
     expect(progress, 2 * len(metrics))
     for one in metrics:
@@ -112,10 +112,10 @@ def compare_systems(
             columns.append(_column(contest, k, name, request))
             report(1)
     resamples = 0 if request.test and request.test.kind == "bs" else request.resamples
-    return Comparison(names, tuple(columns), request.test, resamples, request.seed)
+    return SystemComparison(names, tuple(columns), request.test, resamples, request.seed)
 
 
-def check_request(request: Request, systems: int, segments: int) -> None:
+def check_request(request: ComparisonRequest, systems: int, segments: int) -> None:
     """Refuse a test of a single system, and a test or interval of a single segment; warn where there are few.
 
     Args:
@@ -133,13 +133,13 @@ def check_request(request: Request, systems: int, segments: int) -> None:
         check_sample(segments)
 
 
-def _labels(metrics: Sequence[Scored | str]) -> list[str]:
+def _labels(metrics: Sequence[ScoredMetricColumn | str]) -> list[str]:
     """Names of the columns, no two alike."""
     own = iter(labels_of([one.scorer.spec for one in metrics if not isinstance(one, str)]))
     return [LEXICAL_NAMES[one] if isinstance(one, str) else next(own) for one in metrics]
 
 
-def _enter(contest: _Contest, one: Scored | str, streams: Streams, references: Sequence[Sequence[str]] | None) -> None:
+def _enter(contest: _PairedComparison, one: ScoredMetricColumn | str, streams: Streams, references: Sequence[Sequence[str]] | None) -> None:
     """Add a metric with the scores of every system; segments are scored by SacreBLEU's where references are given by segment."""
     if isinstance(one, str):
         contest.metrics.append(_lexical(one, streams))
@@ -167,9 +167,9 @@ def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:
     return metric
 
 
-def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None) -> Cell:
+def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None) -> SystemScore:
     """A system by one of SacreBLEU's metrics; its segments only where references are given by segment."""
-    cell = Cell(float(_lexical(name, streams).corpus_score(system, None).score), {}, ())
+    cell = SystemScore(float(_lexical(name, streams).corpus_score(system, None).score), {}, ())
     if references is None:
         return cell
     # Sentences have a metric of their own, as on SacreBLEU's command line: BLEU has settings for them.
@@ -177,7 +177,7 @@ def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references
     return cell._replace(segments=tuple(float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True)))
 
 
-def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:
+def _column(contest: _PairedComparison, k: int, name: str, request: ComparisonRequest) -> MetricColumn:
     """One metric with what tests and resampling say."""
     metric = contest.metrics[k]
     if request.test:
@@ -189,22 +189,22 @@ def _column(contest: _Contest, k: int, name: str, request: Request) -> Column:
         signature, cells = metric.get_signature(), contest.cells[k]
     if isinstance(signature, EmbeddingSignature):
         shown, long = (signature.whole(short=short) for short in (request.short, False))
-        return Column(name, shown, hundred=False, cells=cells, long_signature=long)
+        return MetricColumn(name, shown, hundred=False, cells=cells, long_signature=long)
     shown, long = (f"{name}|{signature.format(short=short)}" for short in (request.short, False))
-    return Column(name, shown, hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]), long_signature=long)
+    return MetricColumn(name, shown, hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]), long_signature=long)
 
 
 def _scale(metric: Metric) -> float:
     return SCALE if isinstance(metric, EmbeddingMetric) else 1.0
 
 
-def _with_interval(metric: Metric, system: Sequence[str], cell: Cell, resamples: int) -> Cell:
+def _with_interval(metric: Metric, system: Sequence[str], cell: SystemScore, resamples: int) -> SystemScore:
     score = metric.corpus_score(system, None, n_bootstrap=resamples)
     mean, ci = (float(value) / _scale(metric) for value in (score._mean, score._ci))  # noqa: SLF001 (SacreBLEU has no other way)
     return cell._replace(mean=mean, ci=ci)
 
 
-def _tested(contest: _Contest, k: int, test: SignificanceTest, request: Request) -> tuple[Any, tuple[Cell, ...]]:
+def _tested(contest: _PairedComparison, k: int, test: SignificanceTest, request: ComparisonRequest) -> tuple[Any, tuple[SystemScore, ...]]:
     """Run SacreBLEU's `PairedTest`, one metric at a time: it keeps results by the score's name, which two variants may share."""
     metric = contest.metrics[k]
     paired = PairedTest(
@@ -233,7 +233,7 @@ def _resampled(metric: Metric, system: Sequence[str], samples: int) -> tuple[flo
     return tuple(float(one.score) / _scale(metric) for one in _bootstrap_resample(stats, metric, samples)[1])
 
 
-def _tested_cell(cell: Cell, result: Any, baseline: Cell, scale: float) -> Cell:
+def _tested_cell(cell: SystemScore, result: Any, baseline: SystemScore, scale: float) -> SystemScore:
     p_value = result.p_value
     if p_value is not None and cell.score == baseline.score:  # SacreBLEU gives a system against itself the smallest p of all
         p_value = 1.0

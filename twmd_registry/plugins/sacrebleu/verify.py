@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError
-from twmd_registry.plugins.sacrebleu.compare import Request, Scored, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest, ScoredMetricColumn, compare_systems
 from twmd_registry.progress import Progress
 from twmd_registry.record import verify
-from twmd_registry.record.comparison import Comparison, SignificanceTest
+from twmd_registry.record.comparison import SignificanceTest, SystemComparison
 from twmd_registry.record.content import InputFile, Record
-from twmd_registry.record.verify import Systems, Texts, Verification
+from twmd_registry.record.verify import Systems, SystemTexts, Verification
 from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.options import RunOptions
 
@@ -51,7 +51,7 @@ def verify_record(
     )
 
 
-def compare_again(record: Record, texts: Sequence[Texts], metrics: Sequence[tuple[Scorer, tuple[ScoreSet, ...]] | str]) -> Comparison:
+def compare_again(record: Record, texts: Sequence[SystemTexts], metrics: Sequence[tuple[Scorer, tuple[ScoreSet, ...]] | str]) -> SystemComparison:
     """Compare the systems of a record as they were compared when it was written.
 
     Args:
@@ -69,6 +69,6 @@ def compare_again(record: Record, texts: Sequence[Texts], metrics: Sequence[tupl
     how = record.resampling
     test = SignificanceTest(how.test, how.samples, how.seed) if how and how.test else None
     segments = any(result.is_lexical and result.scores for system in record.systems for result in system.results)
-    request = Request(test, how.resamples, how.seed, segments=segments) if how else Request(segments=segments)
+    request = ComparisonRequest(test, how.resamples, how.seed, segments=segments) if how else ComparisonRequest(segments=segments)
     systems = [(system.name, own.predictions) for system, own in zip(record.systems, texts, strict=True)]
-    return compare_systems(systems, references, [one if isinstance(one, str) else Scored(*one) for one in metrics], request=request)
+    return compare_systems(systems, references, [one if isinstance(one, str) else ScoredMetricColumn(*one) for one in metrics], request=request)

@@ -15,7 +15,7 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
 from twmd_registry.plugins.transformers.decode import texts_of
 from twmd_registry.plugins.transformers.outputs import Evaluation, describe, write_evidence, write_results, write_signatures
-from twmd_registry.plugins.transformers.panel import Panel, Scored, make_panel
+from twmd_registry.plugins.transformers.panel import MetricPanel, PanelScores, make_panel
 from twmd_registry.plugins.transformers.rows import EvaluationRows, References
 
 KEPT = "256MB"
@@ -88,7 +88,9 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     texts, for ``twmd verify eval_record.json -i eval_texts.jsonl``; and at the end the results into the model card.
     """
 
-    def __init__(self, tokenizer: Any, panel: Panel, references: References = None, *, prefix: str | None = "", offload: str | None = None) -> None:
+    def __init__(
+        self, tokenizer: Any, panel: MetricPanel, references: References = None, *, prefix: str | None = "", offload: str | None = None
+    ) -> None:
         """Remember what to do; no model is loaded yet.
 
         Args:
@@ -109,7 +111,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._predictions: list[str] = []
         self._labels: list[str] = []
         self._loader: Any = None
-        self._latest: Scored | None = None
+        self._latest: PanelScores | None = None
         self._evaluations: dict[int, dict[str, Evaluation]] = {}
         self._current: dict[str, Evaluation] = {}
         self._restored: int | None = None  # the step of the best checkpoint, once training has ended with it
@@ -258,7 +260,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if self._current:
             write_results(Path(folder), (found._replace(scored=self._named(found.scored)) for found in self._current.values()))
 
-    def _named(self, scored: Scored) -> Scored:
+    def _named(self, scored: PanelScores) -> PanelScores:
         """Scores by the keys that the user sees."""
         values = {f"{self.prefix}{key}": value for key, value in scored.values.items()}
         return scored._replace(values=values, signatures={f"{self.prefix}{key}": value for key, value in scored.signatures.items()})

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import FileError
-from twmd_registry.plugins.transformers.panel import BESIDE, Scored
-from twmd_registry.record.comparison import Comparison, column_of
+from twmd_registry.plugins.transformers.panel import BESIDE, PanelScores
+from twmd_registry.record.comparison import SystemComparison, column_of
 from twmd_registry.record.content import InputFile, make_record
 from twmd_registry.record.file import write_record
 from twmd_registry.registry.paths import write_whole
@@ -37,14 +37,14 @@ class Evaluation(NamedTuple):
     split: str | None
     dataset: str | None
     step: int
-    scored: Scored
+    scored: PanelScores
 
     def without_texts(self) -> Evaluation:
         """What is worth keeping for the whole training."""
         return self._replace(scored=self.scored._replace(score_sets=(), segments=None))
 
 
-def describe(name: str, dataset: Any, step: int, scored: Scored) -> Evaluation:
+def describe(name: str, dataset: Any, step: int, scored: PanelScores) -> Evaluation:
     """An evaluation, with what its data set says of itself."""
     split, info = getattr(dataset, "split", None), getattr(dataset, "info", None)
     return Evaluation(name, None if split is None else str(split), getattr(info, "dataset_name", None), step, scored)
@@ -77,7 +77,7 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
         return
     texts = _json_lines(scored.segments)
     source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts.encode()).hexdigest())
-    comparison = Comparison((source.name,), (*map(column_of, scored.score_sets), *scored.lexical))
+    comparison = SystemComparison((source.name,), (*map(column_of, scored.score_sets), *scored.lexical))
     record = make_record([(source.name, scored.score_sets)], inputs=[source], seconds=scored.seconds, device=device, comparison=comparison)
     write_record(record, folder / f"{name}_record.json")
     try:

@@ -18,7 +18,7 @@ from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.transformers.ranks import on_first_process
-from twmd_registry.record.comparison import Column
+from twmd_registry.record.comparison import MetricColumn
 from twmd_registry.registry.ensemble import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
 from twmd_registry.registry.signature import Signature
@@ -27,7 +27,7 @@ BESIDE = (*Output, *Counts._fields)
 """What our metrics give beside their score."""
 
 
-class Scored(NamedTuple):
+class PanelScores(NamedTuple):
     """What the metrics say of one evaluation.
 
     Attributes:
@@ -45,10 +45,10 @@ class Scored(NamedTuple):
     score_sets: tuple[ScoreSet, ...]
     segments: Segments | None
     seconds: float
-    lexical: tuple[Column, ...]
+    lexical: tuple[MetricColumn, ...]
 
 
-class Panel(NamedTuple):
+class MetricPanel(NamedTuple):
     """Metrics by the names of their scores.
 
     Attributes:
@@ -61,7 +61,7 @@ class Panel(NamedTuple):
     lexical: dict[str, str]
     modules: dict[str, Any]
 
-    def score(self, predictions: Sequence[str], references: Any) -> Scored:
+    def score(self, predictions: Sequence[str], references: Any) -> PanelScores:
         """Score one evaluation, every text encoded once per model.
 
         `Trainer` calls every process with all texts, and each needs the same numbers: to choose the best checkpoint, or to stop. Each scores
@@ -88,29 +88,29 @@ class Panel(NamedTuple):
         theirs = on_first_process(lambda: self._theirs(segments))
         found = [*_ours(dict(zip(self.ours, sets, strict=True))), *theirs.values]
         signatures = {name: str(one.signature) for name, one in zip(self.ours, sets, strict=True)} | theirs.signatures
-        return Scored(_finite(found), signatures, sets, segments, time.perf_counter() - started, theirs.lexical)
+        return PanelScores(_finite(found), signatures, sets, segments, time.perf_counter() - started, theirs.lexical)
 
-    def _theirs(self, segments: Segments) -> _Theirs:
+    def _theirs(self, segments: Segments) -> _OtherScores:
         """What SacreBLEU's metrics and `evaluate` modules give."""
-        found, signatures, columns = list[tuple[str, float]](), dict[str, str](), tuple[Column, ...]()
+        found, signatures, columns = list[tuple[str, float]](), dict[str, str](), tuple[MetricColumn, ...]()
         if self.lexical:
             columns = compare_systems([("", segments.predictions)], segments.references, list(self.lexical.values())).columns
             found += [(name, column.cells[0].score) for name, column in zip(self.lexical, columns, strict=True)]
             signatures |= {name: column.signature for name, column in zip(self.lexical, columns, strict=True)}
         for name, module in self.modules.items():
             found += _of_module(name, module, segments)
-        return _Theirs(found, signatures, columns)
+        return _OtherScores(found, signatures, columns)
 
 
-class _Theirs(NamedTuple):
+class _OtherScores(NamedTuple):
     """Scores by key and signatures by metric, of what is not ours; SacreBLEU's as columns, too."""
 
     values: list[tuple[str, float]]
     signatures: dict[str, str]
-    lexical: tuple[Column, ...]
+    lexical: tuple[MetricColumn, ...]
 
 
-def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> Panel:
+def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> MetricPanel:
     """Sort metrics by who computes them.
 
     Args:
@@ -123,7 +123,7 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int 
     """
     if isinstance(metrics, str) or not isinstance(metrics, Iterable):
         raise SpecError(f"metrics must be a list of metrics, or a dict of metrics by name; got {metrics!r:.60}.")
-    panel = Panel({}, {}, {})
+    panel = MetricPanel({}, {}, {})
     pairs = metrics.items() if isinstance(metrics, Mapping) else ((None, one) for one in metrics)
     for given, metric in pairs:
         usual, kind, value = _sort(metric, keep_references)
@@ -139,7 +139,7 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int 
 
 
 def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any]:
-    """A metric's usual name, the field of `Panel` where it belongs, and what stands there."""
+    """A metric's usual name, the field of `MetricPanel` where it belongs, and what stands there."""
     if isinstance(metric, str) and metric in LEXICAL_NAMES:
         return metric, "lexical", metric
     if isinstance(metric, Signature) or (isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))):
