@@ -115,6 +115,16 @@ def test_files_and_functions_are_short() -> None:
     assert long == []
 
 
+def test_type_name_means_one_thing() -> None:
+    """The faces to SacreBLEU and torchmetrics alone name their classes alike, as a user of both expects."""
+    named: dict[str, list[str]] = {}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and path.name != "metric.py":
+                named.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
+
+
 def test_nobody_runs_remote_code_or_loads_pickles() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources())
     assert "trust_remote_code=True" not in text
