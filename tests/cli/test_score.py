@@ -409,6 +409,14 @@ def test_a_signature_for_another_number_of_references_is_announced(files: Path, 
     assert "warning: the signature of twmd was written for nrefs:2; these texts have nrefs:1." in err
 
 
+class TestRows:
+    def test_a_warning_counts_rows_from_one(self, files: Path, run: Run) -> None:
+        (files / "emoji.txt").write_text("the cat sat\nit rains\n\U0001f600\n", encoding="utf-8")
+        _, _, err = run("score", "ref.txt", "-i", "emoji.txt", "-b")
+        assert "(prediction of row 3)" in err
+        assert "predictions[" not in err
+
+
 class TestSignals:
     def test_a_reader_that_leaves_causes_no_traceback(self, files: Path) -> None:
         (files / "many.txt").write_text("the cat sat\n" * 40_000, encoding="utf-8")

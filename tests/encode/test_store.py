@@ -16,7 +16,6 @@ from twmd_registry.encode.cache import CachedText, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import PersistentCaches, ReadingMode, TextStore
 from twmd_registry.engine import pipeline
-from twmd_registry.engine import pipeline as blocks
 from twmd_registry.engine.chunking import Pairs, chunks_of_texts, estimate_tokens, make_pairs, plan_chunks
 from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import ModelError, collect_warnings, warn
@@ -119,7 +118,7 @@ def test_small_pieces_change_nothing(texts: Texts, monkeypatch: pytest.MonkeyPat
     scorer = twmd_registry.scorer("twmd", **keys)
     whole = scorer.score(*texts)
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
-    monkeypatch.setattr(blocks, "BLOCK_CELLS", 200)
+    monkeypatch.setattr(pipeline, "BLOCK_CELLS", 200)
     pieces = scorer.score(*texts)
     assert float(np.abs(np.array(whole.scores) - np.array(pieces.scores)).max()) <= 1e-5
     assert whole.counts == pieces.counts
@@ -130,7 +129,7 @@ def test_a_piece_is_encoded_while_the_one_before_is_aligned(texts: Texts, monkey
     whole = scorer.score(*texts)
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
     fetched, aligned, met = [Event() for _ in range(len(texts[0]) + 1)], [], []
-    fetch = TextStore.fetch
+    fetch, align_pairs = TextStore.fetch, pipeline.align_pairs
 
     def fetch_and_tell(*given: Any, **options: Any) -> Any:
         found = fetch(*given, **options)
@@ -140,7 +139,7 @@ def test_a_piece_is_encoded_while_the_one_before_is_aligned(texts: Texts, monkey
     def align_later(*given: Any) -> Any:
         aligned.append(1)
         met.append(fetched[len(aligned)].wait(20 if len(aligned) == 1 else 0))  # the second piece, before the first is aligned
-        return blocks.align_pairs(*given)
+        return align_pairs(*given)
 
     monkeypatch.setattr(TextStore, "fetch", fetch_and_tell)
     monkeypatch.setattr("twmd_registry.engine.pipeline.align_pairs", align_later)

@@ -10,7 +10,6 @@ import pytest
 import twmd_registry
 from tests import tiny
 from twmd_registry.engine import pipeline
-from twmd_registry.engine import pipeline as blocks
 from twmd_registry.progress import StageProgress, expect
 
 TEXTS = ["the cat sat", "a dog ran over the hill", "it", "the cat sat", "the cat sat on the mat"]
@@ -42,7 +41,7 @@ def test_reports_add_up_to_the_segments(keys: list[dict[str, str]], model: str) 
 
 def test_alignment_counts_beside_encoding(model: str) -> None:
     scorers = [twmd_registry.scorer("twmd", model=model, layer=1, temperature=0.1 + i / 100) for i in range(40)]
-    order, align = list[str](), blocks.align_pairs
+    order, align = list[str](), pipeline.align_pairs
 
     def note(*given: Any) -> Any:
         order.append("aligned")

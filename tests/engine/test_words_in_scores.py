@@ -17,7 +17,6 @@ import twmd_registry
 from tests.oracles import family, movers
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine import pipeline
-from twmd_registry.engine import pipeline as blocks
 from twmd_registry.errors import TwmdWarning
 
 PREDICTIONS = [
@@ -275,7 +274,7 @@ def test_neither_the_order_of_texts_nor_batches_nor_pieces_change_a_score(way: s
     for batch in (1, 40):
         np.testing.assert_allclose(scored(PREDICTIONS, MORE, batch_tokens=batch, **keys), found, atol=1e-5)
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 8)
-    monkeypatch.setattr(blocks, "BLOCK_CELLS", 10)
+    monkeypatch.setattr(pipeline, "BLOCK_CELLS", 10)
     np.testing.assert_allclose(scored(PREDICTIONS, MORE, **keys), found, atol=1e-5)
 
 

@@ -70,11 +70,21 @@ def say(text: str, *rules: Rule) -> None:
     print(painted(text, [mark for rule in (_headers, *rules) for mark in rule(text)]) if shows_colours(sys.stdout) else text)
 
 
+def count_rows_from_one(message: str) -> str:
+    """Replace Python's indices of texts, from 0, by what people count.
+
+    >>> count_rows_from_one("empty: predictions[3], references[0][1]")
+    'empty: prediction of row 4, reference 2 of row 1'
+    """
+    message = re.sub(r"\breferences\[(\d+)\]\[(\d+)\]", lambda found: f"reference {int(found[2]) + 1} of row {int(found[1]) + 1}", message)
+    return re.sub(r"\b(prediction|reference)s\[(\d+)\]", lambda found: f"{found[1]} of row {int(found[2]) + 1}", message)
+
+
 def complain(head: str, style: Style, message: object) -> None:
     """Write one line to stderr, whatever the message holds: the name of a file, say, that would steer the terminal."""
     if sys.stderr is None:
         return
-    line = visible(" ".join(part.strip() for part in str(message).splitlines() if part.strip()))
+    line = visible(count_rows_from_one(" ".join(part.strip() for part in str(message).splitlines() if part.strip())))
     shown = painted(head, [StyledSpan(0, len(head), style)]) if shows_colours(sys.stderr) else head
     print(f"{shown} {line}", file=sys.stderr)
 

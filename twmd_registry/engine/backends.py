@@ -38,7 +38,7 @@ from twmd_registry.registry.names import Centering, First, Idf, MetricName, Spec
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import TextFlags
+from twmd_registry.text_flags import TextFlags
 
 Scored = tuple[list[PairScores], TextFlags]
 """The scores of all pairs by every route of a group, and what to know of the texts."""

@@ -17,7 +17,7 @@ from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_
 from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
 from twmd_registry.progress import Progress
-from twmd_registry.tensors import TextFlags
+from twmd_registry.text_flags import TextFlags
 
 T = TypeVar("T")
 

@@ -43,7 +43,8 @@ from twmd_registry.progress import Progress
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, MetricName, Objective, Output, Transform, Unknown
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, PaddedTokens, Sides, TextFlags, TokenVectors, pad
+from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, PaddedTokens, Sides, TokenVectors, pad
+from twmd_registry.text_flags import TextFlags
 
 Found = TypeVar("Found")
 

@@ -94,7 +94,7 @@ def numbers(text: str) -> list[EditSpan]:
 
     >>> numbers("in 12 of eighty")
     ... # doctest: +ELLIPSIS
-    [Place(start=3, end=5, choices=('22', '32', ..., '92', '10', '11', '13', ..., '19')), Place(start=9, end=15, choices=('twenty', ..., 'ninety'))]
+    [EditSpan(start=3, end=5, choices=('22', ..., '92', '10', '11', '13', ..., '19')), EditSpan(start=9, end=15, choices=('twenty', ..., 'ninety'))]
     """
     places = [EditSpan(*found.span(), _other_digits(found[0])) for found in _DIGITS.finditer(text)]
     for found in _LOWER.finditer(text):
@@ -117,7 +117,7 @@ def antonyms(text: str) -> list[EditSpan]:
     """Find lower-case words that have an antonym in the list (one with a capital may be part of a name).
 
     >>> antonyms("New prices rose")
-    [Place(start=11, end=15, choices=('fell',))]
+    [EditSpan(start=11, end=15, choices=('fell',))]
     """
     return [EditSpan(*found.span(), ANTONYMS[found[0]]) for found in _LOWER.finditer(text) if found[0] in ANTONYMS]
 
@@ -157,7 +157,7 @@ def quotes(text: str) -> list[EditSpan]:
     r"""Find straight double quotes that can be curly, in pairs, or curly ones that can be straight: the whole text at once.
 
     >>> quotes('a "b" c')
-    [Place(start=0, end=7, choices=('a “b” c',))]
+    [EditSpan(start=0, end=7, choices=('a “b” c',))]
     """
     if "“" in text or "”" in text:
         return [EditSpan(0, len(text), (re.sub("[“”]", '"', text),))]
@@ -171,7 +171,7 @@ def full_stops(text: str) -> list[EditSpan]:
     """Find the full stop at the end.
 
     >>> full_stops("It rains .")
-    [Place(start=8, end=10, choices=('',))]
+    [EditSpan(start=8, end=10, choices=('',))]
     """
     return [EditSpan(*found.span(), ("",)) for found in _LAST_STOP.finditer(text)]
 
@@ -213,7 +213,7 @@ def name_places(text: str, names: Names) -> list[EditSpan]:
         names: Names that are known.
 
     >>> name_places("Then Ada left Li", {1: ("Ada", "Bo", "Li"), 2: ("Bo Li",)})
-    [Place(start=5, end=8, choices=('Bo',)), Place(start=14, end=16, choices=('Bo',))]
+    [EditSpan(start=5, end=8, choices=('Bo',)), EditSpan(start=14, end=16, choices=('Bo',))]
     """
     own = {text[place.start : place.end]: place for place in names_in(text)}
     places = []
