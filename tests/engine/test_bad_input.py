@@ -296,7 +296,8 @@ def test_a_signature_for_the_same_number_of_references_or_for_none_is_silent() -
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for nrefs, references in (("2", [["a", "b"]]), ("var", [["a"], ["b", "c"]]), (None, [["a"]])):
-            twmd_registry.scorer(Signature(spec, nrefs)).score(["a"] * len(references), references)
+            found = twmd_registry.scorer(Signature(spec, nrefs)).score(["a"] * len(references), references)
+            assert found.signature.nrefs == (nrefs or "1")
 
 
 def test_an_ensembles_signature_for_another_number_of_references_is_announced() -> None:

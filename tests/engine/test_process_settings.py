@@ -21,6 +21,7 @@ from transformers.utils.import_utils import enable_tf32
 
 import twmd_registry
 from tests import tiny
+from twmd_registry.models import arithmetic
 from twmd_registry.models.arithmetic import exact_arithmetic
 
 PREDICTIONS = ["the cat sat on the mat and ran over the hill in rain .", "a dog", "we saw it again today", "the the the"]
@@ -128,10 +129,30 @@ def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_scor
 
 def test_trainer_with_tf32_can_evaluate(folder: Path) -> None:
     """``TrainingArguments(tf32=True)`` calls `enable_tf32`."""
+    wanted = score(model=str(folder), **TINY)
     enable_tf32.cache_clear()
     enable_tf32(enable=True)
     with unchanged():
-        score(model=str(folder), **TINY)
+        assert score(model=str(folder), **TINY) == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.skipif(not NEW_INTERFACE, reason="this torch has the old interface only")
+def test_precision_is_changed_for_a_moment_only_with_the_lock_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise another thread takes the value of that moment for the caller's."""
+    own, owned = arithmetic._own, list[bool]()
+
+    def look(*operator: str) -> str:
+        owned.append(arithmetic._LOCK._is_owned())  # type: ignore[attr-defined]
+        return own(*operator)
+
+    monkeypatch.setattr(arithmetic, "_own", look)
+    setting = arithmetic.ProcessSetting(arithmetic._read_precisions, arithmetic._write_precisions)
+    monkeypatch.setattr(arithmetic, "_PRODUCTS", setting)
+    BACKENDS.fp32_precision = "tf32"
+    with exact_arithmetic():
+        pass
+    assert owned
+    assert all(owned)
 
 
 @pytest.mark.skipif(not NEW_INTERFACE, reason="this torch has the old interface only")

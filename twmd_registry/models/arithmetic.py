@@ -115,12 +115,17 @@ def _own(backend: str, operator: str) -> str:
     return "none" if follows else precision
 
 
-def _read_precisions() -> Precisions:
+def _read_legacy() -> str | None:
+    """Return the precision by torch's old interface; None where the caller has used the new one (torch 2.9 and later)."""
     try:
-        legacy = torch.get_float32_matmul_precision()
-    except RuntimeError:  # torch 2.9 and later, where the caller has used the new interface
-        legacy = None
-    return legacy, *(_own(*operator) for operator in _OPERATORS)
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return None
+
+
+def _read_precisions() -> Precisions:
+    """Read all settings; only with the lock held, since `_own` changes one for a moment."""
+    return _read_legacy(), *(_own(*operator) for operator in _OPERATORS)
 
 
 def _write_precisions(precisions: Precisions) -> None:
@@ -168,8 +173,7 @@ def exact_arithmetic() -> Iterator[None]:
 
     The precision of products is changed by the interface that the caller uses, since torch refuses to mix its two.
     """
-    legacy = _read_precisions()[0]
-    wanted = (None if legacy is None else "highest", *("ieee" for _ in _OPERATORS))
+    wanted = (None if _read_legacy() is None else "highest", *("ieee" for _ in _OPERATORS))
     with (
         _PRODUCTS.at(wanted, _are_exact),
         contextlib.nullcontext() if torch.get_default_dtype() is torch.float32 else _Float32Default(),
