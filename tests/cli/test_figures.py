@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import warnings
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ from scipy import stats
 
 from tests import tiny
 from tests.metaeval.rated_files import write_sts, write_wmt
+from twmd_registry.cli.declare import Arguments
 from twmd_registry.cli.figures import FIGURES, SWEEPS, SWEPT_TEMPERATURES
-from twmd_registry.cli.reproduce import run_reproduce
+from twmd_registry.cli.reproductions import run_reproduce
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.judgments.wmt import read_wmt
@@ -41,8 +41,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(table: str, model: str, data: Path, output: Path | None, **more: Any) -> Namespace:
-    return Namespace(
+def ask(table: str, model: str, data: Path, output: Path | None, **more: Any) -> Arguments:
+    return Arguments(
         **(
             {
                 "table": table,

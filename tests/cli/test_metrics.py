@@ -140,13 +140,24 @@ class TestHints:
     @pytest.mark.parametrize(
         ("line", "words"),
         [
-            ("score ref.txt -i good.txt --model X", "--model says where the model of a signature is, and no signature is given: use --set model=X."),
-            ("report ref.txt -i good.txt -o r.html --adapter X", "no signature is given: use --set adapter=X."),
-            ("align twmd a b --model X", "no signature is given: use --set model=X."),
-            ("correlate table:rated.jsonl -m twmd --model X", "unrecognized arguments: --model X; model is a key: use --set model=VALUE"),
-            ("robustness --data table:rated.jsonl -m twmd --layer=3", "unrecognized arguments: --layer=3; layer is a key: use --set layer=VALUE"),
-            ("fit-baseline twmd ref.txt --centering-size 3", "; centering_size is a key: use --set centering_size=VALUE"),
-            ("cite rec.json --model X", "unrecognized arguments: --model X\n"),
+            *(
+                (f"{line} --model X", "model is a key: use --set model=VALUE.")
+                for line in (
+                    "score ref.txt -i good.txt",
+                    "report ref.txt -i good.txt -o r.html",
+                    "align twmd a b",
+                    "correlate table:rated.jsonl -m twmd",
+                    "explain twmd",
+                    "finetune twmd --train table:rated.jsonl -o out",
+                    "tune twmd --data table:rated.jsonl",
+                )
+            ),
+            ("robustness --data table:rated.jsonl -m twmd --layer=3", "No such option '--layer'. layer is a key: use --set layer=VALUE."),
+            ("fit-baseline twmd ref.txt --centering-size 3", "centering_size is a key: use --set centering_size=VALUE."),
+            ("cite rec.json --model X", "No such option '--model'."),
+            ("score ref.txt -i good.txt --part model=X", "--part model says where the model of a signature is, and no signature is given: use --set"),
+            ("score ref.txt -i good.txt --part X", "--part 'X': expected NAME=PATH."),
+            ("score ref.txt -i good.txt --part modle=X", "--part modle: signatures have no such part; did you mean 'model'?"),
             (
                 "score -i good.txt -m twmd ref.txt",
                 "no metric 'ref.txt', which looks like a file: -m takes every word after it, so name files before -m.",
@@ -161,7 +172,7 @@ class TestHints:
             ("score -i good.txt ref.txt", "no references for good.txt: name a reference file before -i, or give a table"),
             (
                 "correlate -m twmd table:rated.jsonl",
-                "DATA --data is required; --metrics, --set, --correlation take every word after them: give it before them",
+                "no metric 'table:rated.jsonl', which looks like a file: -m takes every word after it, so name files before -m.",
             ),
             (f"score ref.txt -i good.txt -m {'x' * 5000}", f"there is no metric '{'x' * 5000}'; Choices: twmd, "),
             ("align ref.txt a b", "there is no metric 'ref.txt'; Choices: twmd, "),

@@ -240,9 +240,9 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (("--paired-bs", "--seed", "-1"), "argument --seed: expected a whole number from 0, not -1"),
-            (("--confidence", "--confidence-n", "1"), "argument --confidence-n: expected a whole number from 2, not 1"),
-            (("--paired-bs", "--paired-ar"), "not allowed with argument --paired-bs"),
+            (("--paired-bs", "--seed", "-1"), "Invalid value for '--seed': -1 is not in the range x>=0."),
+            (("--confidence", "--confidence-n", "1"), "Invalid value for '--confidence-n': 1 is not in the range x>=2."),
+            (("--paired-bs", "--paired-ar"), "--paired-bs and --paired-ar are two tests: give one of them."),
         ],
     )
     def test_impossible_resampling_is_bad_usage(self, files: Path, run: Run, arguments: tuple[str, ...], words: str) -> None:

@@ -29,16 +29,16 @@ def signed(**keys: str) -> tuple[str, float]:
 def test_a_signature_is_scored_and_drawn_with_the_parts_it_names(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]) -> None:
     hyp, ref, stop = files
     signature, score = signed(stopwords=stop)
-    assert main(["score", ref, "-i", hyp, "-m", signature, "-b", "-w", "6", "--stopwords", stop]) == 0
+    assert main(["score", ref, "-i", hyp, "-m", signature, "-b", "-w", "6", "--part", f"stopwords={stop}"]) == 0
     assert capsys.readouterr().out.strip() == f"{score:.6f}"
-    assert main(["align", signature, PREDICTION, REFERENCE, "--stopwords", stop]) == 0
+    assert main(["align", signature, PREDICTION, REFERENCE, "--part", f"stopwords={stop}"]) == 0
     assert f"= {score:.4f}" in capsys.readouterr().out
 
 
 def test_a_part_that_is_not_here_is_named_with_the_option(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]) -> None:
     hyp, ref, stop = files
     assert main(["score", ref, "-i", hyp, "-m", signed(stopwords=stop)[0]]) != 0
-    assert "--stopwords FILE" in capsys.readouterr().err
+    assert "--part stopwords=FILE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["score", "align", "verify"])
@@ -50,17 +50,17 @@ def test_a_part_that_no_signature_names_is_refused(files: tuple[str, str, str], 
         "align": [signature, PREDICTION, REFERENCE],
         "verify": [signature, f"{score:.4f}", ref, "-i", hyp],
     }[command]
-    assert main([command, *words, "--stopwords", stop]) != 0
+    assert main([command, *words, "--part", f"stopwords={stop}"]) != 0
     assert "the signature names no stopwords that could be looked for" in capsys.readouterr().err
 
 
 def test_beside_a_named_metric_parts_are_set(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]) -> None:
     hyp, ref, stop = files
     for option, value, instead in (
-        ("--stopwords", stop, f"stopwords={stop}"),
-        ("--model", "embedded", "model=embedded"),
-        ("--background", "a1b2", "centering=background:a1b2"),
-        ("--idf", "a1b2", "idf=background:a1b2"),
+        ("stopwords", stop, f"stopwords={stop}"),
+        ("model", "embedded", "model=embedded"),
+        ("background", "a1b2", "centering=background:a1b2"),
+        ("idf", "a1b2", "idf=background:a1b2"),
     ):
-        assert main(["score", ref, "-i", hyp, "-m", "twmd", option, value]) == 2
+        assert main(["score", ref, "-i", hyp, "-m", "twmd", "--part", f"{option}={value}"]) == 2
         assert capsys.readouterr().err.endswith(f"no signature is given: use --set {instead}.\n")

@@ -17,7 +17,7 @@ try:
     status = main(sys.argv[1:])
 except SystemExit as stop:
     status = stop.code
-print(json.dumps([status, sorted(set(sys.modules) & {'torch', 'transformers', 'datasets', 'evaluate', 'scipy', 'numpy'})]))
+print(json.dumps([status, sorted(set(sys.modules) & {'torch', 'transformers', 'datasets', 'evaluate', 'scipy', 'numpy', 'ray', 'matplotlib'})]))
 """
 
 
@@ -58,6 +58,15 @@ def started(folder: Path, line: str) -> tuple[int, list[str]]:
         "score ref.txt -i hyp.txt --record ref.txt",
         "report nosuch.txt -i hyp.txt -o r.html",
         "report ref.txt -i hyp.txt -m twdm -o r.html",
+        "report ref.txt -i hyp.txt -o r.pdf",
+        "score --engine ray -i nosuch.jsonl --output out",
+        "score --engine ray -i rated.jsonl",
+        "verify nosuch.json",
+        "explain twmd --preset none",
+        "correlate wmt:nosuch -m twmd",
+        "correlate rated.jsonl -m twmd",
+        "tune twmd --data wmt:nosuch",
+        "finetune twmd --train wmt:nosuch -o out",
         "align twdm a b",
         "verify nosuch.json --refs ref.txt --hyps hyp.txt",
         "verify rec.json --refs nosuch.txt",
@@ -66,6 +75,8 @@ def started(folder: Path, line: str) -> tuple[int, list[str]]:
         "fit-idf nosuch.txt",
         "fit-baseline twdm ref.txt",
         "diagnose embedded --data nosuch.txt",
+        "diagnose embedded --data wmt:nosuch.txt",
+        "diagnose embedded --data bad.csv",
         "reproduce twmd-table2 --data-dir nosuch",
         "average nosuch -o out",
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import pty
@@ -17,18 +16,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rich_click as click
 import torch
+from rich.text import Text
 from tabulate import tabulate
 
+from tests.cli.parsing import all_commands, create_inputs, parse
 from twmd_registry.cli import main
-from twmd_registry.cli.completion import LEXICAL
-from twmd_registry.cli.parser import build_parser
-from twmd_registry.cli.parser.arguments import MOST_CHOICES
-from twmd_registry.cli.terminal import Style, StyledSpan, best, matches, painted, say, shows_colours, silence
+from twmd_registry.cli.terminal import Style, best, matches, say, shows_colours, silence
 from twmd_registry.hub.card_text import metrics_with_card
 from twmd_registry.judgments.sets import read_rated
-from twmd_registry.metaeval.lexical import LEXICAL as LEXICAL_OF_SEGMENTS
-from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
+from twmd_registry.registry.names import MetricName
 from twmd_registry.train.recipe import UNTRAINABLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +43,11 @@ d             0.8200  60.00
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def painted(table: str, columns: dict[str, bool]) -> list[tuple[int, int]]:
+    best(columns)(text := Text(table))
+    return [(span.start, span.end) for span in text.spans]
 
 
 @pytest.fixture
@@ -69,21 +72,18 @@ class TestColours:
         assert not shows_colours(io.StringIO())
         assert not shows_colours(None)
 
-    def test_the_best_of_every_column_is_marked_with_its_ties(self) -> None:
-        marks = [(TABLE[mark.start : mark.end], TABLE.count("\n", 0, mark.start)) for mark in best({"twmd": True, "TER": False})(TABLE)]
-        assert sorted(marks) == [("0.8200", 3), ("0.8200", 4), ("40.00", 3)]
+    def test_best_score_of_every_column_and_its_ties_are_painted(self) -> None:
+        spans = painted(TABLE, {"twmd": True, "TER": False})
+        assert sorted((TABLE[start:end], TABLE.count("\n", 0, start)) for start, end in spans) == [("0.8200", 3), ("0.8200", 4), ("40.00", 3)]
 
     @pytest.mark.parametrize("group", ["cs  en", "  ", "日  本"])
     def test_the_name_of_a_column_may_hold_spaces(self, group: str) -> None:
         rows = [("a  b", "0.81", "50.00", "1"), ("c", "0.82", "60.00", "2")]
         table = tabulate(rows, headers=["metric", "twmd", group, "n"], disable_numparse=True)
-        assert [table[mark.start : mark.end] for mark in best({"twmd": True})(table)] == ["0.82"]
+        assert [table[start:end] for start, end in painted(table, {"twmd": True})] == ["0.82"]
 
-    def test_where_all_are_alike_none_is_best(self) -> None:
-        assert list(best({"twmd": True})(TABLE.replace("0.8100", "0.8200"))) == []
-
-    def test_of_two_marks_that_overlap_the_first_is_kept(self) -> None:
-        assert painted("abcd", [StyledSpan(1, 4, Style.BAD), StyledSpan(0, 2, Style.HEADER)]) == "\x1b[1mab\x1b[0mcd"
+    def test_equal_scores_are_not_painted(self) -> None:
+        assert painted(TABLE.replace("0.8100", "0.8200"), {"twmd": True}) == []
 
     def test_a_painted_text_is_the_plain_text_with_colours(self, colourful: pytest.MonkeyPatch) -> None:
         colourful.setattr(sys, "stdout", shown := Terminal())
@@ -216,7 +216,7 @@ average folder -o out
 hub
 hub build twmd -o ref.txt
 hub push twmd a/b --token-file folder
-completion fish"""
+completion tcsh"""
 
 
 @pytest.mark.parametrize("line", WRONG.split("\n"))
@@ -252,38 +252,30 @@ def test_a_file_in_another_encoding_is_named_with_the_place(line: str, named: st
     assert capsys.readouterr().err == f"twmd: {named} is not UTF-8: byte 0xe9 in line 2. Convert it first.\n"
 
 
-def test_a_command_line_that_cannot_be_says_where_to_read_on(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["explain"]) == 2
-    assert capsys.readouterr().err == "twmd explain: error (see twmd explain --help): the following arguments are required: METRIC\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["score", "--bogus"], "twmd score: error (see twmd score --help): unrecognized arguments: --bogus\n"),
-        (["hub", "build", "twmd", "-o", "x", "y"], "twmd hub build: error (see twmd hub build --help): unrecognized arguments: y\n"),
-        (["scor"], "argument COMMAND: invalid choice: 'scor'; did you mean 'score'? Choices: score, report, align, "),
-        (["score", "--format", "jsn"], "invalid choice: 'jsn'; did you mean 'json'? Choices: text, json, latex, tsv\n"),
-        (["score", "-w", "0"], f"invalid choice: 0; Choices: {', '.join(map(str, range(1, 17)))}\n"),
+        (["explain"], "twmd explain: error (see twmd explain --help): Missing argument 'METRIC'."),
+        (["score", "--bogus"], "twmd score: error (see twmd score --help): No such option '--bogus'."),
+        (["score", "--paired"], "Did you mean"),
+        (["score", "-i"], "twmd score: error (see twmd score --help): Option '-i' requires an argument."),
+        (["hub"], "twmd hub: error (see twmd hub --help): Missing command."),
+        (["hub", "build", "twmd", "-o", "x", "y"], "twmd hub build: error (see twmd hub build --help): Got unexpected extra argument (y)"),
+        (["scor"], "twmd: error (see twmd --help): there is no command 'scor'; did you mean 'score'? Choices: score, report, align, "),
+        (["score", "--format", "jsn"], "'jsn' is not one of 'text', 'json', 'latex', 'tsv'."),
+        (["score", "-w", "0"], "Invalid value for '-w' / '--width': 0 is not in the range 1<=x<=16."),
     ],
 )
-def test_a_wrong_word_is_answered_by_its_own_command(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_line_names_its_command_and_help(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 2
     assert words in capsys.readouterr().err
-
-
-def test_a_long_list_of_choices_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["fly"]) == 2
-    listed = capsys.readouterr().err.partition("Choices: ")[2].split(", ")
-    every = [name for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction) for name in action.choices]
-    assert listed == [*every[:MOST_CHOICES], f"... ({len(every)} in all)\n"]
 
 
 def test_what_no_command_expects_of_a_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "some.file")
 
-    monkeypatch.setattr("twmd_registry.cli.inform.entry", refuse)
+    monkeypatch.setattr("twmd_registry.cli.explain.entry", refuse)
     assert main(["explain", "twmd"]) == 1
     assert capsys.readouterr().err == "twmd: some.file: Permission denied.\n"
 
@@ -294,32 +286,18 @@ def test_what_no_command_expects_of_a_disk_is_one_line(monkeypatch: pytest.Monke
     ids=["torch", "numpy", "python"],
 )
 def test_a_lack_of_memory_is_one_line(exhaust: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("twmd_registry.cli.inform.entry", lambda _: exhaust())
+    monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: exhaust())
     assert main(["explain", "twmd"]) == 1
     assert re.fullmatch(r"twmd: out of memory: give fewer texts, .+\n", capsys.readouterr().err)
 
 
 def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.cli.inform.entry", lambda _: torch.ones(2) @ torch.ones(3))
+    monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: torch.ones(2) @ torch.ones(3))
     with pytest.raises(RuntimeError, match="size"):
         main(["explain", "twmd"])
 
 
-@pytest.fixture(scope="module")
-def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The script for bash, in a folder with files and a folder that start alike."""
-    folder = tmp_path_factory.mktemp("completion")
-    with (folder / "twmd.bash").open("w", encoding="utf-8") as file, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stdout", file)
-        assert main(["completion", "bash"]) == 0
-    for name in ("ref_a.txt", "ref_b.txt"):
-        (folder / name).touch()
-    (folder / "ref_out").mkdir()
-    return folder / "twmd.bash"
-
-
 class TestCompletion:
-    @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
     @pytest.mark.parametrize(
         ("words", "expected"),
         [
@@ -330,26 +308,38 @@ class TestCompletion:
             (("correlate", "wmt.jsonl", "-m", "c"), {"chrf", "chrf++"}),
             (("score", "--preset", "emb"), {"embedded", "embedded-tuned"}),
             (("score", "--paired-b"), {"--paired-bs", "--paired-bs-n"}),
-            (("score", "ref_a.txt", "ref_"), {"ref_a.txt", "ref_b.txt", "ref_out"}),
-            (("tune", "twmd", "-o", "ref_"), {"ref_out"}),
             (("hub", ""), {"build", "push"}),
             (("hub", "build", ""), set(metrics_with_card())),
             (("hub", "push", "s"), {"stsscore"}),
             (("finetune", "s"), {"sbert"}),
-            (("cite", "x.json", "--as", "b"), {"bibtex", "badge"}),
+            (("cite", "x.json", "--format", "b"), {"bibtex", "badge"}),
         ],
     )
-    def test_bash_completes(self, words: tuple[str, ...], expected: set[str], script: Path) -> None:
-        line = 'source ./twmd.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shtab_twmd; printf "%s\\n" "${COMPREPLY[@]}"'
-        done = subprocess.run(["bash", "-c", line, "bash", "twmd", *words], capture_output=True, text=True, check=True, cwd=script.parent)
-        assert set(done.stdout.splitlines()) == expected
+    def test_bash_completes(self, words: tuple[str, ...], expected: set[str], tmp_path: Path) -> None:
+        asked = {"_TWMD_COMPLETE": "bash_complete", "COMP_WORDS": shlex.join(["twmd", *words]), "COMP_CWORD": str(len(words))}
+        command = [sys.executable, "-m", "twmd_registry.cli"]
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ | asked | {"PYTHONPATH": path})
+        offered = {line.partition(",")[::2] for line in done.stdout.splitlines()}
+        assert {name for kind, name in offered if kind == "plain"} == expected
+
+    @pytest.mark.parametrize(("words", "kind"), [(("score", "ref_a.txt", "ref_"), "file"), (("tune", "twmd", "-o", "ref_"), "dir")])
+    def test_bash_is_asked_to_complete_paths(
+        self, words: tuple[str, ...], kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("_TWMD_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", shlex.join(["twmd", *words]))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        with pytest.raises(SystemExit, match="0"):
+            main([])
+        assert capsys.readouterr().out == f"{kind},ref_\n"
 
     @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
     def test_the_readmes_line_makes_bash_complete(self, tmp_path: Path) -> None:
         (line,) = re.findall(r"^source .*$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
         (tmp_path / "twmd").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m twmd_registry.cli "$@"\n', encoding="utf-8")
         (tmp_path / "twmd").chmod(0o755)
-        ask = 'COMP_WORDS=(twmd sc); COMP_CWORD=1; $(complete -p twmd | sed "s/.*-F \\([^ ]*\\) .*/\\1/"); echo "${COMPREPLY[@]}"'
+        ask = 'COMP_WORDS=(twmd sc); COMP_CWORD=1; $(complete -p twmd | sed "s/.*-F \\([^ ]*\\) .*/\\1/") twmd; echo "${COMPREPLY[@]}"'
         path = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
         done = subprocess.run(["bash", "-c", f"{line}\n{ask}"], capture_output=True, text=True, check=True, cwd=ROOT, env=path)
         assert (done.stdout, done.stderr) == ("score\n", "")
@@ -361,63 +351,50 @@ class TestCompletion:
         done = subprocess.run(["zsh", "-n", tmp_path / "_twmd"], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 
-    def test_zsh_gets_a_script_of_its_own(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["completion", "zsh"]) == 0
-        out = capsys.readouterr().out
-        assert out.startswith("#compdef twmd\n")
-        assert all(f"\n    {name}:'" in out for name in ("score", "fit-mean", "completion"))
-
-    def test_the_lexical_metrics_are_those_of_the_commands(self) -> None:
-        assert set(LEXICAL["score"]) == set(LEXICAL["report"]) == set(LEXICAL_NAMES)
-        assert set(LEXICAL["correlate"]) == set(LEXICAL["robustness"]) == set(LEXICAL_OF_SEGMENTS)
+    def test_shell_gets_a_script_of_its_own(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for shell, head in (("bash", "_twmd_completion() {"), ("zsh", "#compdef twmd"), ("fish", "function _twmd_completion;")):
+            assert main(["completion", shell]) == 0
+            assert capsys.readouterr().out.lstrip().startswith(head)
 
 
-def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for sub in action.choices.values():
-                yield from parsers(sub)
-
-
+COMMANDS = list(all_commands())
 EXAMPLES = [
-    (parser.prog, line.strip().rpartition("| ")[2])
-    for parser in parsers(build_parser())
-    for line in (parser.epilog or "").removeprefix("example:\n").splitlines()
+    (path, line.rpartition("| ")[2]) for path, command in COMMANDS for line in (command.epilog or "").removeprefix("Example:").strip().split("\n\n")
 ]
 
 RATED = {"tune", "finetune", "correlate", "robustness"}
 """Commands that read rated data of any form."""
 
 
-def test_the_help_of_finetune_names_what_can_be_trained(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    assert run(["finetune", "--help"]) == 0
-    listed = capsys.readouterr().out.partition("  METRIC ")[2].partition("\n")[0]
-    assert set(listed.strip().split(", ")) == set(MetricName) - set(UNTRAINABLE)
+def test_finetune_offers_what_can_be_trained() -> None:
+    (metric,) = (param for path, command in COMMANDS if path == "twmd finetune" for param in command.params if param.name == "metric")
+    assert set(metric.type.choices) == set(MetricName) - set(UNTRAINABLE)  # type: ignore[attr-defined]
 
 
 def test_every_help_text_has_an_example_of_its_own_command() -> None:
-    without = [
-        one.prog for one in parsers(build_parser()) if not any(f"{line} ".startswith(f"{one.prog} ") for prog, line in EXAMPLES if prog == one.prog)
-    ]
-    assert without == []
+    assert [path for path, _ in COMMANDS if not any(f"{line} ".startswith(f"{path} ") for name, line in EXAMPLES if name == path)] == []
+
+
+def test_every_option_has_a_help_text() -> None:
+    unexplained = [(path, param.name) for path, command in COMMANDS for param in command.params if isinstance(param, click.Option) and not param.help]
+    assert unexplained == []
 
 
 @pytest.mark.parametrize("at", range(3))
 def test_quiet_may_stand_at_every_level(at: int) -> None:
     arguments = ["hub", "build", "twmd", "-o", "out"]
-    assert not build_parser().parse_args(arguments).quiet
-    assert build_parser().parse_args([*arguments[:at], "-q", *arguments[at:]]).quiet
-    assert all("--quiet" in parser._option_string_actions for parser in parsers(build_parser()))
+    assert not parse(arguments)["quiet"]
+    assert parse([*arguments[:at], "-q", *arguments[at:]])["quiet"]
+    assert all(any(param.name == "quiet" for param in command.params) for _, command in COMMANDS)
 
 
 @pytest.mark.parametrize("line", [line for _, line in EXAMPLES])
-def test_every_example_can_be_parsed(line: str) -> None:
-    command, *arguments = shlex.split(line.partition(" > ")[0])
-    assert command == "twmd"
-    if "--help" not in arguments:
-        assert callable(build_parser().parse_args(arguments).run)
+def test_every_example_can_be_parsed(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program, *arguments = shlex.split(line.partition(" > ")[0])
+    assert program == "twmd"
+    create_inputs(arguments)
+    assert parse(arguments)
 
 
 @pytest.mark.parametrize("line", sorted({line for _, line in EXAMPLES if ".jsonl" in line and line.split()[1] in RATED}))

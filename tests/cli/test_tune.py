@@ -29,7 +29,7 @@ def data(tmp_path: Path) -> Path:
 
 def command(data: Path, model: str, *more: str) -> list[str]:
     few = ["--layers", "1", "2", "2", "--try", "centering=none", "special=cls", "temperature=0.1,0.1"]
-    return ["tune", "twmd", "twmd", "--model", model, "--data", f"table:{data}", *few, *more]
+    return ["tune", "twmd", "twmd", "--set", f"model={model}", "--data", f"table:{data}", *few, *more]
 
 
 @pytest.mark.parametrize("name", ["plain", "house-v1.5-tuned", "7.0"])
@@ -88,7 +88,7 @@ def test_without_try_at_most_200_settings_are_tried_and_the_time_is_announced(da
 def test_with_try_every_combination_is_tried(data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     temperatures = ",".join(str(k / 100) for k in range(1, 120))
     tried = ["--layers", "1", "2", "--try", "centering=none", "special=cls", f"temperature={temperatures}"]
-    assert main(["tune", "twmd", "--model", model, "--data", f"table:{data}", *tried]) == 0
+    assert main(["tune", "twmd", "--set", f"model={model}", "--data", f"table:{data}", *tried]) == 0
     printed, said = capsys.readouterr()
     assert "twmd: 238 settings on 4 segments" in printed
     assert "at most" not in said
@@ -99,7 +99,7 @@ def test_with_try_every_combination_is_tried(data: Path, model: str, capsys: pyt
     ("more", "words"),
     [
         (["--name", "café"], "a preset's name holds letters"),
-        (["--try", "clip=yes"], "--try clip: none of twmd has such a key"),
+        (["--try", "clip=yes"], "clip: none of twmd has such a key"),
         (["--data", "table:{data}", "table:{again}"], "hold the same rated texts: name them once"),
         (["-o", "{data}/out"], "is a file: give a folder"),
     ],

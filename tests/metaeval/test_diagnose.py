@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
+import json
 import math
 from pathlib import Path
 
@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from tests import tiny
-from twmd_registry.cli.diagnose import run_diagnose
+from twmd_registry.cli import main
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import find_background
-from twmd_registry.errors import FileError, InputError, TwmdWarning
+from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.metaeval import layer_words
 from twmd_registry.metaeval.diagnose import LayerRow, MeanCosine, Property, diagnose, judge
 from twmd_registry.metaeval.word_pairs import CorpusWords, Similarity, pair_words
@@ -225,8 +225,7 @@ def test_texts_without_a_word_are_counted_and_nothing_else_is_an_error(model: st
 
 
 def ask(model: str, data: Path, output: Path | None) -> int:
-    more = {"prediction_column": None, "reference_column": None, "device": "cpu", "batch_tokens": None, "disk_cache": 0, "seed": 0}
-    return run_diagnose(argparse.Namespace(model=model, data=data, output=output, **more))
+    return main(["diagnose", model, "--data", str(data), "--device", "cpu", "--seed", "0", *(["-o", str(output)] if output else [])])
 
 
 def test_the_command_prints_the_table_and_verdicts_and_writes_what_it_draws(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -252,9 +251,25 @@ def test_the_command_prints_the_table_and_verdicts_and_writes_what_it_draws(mode
 def test_the_command_says_undefined_and_refuses_an_empty_file(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "texts.txt"
     data.write_text("the cat sat\na dog ran\n", encoding="utf-8")
-    with pytest.warns(TwmdWarning, match="can be compared: self"):
-        ask(model, data, None)
-    assert capsys.readouterr().out.count("undefined ") >= 5
+    assert ask(model, data, None) == 0
+    printed = capsys.readouterr()
+    assert "can be compared: self" in printed.err
+    assert printed.out.count("undefined ") >= 5
     data.write_text("", encoding="utf-8")
-    with pytest.raises(FileError, match="is empty"):
-        ask(model, data, None)
+    assert ask(model, data, None) == 1
+    assert "is empty" in capsys.readouterr().err
+
+
+def test_rated_data_give_their_texts_in_every_format(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = list(dict.fromkeys(CORPUS))[:8]
+    rows = [{"lang": "de-en", "candidate": text, "reference": texts[0], "score": i / 10} for i, text in enumerate(texts)]
+    (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    shown = {}
+    for data in (f"wmt:{tmp_path / 'rated.jsonl'}", str(tmp_path / "texts.txt")):
+        assert main(["diagnose", model, "--data", data, "--device", "cpu", "-q", "--format", "json"]) == 0
+        shown[data] = json.loads(capsys.readouterr().out)
+    first, second = shown.values()
+    assert first == second
+    assert main(["diagnose", model, "--data", data, "--device", "cpu", "-q", "--format", "tsv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(first["rows"]) + 1

@@ -15,7 +15,7 @@ from tests import tiny
 from tests.conftest import shared
 from tests.train.rated_words import write_words
 from twmd_registry.cli import main
-from twmd_registry.cli.study import _score as score_measures
+from twmd_registry.cli.herbold_study import _score as score_measures
 from twmd_registry.errors import ModelError, TwmdWarning
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.overlap import TRAINING_DATA, describe_overlap, hash_references, read_hashes, training_hashes, write_hashes
@@ -138,7 +138,7 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, Path]:
     model = str(tiny.save_encoder("bert", folder / "tiny"))
     data = [write_words(folder / f"{name}.jsonl", 40, seed) for seed, name in enumerate(("train", "dev"))]
     how = ["--epochs", "1", "--rank", "2", "--device", "cpu", "--set", "layer=2", "centering=none", "temperature=0.3"]
-    assert main(["finetune", "twmd", "--model", model, "--train", data[0], "--dev", data[1], "-o", str(folder / "own"), *how]) == 0
+    assert main(["finetune", "twmd", "--set", f"model={model}", "--train", data[0], "--dev", data[1], "-o", str(folder / "own"), *how]) == 0
     return model, data[0], folder / "own"
 
 
@@ -190,7 +190,7 @@ def test_development_data_and_the_data_of_the_starting_weights_are_known_too(ada
     assert sorted(name.partition("@")[0] for name in read_hashes(folder / TRAINING_DATA)) == ["dev.jsonl", "train.jsonl"]
     more = write_words(tmp_path / "more.jsonl", 40, 9)
     how = ["--full", "--epochs", "1", "--device", "cpu", "--set", "layer=2", "centering=none", f"adapter={folder}"]
-    assert main(["finetune", "twmd", "--model", model, "--train", more, "-o", str(tmp_path / "whole"), *how]) == 0
+    assert main(["finetune", "twmd", "--set", f"model={model}", "--train", more, "-o", str(tmp_path / "whole"), *how]) == 0
     scorer = twmd_registry.scorer("sbert", model=str(tmp_path / "whole"), layer=1)
     (names,) = known_to(scorer).values()
     assert sorted(name.partition("@")[0] for name in names) == ["dev.jsonl", "more.jsonl", "train.jsonl"]
@@ -203,7 +203,7 @@ def test_a_tuned_preset_keeps_its_hashes_when_it_is_added_and_loses_them_when_it
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
     presets.cache_clear()
     tried = ["--layers", "1", "2", "--try", "centering=none", "special=cls", "temperature=0.4,0.5"]
-    assert main(["tune", "twmd", "--model", model, "--data", data, *tried, "--name", "house", "-o", str(tmp_path / "out")]) == 0
+    assert main(["tune", "twmd", "--set", f"model={model}", "--data", data, *tried, "--name", "house", "-o", str(tmp_path / "out")]) == 0
     metric = ["-m", "twmd", "--preset", "house", "--set", f"model={model}", "--resamples", "0"]
     assert "trained or tuned" not in warned(["correlate", data, *metric[:2], "--set", f"model={model}", "layer=1", "--resamples", "0"], capsys)
     assert main(["preset", "add", str(tmp_path / "out" / "preset.toml")]) == 0
@@ -220,7 +220,7 @@ def test_a_mean_of_adapters_knows_the_data_of_all(adapter: tuple[str, str, Path]
     model, _, folder = adapter
     how = ["--epochs", "1", "--rank", "2", "--device", "cpu", "--seed", "3", "--set", "layer=2", "centering=none", "temperature=0.3"]
     more = write_words(tmp_path / "more.jsonl", 40, 9)
-    assert main(["finetune", "twmd", "--model", model, "--train", more, "-o", str(tmp_path / "other"), *how]) == 0
+    assert main(["finetune", "twmd", "--set", f"model={model}", "--train", more, "-o", str(tmp_path / "other"), *how]) == 0
     assert main(["average", str(folder), str(tmp_path / "other"), "-o", str(tmp_path / "mean"), "--device", "cpu"]) == 0
     names = [name.partition("@")[0] for name in read_hashes(tmp_path / "mean" / TRAINING_DATA)]
     assert sorted(names) == ["dev.jsonl", "more.jsonl", "train.jsonl"]

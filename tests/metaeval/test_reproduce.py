@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,8 @@ from scipy import stats
 from tests import tiny
 from tests.conftest import shared
 from tests.metaeval.rated_files import SUBSETS, write_sts, write_wmt
-from twmd_registry.cli.reproduce import run_reproduce
+from twmd_registry.cli.declare import Arguments
+from twmd_registry.cli.reproductions import run_reproduce
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.judgments.rows import select
@@ -220,7 +220,7 @@ def test_the_command_prints_and_writes_every_form(
 ) -> None:
     folder, found = second
     arguments = {"table": "twmd-table2", "data_dir": folder, "model": model, "layer": 2, "device": "auto", "batch_tokens": None, "disk_cache": 0}
-    assert run_reproduce(Namespace(**arguments, output=tmp_path / "out")) == 0
+    assert run_reproduce(Arguments(**arguments, output=tmp_path / "out")) == 0
     printed = capsys.readouterr().out
     assert printed == f"{found.text()}\n\n{found.sentence}\n"
     names = {path.name for path in (tmp_path / "out").iterdir()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,9 @@ import pytest
 from scipy import stats
 
 from tests import tiny
+from twmd_registry.cli.declare import Arguments
 from twmd_registry.cli.mover_figures import run_figure_2
-from twmd_registry.cli.reproduce import REPRODUCTIONS, run_reproduce
+from twmd_registry.cli.reproductions import REPRODUCTIONS, run_reproduce
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
 from twmd_registry.judgments.rows import RatedSegments, select
@@ -292,9 +292,9 @@ def test_missing_data_and_names_are_named(model: str, tmp_path: Path, data: Path
         with pytest.raises(SpecError, match="layer=2 has no meaning here: the paper reads the last five layers"):
             reproduce_moverscore(table, data, model=model, layer=2)
     with pytest.raises(SpecError, match="no table or figure 'moverscore-figure4' to compute again"):
-        run_reproduce(Namespace(table="moverscore-figure4"))
+        run_reproduce(Arguments(table="moverscore-figure4"))
     with pytest.raises(SpecError, match="layer=2 has no meaning for moverscore-figure2"):
-        run_figure_2(Namespace(table="moverscore-figure2", layer=2))
+        run_figure_2(Arguments(table="moverscore-figure2", layer=2))
 
 
 def test_an_undefined_correlation_is_said(model: str, tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ def test_sentence_scores_are_sacrebleus_with_one_or_several_references() -> None
 def test_the_command_prints_and_writes_every_form(name: str, data: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name in FIGURES:
         pytest.importorskip("matplotlib")
-    arguments = Namespace(table=name, data_dir=data, model=model, layer=None, device="auto", batch_tokens=None, disk_cache=0, output=tmp_path / "out")
+    arguments = Arguments(table=name, data_dir=data, model=model, layer=None, device="auto", batch_tokens=None, disk_cache=0, output=tmp_path / "out")
     assert run_reproduce(arguments) == 0
     printed = capsys.readouterr().out
     written = {path.name.removeprefix(name): path for path in (tmp_path / "out").iterdir()}

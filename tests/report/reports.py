@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from tests.report.test_picture import aligned
-from twmd_registry.cli.report import CORRELATIONS, correlations
 from twmd_registry.engine.result import Counts
 from twmd_registry.record.comparison import MetricColumn, SignificanceTest, SystemComparison, SystemScore
 from twmd_registry.record.content import Record, RecordedScores, RecordedSystem
+from twmd_registry.report.contents import CORRELATIONS, correlations
 from twmd_registry.report.highlights import remarks
 from twmd_registry.report.page_html import AlignmentPicture, Report
 

@@ -21,12 +21,12 @@ from scipy import stats
 import twmd_registry
 from tests.report.reports import NASTY, column, comparison, nasty_report, report
 from twmd_registry.cli import main
-from twmd_registry.cli.report import correlations
 from twmd_registry.metaeval.correlation import Statistic
 from twmd_registry.record.comparison import SystemComparison
 from twmd_registry.record.content import Resampling
 from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.report import page_html
+from twmd_registry.report.contents import correlations
 from twmd_registry.report.histogram import BINS, counts_by_bin
 from twmd_registry.report.page_html import legible, report_page
 from twmd_registry.report.page_tables import correlation_tables, differences_table, distributions, group_tables, systems_table

@@ -153,7 +153,7 @@ def test_the_command_refuses_held_out_segments_with_their_number(tmp_path: Path,
 def test_a_run_that_diverges_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, train = save_encoder("bert", tmp_path / "tiny"), write_words(tmp_path / "train.jsonl", 40, 1)
     how = ["--learning-rate", "1e30", "--epochs", "3", "--batch", "8", "--device", "cpu", "--set", "layer=2", "centering=none"]
-    assert main(["finetune", "twmd", "--model", str(model), "--train", train, "-o", str(tmp_path / "out"), *how]) == 1
+    assert main(["finetune", "twmd", "--set", f"model={model}", "--train", train, "-o", str(tmp_path / "out"), *how]) == 1
     said = capsys.readouterr().err
     assert re.search(r"twmd: training diverged at step \d+: train anew, in a new folder, with a lower one \(the learning rate is 1e\+30\)\.", said)
 
@@ -188,7 +188,7 @@ def test_a_population_of_another_size_is_said(tmp_path: Path) -> None:
 def test_the_presets_model_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, train = save_encoder("bert", tmp_path / "tiny"), write_words(tmp_path / "train.jsonl", 20, 1)
     how = ["--train", train, "--epochs", "1", "--rank", "2", "--device", "cpu"]
-    first = ["--model", str(model), "--set", "layer=2", "centering=none", "-o", str(tmp_path / "first.one")]
+    first = ["--set", f"model={model}", "layer=2", "centering=none", "-o", str(tmp_path / "first.one")]
     assert main(["finetune", "sbert", *how, *first]) == 0
     assert main(["preset", "add", str(tmp_path / "first.one" / "preset.toml")]) == 0  # called like its folder
     capsys.readouterr()

@@ -222,7 +222,21 @@ def test_all_weights_can_be_trained_with_a_mean_vector_that_stays_what_it_was(ti
     mean = capsys.readouterr().out.partition("background:")[2].strip()
     output = tmp_path / "model"
     train = write_words(tmp_path / "train.jsonl", 32, 1)
-    arguments = ["finetune", "bertscore_centered", "--model", tiny, "--train", train, "-o", str(output), "--full", "--epochs", "1", "--device", "cpu"]
+    arguments = [
+        "finetune",
+        "bertscore_centered",
+        "--set",
+        f"model={tiny}",
+        "--train",
+        train,
+        "-o",
+        str(output),
+        "--full",
+        "--epochs",
+        "1",
+        "--device",
+        "cpu",
+    ]
     assert main([*arguments, "--set", f"layer={LAYER}", f"centering=background:{mean}"]) == 0
     out = capsys.readouterr().out
     said = dict(part.split("=", 1) for part in out.partition("--set ")[2].splitlines()[0].split(" "))

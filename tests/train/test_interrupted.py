@@ -29,7 +29,7 @@ PATIENCE = 120
 def arguments(folder: Path, output: Path, *more: str) -> list[str]:
     data = ["--train", f"wmt:{folder}/train.jsonl", "--dev", f"wmt:{folder}/dev.jsonl"]
     how = ["--epochs", "5", "--batch", "8", "--rank", "2", "--save-steps", str(SAVE_STEPS), "--learning-rate", "1e-2", "--device", "cpu"]
-    return ["finetune", "twmd", "--model", str(folder / "tiny"), *data, "-o", str(output), *how, *more, "--set", "layer=2", "centering=batch"]
+    return ["finetune", "twmd", "--set", f"model={folder / 'tiny'}", *data, "-o", str(output), *how, *more, "--set", "layer=2", "centering=batch"]
 
 
 def losses(output: Path) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import io
 import os
@@ -11,12 +10,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from twmd_registry.cli.parser import build_parser
-from twmd_registry.cli.parser.arguments import BAD_USAGE
-from twmd_registry.cli.terminal import Style, complain, silence
+from twmd_registry.cli.terminal import Style, complain
 from twmd_registry.errors import SpecError, TwmdError, is_out_of_memory
 
-GOOD, BAD_DATA = 0, 1
+BAD_DATA, BAD_USAGE = 1, 2
+COMPLETION = "_TWMD_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """What a shell reports for a program that SIGINT or SIGPIPE ended."""
 
@@ -30,15 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments; the process's own when not given.
 
     Returns:
-        0 when all went well, 1 for bad data (or a check that failed), 2 for bad usage.
+        0 for success, 1 for bad data (or a check that failed), 2 for bad usage.
     """
     # torch reads it once, on Linux: memory is then mapped in large pages, which takes a sixth off a short run on a virtual machine.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-    parser = build_parser()
-    arguments = parser.parse_args(argv)
-    if arguments.run is None:
-        parser.print_help()
-        return BAD_USAGE
     if sys.stdout is None:
         return _fail("standard output is closed", BAD_DATA)
     _escape_what_cannot_be_shown()
@@ -52,21 +46,30 @@ def main(argv: Sequence[str] | None = None) -> int:
                 complain("twmd: warning:", Style.DOUBTFUL, message)
 
         warnings.showwarning = show_once
-        try:
-            status = _run(arguments)
-        except KeyboardInterrupt:
-            status = _fail("interrupted", INTERRUPTED)
-    return status
+        return _run(sys.argv[1:] if argv is None else argv)
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    from twmd_registry.cli.options import prepare  # not for --help
+def _run(argv: Sequence[str]) -> int:  # noqa: PLR0911 (one for each kind of failure)
+    from click.exceptions import Exit, UsageError
 
+    from twmd_registry.cli.commands import twmd
+
+    if COMPLETION in os.environ:  # a shell asks what may stand at the cursor
+        from twmd_registry.cli.completion import complete
+
+        complete()
     try:
-        with silence(wanted=arguments.quiet):
-            prepare(arguments)
-            status: int = arguments.run(arguments)
+        # Not `twmd.main`, which answers interrupts and closed pipes itself.
+        with twmd.make_context("twmd", list(argv)) as context:
+            status: int = twmd.invoke(context)
         sys.stdout.flush()
+    except Exit as stop:
+        return stop.exit_code
+    except UsageError as error:
+        path = error.ctx.command_path if error.ctx else "twmd"
+        return _fail(error.format_message(), BAD_USAGE, f"{path}: error (see {path} --help):")
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED)
     except TwmdError as error:
         return _fail(error, BAD_USAGE if isinstance(error, SpecError) else BAD_DATA)
     except (MemoryError, RuntimeError) as error:
@@ -90,14 +93,14 @@ def _drop_output() -> None:
 
 
 def _escape_what_cannot_be_shown() -> None:
-    """A terminal that cannot show a character gets it escaped, not a traceback."""
+    """Escape characters that a terminal cannot show, instead of ending in a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _fail(message: object, status: int) -> int:
-    complain("twmd:", Style.BAD, message)
+def _fail(message: object, status: int, head: str = "twmd:") -> int:
+    complain(head, Style.BAD, message)
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

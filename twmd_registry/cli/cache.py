@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from tabulate import tabulate
+import rich_click as click
 
+from twmd_registry.cli.declare import Arguments, argument, command, option
+from twmd_registry.cli.output import format_table
 from twmd_registry.cli.terminal import say
-from twmd_registry.encode.disk import cache_folder
-from twmd_registry.encode.index import UNUSABLE, Index, ModelUse
 from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.registry.aliases import VALUES
 
+if TYPE_CHECKING:
+    from twmd_registry.encode.index import ModelUse
 
-def run_cache(arguments: argparse.Namespace) -> int:
-    """Show or remove the encoded texts that are kept on disk.
+
+@command("cache", example="twmd cache clear --model embedded")
+@argument("action", type=click.Choice(["ls", "clear"]))
+@option("--model", metavar="NAME", help="Of this model only.")
+def cache_command(arguments: Arguments) -> int:
+    """List or remove the encoded texts that '--disk-cache SIZE' keeps.
 
     Raises:
         SpecError: Nothing is kept of that model.
         FileError: The folder cannot be read or written.
     """
+    from twmd_registry.encode.disk import cache_folder
+    from twmd_registry.encode.index import UNUSABLE, Index
+
     index = Index(cache_folder())
     try:
         uses = _chosen(index.models(), arguments.model)
@@ -35,7 +44,7 @@ def run_cache(arguments: argparse.Namespace) -> int:
     print(f"{index.folder}: {texts} texts, {size:.1f} MB (each run brings its own bound: --disk-cache SIZE)")
     if uses:
         rows = [[use.model, use.texts, use.shards, f"{use.bytes / 1e6:.1f}", _time(use.used)] for use in uses]
-        say(tabulate(rows, headers=["model", "texts", "files", "MB", "last used"], disable_numparse=True))
+        say(format_table(("model", "texts", "files", "MB", "last used"), rows, "text"))
     return 0
 
 

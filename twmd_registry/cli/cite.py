@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
-
+from twmd_registry.cli.declare import INPUT, Arguments, argument, command, digits, option, output_format
 from twmd_registry.record.file import read_record
-from twmd_registry.report.cite import CitedDataset, cite
+
+FORMATS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
+DIGITS = 4
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print what it takes to publish a record.
+@command("cite", example="twmd cite scores.json --format latex")
+@argument("record", type=INPUT, metavar="RECORD")
+@output_format(*FORMATS, about=": sentences with footnotes in LaTeX, and BibTeX")
+@digits(str(DIGITS))
+@option("--task", default="text-generation", metavar="NAME", help="For eval_results: the Hub's task (default: text-generation).")
+@option("--dataset", metavar="NAME", help="For eval_results: the data set's Hub id.")
+def cite_command(arguments: Arguments) -> int:
+    """Print what a paper or a model card needs to publish a record's scores.
+
+    RECORD is a file that 'twmd score --record' wrote.
 
     Raises:
         FileError: It is no record, or was edited.
     """
-    print(cite(read_record(arguments.record), arguments.form, digits=arguments.width, dataset=CitedDataset(arguments.task, arguments.dataset)))
+    record = read_record(arguments.record)
+    from twmd_registry.report.cite import CitedDataset, cite
+
+    print(cite(record, arguments.format, digits=arguments.width or DIGITS, dataset=CitedDataset(arguments.task, arguments.dataset)))
     return 0

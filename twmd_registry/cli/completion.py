@@ -1,54 +1,66 @@
-"""``twmd completion``."""
+"""``twmd completion``, and the completion of words after an option that takes several."""
 
 from __future__ import annotations
 
-import argparse
+import os
+import sys
 
-from twmd_registry.cli.parser import build_parser
-from twmd_registry.hub.card_text import metrics_with_card
-from twmd_registry.registry.names import LEXICAL_NAMES, SEGMENT_LEXICAL, MetricName
-from twmd_registry.registry.presets import presets
-from twmd_registry.train.recipe import TRAINABLE
+import rich_click as click
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete, add_completion_class, shell_complete
 
-FILES = frozenset({"DATA", "FILE", "FILE.toml|NAME", "HYP", "RECORD", "RECORD|SIGNATURE", "REF"})
-FOLDERS = frozenset({"DIR"})
-"""Arguments that are files and folders, by what ``--help`` calls them."""
-
-LEXICAL = {
-    **dict.fromkeys(("score", "report"), tuple(LEXICAL_NAMES)),
-    **dict.fromkeys(("correlate", "robustness"), SEGMENT_LEXICAL),
-}
-"""SacreBLEU's metrics that a command takes."""
+from twmd_registry.cli import COMPLETION
+from twmd_registry.cli.declare import Arguments, argument, command, repeat_options
+from twmd_registry.errors import TwmdError
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the script for a shell, with the presets that are here now."""
-    import shtab
+class _CompletesManyWords(ShellComplete):
+    """Completes each word after an option of several words as a value of that option."""
 
-    parser = build_parser()
-    _offer(parser, sorted({name for _, name in presets()}))
-    print(shtab.complete(parser, arguments.shell))
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        if isinstance(self.cli, click.Group):
+            context = click.Context(self.cli)
+            at = next((i for i, word in enumerate(args) if word in self.cli.list_commands(context)), len(args))
+            chosen = self.cli.get_command(context, args[at]) if at < len(args) else None
+            if chosen is not None:
+                args = [*args[: at + 1], *repeat_options(chosen, [*args[at + 1 :], ""])[:-1]]
+        try:
+            return super().get_completions(args, incomplete)
+        except TwmdError:  # a file that is not there yet: nothing is offered, and nothing is printed into the prompt
+            return []
+
+
+class _Bash(_CompletesManyWords, BashComplete):
+    pass
+
+
+class _Zsh(_CompletesManyWords, ZshComplete):
+    pass
+
+
+class _Fish(_CompletesManyWords, FishComplete):
+    pass
+
+
+SHELLS = {one.name: one for one in (_Bash, _Zsh, _Fish)}
+for _shell in SHELLS.values():
+    add_completion_class(_shell)
+
+
+def complete() -> None:
+    """Print the completions that a shell asks for in the environment, and exit."""
+    from twmd_registry.cli.commands import twmd
+
+    sys.exit(shell_complete(twmd, {}, "twmd", COMPLETION, os.environ[COMPLETION]))
+
+
+@command(
+    "completion",
+    example="twmd completion bash > ~/.local/share/bash-completion/completions/twmd\ntwmd completion zsh > ~/.zfunc/_twmd",
+)
+@argument("shell", type=click.Choice(list(SHELLS)))
+def completion_command(arguments: Arguments) -> int:
+    """Print a script that lets a shell complete commands, options, metrics, presets and files of twmd."""
+    from twmd_registry.cli.commands import twmd
+
+    print(SHELLS[arguments.shell](twmd, {}, "twmd", COMPLETION).source())
     return 0
-
-
-def _offer(parser: argparse.ArgumentParser, names: list[str]) -> None:
-    """Say of every argument of a parser, and of its commands, what may stand there."""
-    from shtab import DIRECTORY, FILE
-
-    for action in parser._actions:  # noqa: SLF001 (argparse has no public door to them)
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for sub in action.choices.values():
-                _offer(sub, names)
-        elif action.dest == "preset":
-            action.choices = names
-        elif action.metavar == "METRIC":
-            action.choices = _metrics(parser.prog.removeprefix("twmd "))
-        elif action.metavar in FILES or action.metavar in FOLDERS:
-            action.complete = FILE if action.metavar in FILES else DIRECTORY  # type: ignore[attr-defined]
-
-
-def _metrics(command: str) -> list[str]:
-    """The metrics that a command takes."""
-    if command in {"hub build", "hub push"}:
-        return list(metrics_with_card())
-    return list(TRAINABLE) if command == "finetune" else [*MetricName, *LEXICAL.get(command, ())]

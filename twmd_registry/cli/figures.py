@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from twmd_registry.cli.declare import Arguments
 from twmd_registry.cli.diagnose import write_diagnosis
 from twmd_registry.cli.files import write_file
-from twmd_registry.cli.options import options_of
+from twmd_registry.cli.requested import options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, warn
@@ -98,7 +98,7 @@ class ModelLayer(NamedTuple):
     layer: int
 
 
-def figure1(arguments: argparse.Namespace) -> int:
+def figure1(arguments: Arguments) -> int:
     """Draw how alike words are in every layer without centering."""
     found = _diagnose(arguments)
     plain = found._replace(
@@ -109,14 +109,14 @@ def figure1(arguments: argparse.Namespace) -> int:
     return _say(arguments, f"{found.model}, every layer", [high_baseline(plain)])
 
 
-def figure2(arguments: argparse.Namespace) -> int:
+def figure2(arguments: Arguments) -> int:
     """Draw how alike words are in every layer under every centering."""
     found = _diagnose(arguments)
     write_diagnosis(found, arguments.output, arguments.table)
     return _say(arguments, f"{found.model}, every layer", [compare_centerings(found)])
 
 
-def figure3(arguments: argparse.Namespace) -> int:
+def figure3(arguments: Arguments) -> int:
     """Draw Pearson's r against temperature, a panel per year of WMT that is here."""
     options = _begin(arguments)
     data = _available_years(arguments)
@@ -132,7 +132,7 @@ def figure3(arguments: argparse.Namespace) -> int:
     return _say(arguments, model.name, [one._replace(sentence=f"{name}: {one.sentence}") for name, one in zip(found, readings, strict=True)])
 
 
-def figure4(arguments: argparse.Namespace) -> int:
+def figure4(arguments: Arguments) -> int:
     """Draw Pearson's r, and the plans' distance from their marginals, against the number of Sinkhorn sweeps."""
     options = _begin(arguments)
     (rated,) = read_data(WMT, arguments.data_dir)
@@ -152,17 +152,17 @@ def figure4(arguments: argparse.Namespace) -> int:
     return _say(arguments, model.name, [one_sweep_is_best(found), cool_plans_converge_slower(errors)])
 
 
-def figure5(arguments: argparse.Namespace) -> int:
+def figure5(arguments: Arguments) -> int:
     """Draw Pearson's r on STS12-16 in every layer, with batch centering and without."""
     return _by_layer(arguments, STS, f"{YEARS[0]} to {YEARS[-1]}", Weighting.SIZE)
 
 
-def figure6(arguments: argparse.Namespace) -> int:
+def figure6(arguments: Arguments) -> int:
     """Draw Pearson's r on WMT17 in every layer, with batch centering and without."""
     return _by_layer(arguments, WMT, _wmt(WMT.year), Weighting.EQUAL)
 
 
-def appendix_b(arguments: argparse.Namespace) -> int:
+def appendix_b(arguments: Arguments) -> int:
     """Print the temperatures that agree best with people on WMT15-16 beside the paper's, and write the table where that was asked for."""
     options = options_of(arguments)
     data = read_years(TUNING_YEARS, arguments.data_dir)
@@ -181,7 +181,7 @@ def appendix_b(arguments: argparse.Namespace) -> int:
     return 0
 
 
-FIGURES: dict[str, Callable[[argparse.Namespace], int]] = {
+FIGURES: dict[str, Callable[[Arguments], int]] = {
     "twmd-figure1": figure1,
     "twmd-figure2": figure2,
     "twmd-figure3": figure3,
@@ -193,7 +193,7 @@ FIGURES: dict[str, Callable[[argparse.Namespace], int]] = {
 """What ``twmd reproduce`` computes beside tables of agreement."""
 
 
-def _begin(arguments: argparse.Namespace) -> RunOptions:
+def _begin(arguments: Arguments) -> RunOptions:
     """Refuse at once what would fail after hours.
 
     Raises:
@@ -206,7 +206,7 @@ def _begin(arguments: argparse.Namespace) -> RunOptions:
     return options_of(arguments)
 
 
-def _begin_every_layer(arguments: argparse.Namespace) -> RunOptions:
+def _begin_every_layer(arguments: Arguments) -> RunOptions:
     """The same for a figure over layers.
 
     Raises:
@@ -217,13 +217,13 @@ def _begin_every_layer(arguments: argparse.Namespace) -> RunOptions:
     return _begin(arguments)
 
 
-def _reader(arguments: argparse.Namespace, options: RunOptions) -> ModelLayer:
+def _reader(arguments: Arguments, options: RunOptions) -> ModelLayer:
     with twmd_of(arguments.model, arguments.layer, options) as twmd:
         layer = layer_of(twmd)
         return ModelLayer(f"{twmd.spec.model}@{twmd.spec.fingerprint}, layer {layer}", f"{short_name(str(twmd.spec.model))}\nlayer {layer}", layer)
 
 
-def _diagnose(arguments: argparse.Namespace) -> Diagnosis:
+def _diagnose(arguments: Arguments) -> Diagnosis:
     options = _begin_every_layer(arguments)
     (rated,) = read_years([CORPUS_YEAR], arguments.data_dir)
     texts = list(dict.fromkeys(rated.references))
@@ -233,7 +233,7 @@ def _diagnose(arguments: argparse.Namespace) -> Diagnosis:
     return found
 
 
-def _by_layer(arguments: argparse.Namespace, table: PaperTable, name: str, weighting: Weighting) -> int:
+def _by_layer(arguments: Arguments, table: PaperTable, name: str, weighting: Weighting) -> int:
     options = _begin_every_layer(arguments)
     data = read_data(table, arguments.data_dir)
     layers = layers_of(arguments.model, options)
@@ -250,7 +250,7 @@ def _by_layer(arguments: argparse.Namespace, table: PaperTable, name: str, weigh
     return _say(arguments, f"{model}, layers {layers[0]} to {layers[-1]}", [centering_helps(found)])
 
 
-def _available_years(arguments: argparse.Namespace) -> dict[str, RatedSegments]:
+def _available_years(arguments: Arguments) -> dict[str, RatedSegments]:
     """The years of WMT that the folder holds.
 
     Raises:
@@ -301,7 +301,7 @@ def _draw(drawing: FigureData, folder: Path) -> None:
     write_file(folder / f"{drawing.stem}.csv", drawing.data)
 
 
-def _say(arguments: argparse.Namespace, model: str, readings: Sequence[FigureStatement]) -> int:
+def _say(arguments: Arguments, model: str, readings: Sequence[FigureStatement]) -> int:
     print(f"{arguments.table}: {model}; written to {arguments.output}")
     print("\n".join(one.sentence for one in readings))
     return 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twmd_registry.cli.declare import Arguments
 from twmd_registry.cli.laid import show, write_pictures
-from twmd_registry.cli.options import options_of
+from twmd_registry.cli.requested import options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.metaeval.reproduce.layout import short_name
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def run_figure_2(arguments: argparse.Namespace) -> int:
+def run_figure_2(arguments: Arguments) -> int:
     """Score de-en, say how bad and good texts are told apart, and draw scores against ratings."""
     options = _prepare(arguments)
     with progress_bar() as progress:
@@ -32,7 +32,7 @@ def run_figure_2(arguments: argparse.Namespace) -> int:
     return show(found, arguments.output)
 
 
-def run_figure_3(arguments: argparse.Namespace) -> int:
+def run_figure_3(arguments: Arguments) -> int:
     """Correlate measures with each other and with people in de-en and zh-en, beside the paper's numbers, and draw the matrices."""
     options = _prepare(arguments)
     with progress_bar() as progress:
@@ -43,7 +43,7 @@ def run_figure_3(arguments: argparse.Namespace) -> int:
     return show(found.table, arguments.output)
 
 
-def _prepare(arguments: argparse.Namespace) -> RunOptions:
+def _prepare(arguments: Arguments) -> RunOptions:
     """Refuse, before anything is scored, what cannot be done."""
     if arguments.layer is not None:
         raise SpecError(f"layer={arguments.layer} has no meaning for {arguments.table}: the paper reads the last five layers; leave it out.")

@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-
-from twmd_registry.cli.figures import FIGURES
-from twmd_registry.cli.files import check_folder
-from twmd_registry.cli.laid import show
-from twmd_registry.cli.mover_figures import run_figure_2, run_figure_3
-from twmd_registry.cli.options import options_of
-from twmd_registry.cli.terminal import progress_bar
-from twmd_registry.errors import SpecError, menu
-from twmd_registry.metaeval.reproduce.layout import ComputedTable
-from twmd_registry.metaeval.reproduce.moverscore import reproduce_moverscore
-from twmd_registry.metaeval.reproduce.moverscore_figures import FIGURE_2, FIGURE_3
-from twmd_registry.metaeval.reproduce.moverscore_rows import MOVER_TABLES
-from twmd_registry.metaeval.reproduce.rows import TABLES
-from twmd_registry.metaeval.reproduce.run import reproduce
-from twmd_registry.metaeval.reproduce.tuned import TUNED_TABLE, reproduce_tuned
-
-Command = Callable[[argparse.Namespace], int]
+from twmd_registry.cli.declare import FOLDER, INPUT_FOLDER, Arguments, argument, command, option, run_options
+from twmd_registry.registry.names import EMBEDDED_MODEL
 
 
-def run_reproduce(arguments: argparse.Namespace) -> int:
-    """Compute a paper's table or figure again, print it beside the paper's, and write it where that was asked for.
+@command("reproduce", example="twmd reproduce twmd-table2 --data-dir data/ -o out/")
+@argument("table", metavar="TABLE")
+@option("--data-dir", type=INPUT_FOLDER, required=True, metavar="DIR", help="Holds wmt/wmt17.jsonl, sts/STS12 and so on, as the table needs.")
+@option("--model", default=EMBEDDED_MODEL, metavar="MODEL", help=f"Default: {EMBEDDED_MODEL}.")
+@option("--layer", type=int, metavar="K", help="Hidden state (default: the paper's for its models, else the preset's or by rule).")
+@option("-o", "--output", type=FOLDER, metavar="DIR", help="Write the table (text, Markdown, LaTeX, TSV) and signatures.")
+@run_options
+def reproduce_command(arguments: Arguments) -> int:
+    """Compute a paper's table or figure again with any model, beside the paper's own numbers.
 
-    Raises:
-        SpecError: There is no such table or figure; the message lists those there are.
-        FileError: The folder to write cannot be written.
+    TABLE is one of twmd-table1 to 9, twmd-figure1 to 6, twmd-appendix-b (Chen et al. 2020); moverscore-table1, 3, 5, 6,
+    moverscore-figure2, 3 (Zhao et al. 2019).
     """
-    if arguments.table not in REPRODUCTIONS:
-        raise SpecError(f"no table or figure {arguments.table!r} to compute again; {menu(arguments.table, REPRODUCTIONS)}.")
-    check_folder(arguments.output)
-    return REPRODUCTIONS[arguments.table](arguments)
+    from twmd_registry.cli.reproductions import run_reproduce
 
-
-def _table_by(compute: Callable[..., ComputedTable]) -> Command:
-    def run(arguments: argparse.Namespace) -> int:
-        options = options_of(arguments)
-        with progress_bar() as progress:
-            found = compute(arguments.table, arguments.data_dir, model=arguments.model, layer=arguments.layer, options=options, progress=progress)
-        return show(found, arguments.output)
-
-    return run
-
-
-REPRODUCTIONS: dict[str, Command] = {
-    **dict.fromkeys(TABLES, _table_by(reproduce)),
-    TUNED_TABLE: _table_by(reproduce_tuned),
-    **dict.fromkeys(MOVER_TABLES, _table_by(reproduce_moverscore)),
-    **FIGURES,
-    FIGURE_2: run_figure_2,
-    FIGURE_3: run_figure_3,
-}
-"""From a table's or a figure's name to what computes it."""
+    return run_reproduce(arguments)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
+import errno
+import glob
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from twmd_registry.cli.options import columns_of, make_scorers, options_of
+from twmd_registry.cli.declare import Arguments
+from twmd_registry.cli.requested import columns_of, make_scorers, options_of
 from twmd_registry.cli.terminal import progress_bar
-from twmd_registry.errors import SpecError
+from twmd_registry.errors import FileError, SpecError
 from twmd_registry.registry.names import LEXICAL_NAMES
-from twmd_registry.scale.engine import ScaleOptions, score_files
-from twmd_registry.scale.plan import PART_ROWS
-from twmd_registry.scale.record import ScoredDataset
-from twmd_registry.scale.workers import WorkerOptions
+
+if TYPE_CHECKING:
+    from twmd_registry.scale.record import ScoredDataset
 
 LOCAL_OPTIONS = {
     "references": "a reference file",
@@ -26,9 +30,13 @@ LOCAL_OPTIONS = {
 """What means nothing to a data set."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+def score_on_ray(arguments: Arguments) -> int:
     """Score a data set, and print its scores."""
     _check(arguments)
+    from twmd_registry.scale.engine import ScaleOptions, score_files
+    from twmd_registry.scale.plan import PART_ROWS
+    from twmd_registry.scale.workers import WorkerOptions
+
     scorers = make_scorers(arguments.asked, options_of(arguments))
     found: list[ScoredDataset] = []
     try:  # scores are printed even if their record cannot be written
@@ -43,11 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    """Refuse what means nothing here, and ask for what does.
+def _check(arguments: Arguments) -> None:
+    """Refuse what means nothing to a data set, before Ray is imported.
 
     Raises:
-        SpecError: As said.
+        SpecError: An option of the local engine, a metric of SacreBLEU, or no input or output.
+        FileError: An input does not exist.
     """
     for name, option in LOCAL_OPTIONS.items():
         if getattr(arguments, name):
@@ -56,12 +65,15 @@ def _check(arguments: argparse.Namespace) -> None:
         raise SpecError(f"--format {arguments.format} means nothing to --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
         raise SpecError("--engine ray needs --input PATH_OR_PATTERN... and --output DIR.")
+    for name in map(str, arguments.input):
+        if "://" not in name and not Path(name).exists() and not glob.has_magic(name):
+            raise FileError(f"{name}: {os.strerror(errno.ENOENT)}.")
     for name in arguments.metrics:
         if name in LEXICAL_NAMES:
             raise SpecError(f"--engine ray scores by this package's metrics: {name} is SacreBLEU's, and no mean over rows.")
 
 
-def _render(record: ScoredDataset, arguments: argparse.Namespace) -> str:
+def _render(record: ScoredDataset, arguments: Arguments) -> str:
     if arguments.format == "json":
         return record.to_json().rstrip("\n")
     lines = [f"{one.signature} = {one.score:.{arguments.width or 4}f}" for one in record.metrics]

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twmd_registry.cli.options import RequestedMetric, make_scorers, options_of
-from twmd_registry.cli.parser.scoring import RAY_OPTIONS
+import rich_click as click
+
+from twmd_registry.cli.declare import (
+    COUNT,
+    FILE,
+    FINITE,
+    POSITIVE,
+    Arguments,
+    Metric,
+    argument,
+    columns,
+    command,
+    digits,
+    many,
+    option,
+    output_format,
+    parts,
+    run_options,
+    settings,
+)
+from twmd_registry.cli.requested import RequestedMetric, make_scorers, options_of
 from twmd_registry.cli.tasks import ScoringTask, read_tasks
 from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
 from twmd_registry.errors import FileError, InputError, SpecError, collect_warnings, warn
 from twmd_registry.record.file import check_target, check_writable, write_record
+from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
 if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and files are known to be good
     from twmd_registry.engine.result import ScoreSet
@@ -23,18 +43,93 @@ if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and fi
     from twmd_registry.record.comparison import SystemComparison
     from twmd_registry.record.content import Record
 
+RAY_OPTIONS = ("output", "part_rows", "num_workers", "num_gpus", "resume", "strict")
+RAY_PANEL = "With --engine ray"
+TESTS_PANEL = "Tests and intervals (SacreBLEU's)"
+RESAMPLES = click.IntRange(min=2)
 
-def run(arguments: argparse.Namespace) -> int:
-    """Score every system by every metric and print; then write the record.
+
+class _PathOrUrl(click.Path):
+    """A path, or a URL, which is kept as text: a path would lose one of its slashes."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
+        return str(value) if "://" in str(value) else Path(str(value))
+
+
+def default_seed() -> int:
+    """Return SacreBLEU's seed: that of its environment variable where it is a number."""
+    found = os.environ.get("SACREBLEU_SEED", "")
+    return int(found) if found.isascii() and found.isdecimal() else 12345
+
+
+sacrebleu_seed = option("--seed", type=COUNT, default=default_seed, metavar="SEED", help="Of the resampling (default: $SACREBLEU_SEED, else 12345).")
+
+
+@command(
+    "score",
+    lexical=tuple(LEXICAL_NAMES),
+    example="twmd score ref.txt -i system_a.txt system_b.txt -m twmd bertscore_centered\n"
+    "cat out.txt | twmd score ref1.txt ref2.txt -m twmd -b\n"
+    "twmd score -i rows.csv.gz --reference-column gold",
+)
+@argument("references", nargs=-1, type=FILE, metavar="[REF]...")
+@many(
+    "-i",
+    "--input",
+    type=_PathOrUrl(),
+    metavar="HYP",
+    help="One file per system (default: standard input); with --engine ray: files, patterns, folders or URLs of one data set.",
+)
+@many(
+    "-m",
+    "--metrics",
+    type=Metric([*MetricName, *LEXICAL_NAMES]),
+    default=[str(MetricName.TWMD)],
+    metavar="METRIC",
+    help=f"Default: twmd; of {', '.join(MetricName)}, a signature, or SacreBLEU's bleu, chrf, ter.",
+)
+@settings
+@columns
+@output_format("text", "json", "latex", "tsv")
+@option("-b", "--score-only", is_flag=True, help="Print the numbers alone.")
+@option("-sh", "--short", is_flag=True, help="Short signatures.")
+@option("-sl", "--sentence-level", is_flag=True, help="Print one line per segment.")
+@digits("4, and 2 for SacreBLEU's metrics, which run to 100")
+@option("--record", type=FILE, metavar="FILE", help="Write scores, signatures, hashes and environment to a JSON file.")
+@option("--paired-bs", is_flag=True, panel=TESTS_PANEL, help="Paired bootstrap test of every system against the first.")
+@option("--paired-ar", is_flag=True, panel=TESTS_PANEL, help="Paired approximate randomisation test of every system against the first.")
+@option("--paired-bs-n", type=RESAMPLES, default=1000, metavar="N", panel=TESTS_PANEL, help="Bootstrap resamples (default: 1000).")
+@option("--paired-ar-n", type=RESAMPLES, default=10_000, metavar="N", panel=TESTS_PANEL, help="Randomisation trials (default: 10000).")
+@option("--confidence", is_flag=True, panel=TESTS_PANEL, help="95% confidence intervals by bootstrap.")
+@option("--confidence-n", type=RESAMPLES, default=1000, metavar="N", panel=TESTS_PANEL, help="Resamples of the intervals (default: 1000).")
+@sacrebleu_seed
+@option("--engine", type=click.Choice(["local", "ray"]), default="local", help="ray: JSON lines, CSV or Parquet files on Ray Data (default: local).")
+@option("--output", metavar="DIR", panel=RAY_PANEL, help="An empty folder, or URL of one, for the scores and the record.")
+@option("--part-rows", type=POSITIVE, metavar="N", panel=RAY_PANEL, help="Rows that are scored and written together (default: 10000).")
+@option("--num-workers", type=POSITIVE, metavar="N", panel=RAY_PANEL, help="Workers (default: as many as there are GPUs, or else CPUs).")
+@option("--num-gpus", type=FINITE, metavar="N", panel=RAY_PANEL, help="GPUs of each worker, 0.5 to share one (default: 1 where there are any).")
+@option("--resume", is_flag=True, panel=RAY_PANEL, help="Continue in an output folder; finished parts are not scored again.")
+@option("--strict", is_flag=True, panel=RAY_PANEL, help="Stop at a row that cannot be scored (default: set it aside).")
+@parts
+@run_options
+def score_command(arguments: Arguments) -> int:
+    """Score files: lines of text, or tables (JSON lines, CSV, TSV, Parquet) with columns prediction and reference or references.
+
+    REF are reference files, one per reference stream; name them before -i and -m.
 
     Raises:
         FileError: The record cannot be written.
-        SpecError: An option of the other engine, or ``--record`` without a metric of this package.
+        SpecError: Two tests, an option of the other engine, or ``--record`` without a metric of this package.
     """
-    for name in RAY_OPTIONS:
-        if getattr(arguments, name) is not None:
-            raise SpecError(f"--{name.replace('_', '-')} is for --engine ray, which scores files of rows.")
-    for path in arguments.input or []:
+    if arguments.engine == "ray":
+        from twmd_registry.cli.scale import score_on_ray
+
+        return score_on_ray(arguments)
+    if given := [name for name in RAY_OPTIONS if getattr(arguments, name) not in {None, False}]:
+        raise SpecError(f"--{given[0].replace('_', '-')} is for --engine ray, which scores files of rows.")
+    if arguments.paired_bs and arguments.paired_ar:
+        raise SpecError("--paired-bs and --paired-ar are two tests: give one of them.")
+    for path in arguments.input:
         if isinstance(path, str):
             raise SpecError(f"{path}: a URL is read by --engine ray only.")
     asked = arguments.asked
@@ -64,7 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check_output(path: Path, arguments: argparse.Namespace) -> None:
+def check_output(path: Path, arguments: Arguments) -> None:
     """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written.
 
     The warning comes before the work, so that a user who watches can stop it. Scores are printed in any case.
@@ -72,7 +167,7 @@ def check_output(path: Path, arguments: argparse.Namespace) -> None:
     Raises:
         FileError: As for `check_target`.
     """
-    check_target(path, [*arguments.references, *(arguments.input or [])])
+    check_target(path, [*arguments.references, *arguments.input])
     if sys.stderr.isatty():
         try:
             check_writable(path)
@@ -99,7 +194,7 @@ def record_of(tasks: list[ScoringTask], scores: list[list[ScoreSet]], comparison
     return make_record(systems, inputs=tuple(files), seconds=seconds, device=device, comparison=comparison)
 
 
-def _request(arguments: argparse.Namespace) -> ComparisonRequest:
+def _request(arguments: Arguments) -> ComparisonRequest:
     from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest
     from twmd_registry.record.comparison import SignificanceTest
 
@@ -148,7 +243,7 @@ def marked(comparison: SystemComparison) -> tuple[Rule, ...]:
     return best({column.name: not column.errors for column in comparison.columns}), matches(r"\(p = \d\.\d+\)\*", Style.GOOD)
 
 
-def render(comparison: SystemComparison, arguments: argparse.Namespace) -> str:
+def render(comparison: SystemComparison, arguments: Arguments) -> str:
     """The output in the form that was asked for."""
     from twmd_registry.report.table import json_table, latex_table, number, sentence_lines, text_table, tsv_table
 

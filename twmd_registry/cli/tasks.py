@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import NamedTuple
 
+from twmd_registry.cli.declare import Arguments
 from twmd_registry.cli.files import STDIN, References, SourceFile, SystemOutput, check_columns, read_references, read_system
-from twmd_registry.cli.options import columns_of
+from twmd_registry.cli.requested import columns_of
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.record.content import InputFile
 
@@ -36,7 +36,7 @@ class ScoringTask(NamedTuple):
         return [InputFile(role, source.short_name, source.sha256) for role, source in sources]
 
 
-def read_tasks(arguments: argparse.Namespace) -> list[ScoringTask]:
+def read_tasks(arguments: Arguments) -> list[ScoringTask]:
     """Read all systems and their references.
 
     Raises:

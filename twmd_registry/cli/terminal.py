@@ -1,6 +1,6 @@
-"""What a person at a terminal gets beside the plain text: colours, complaints of one line, silence where it was asked for.
+"""Print results, errors and progress: in colours on a terminal, and without them elsewhere.
 
-Text is laid out first and painted afterwards, so that no width ever counts a colour, and text without its colours is what a file gets.
+A text is laid out first and painted afterwards, so that no width ever counts a colour, and a file gets the same text.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from twmd_registry.errors import visible
 
 if TYPE_CHECKING:
+    from rich.text import Text
     from tqdm import tqdm
 
 PATIENCE_S = 2.0
@@ -30,44 +31,39 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 class Style(StrEnum):
-    """How a piece of text is painted: the parameters of ECMA-48's SGR."""
+    """Styles of rich."""
 
-    HEADER = "1"
-    GOOD = "1;32"
-    BAD = "1;31"
-    DOUBTFUL = "33"
-
-
-class StyledSpan(NamedTuple):
-    """A piece of a text, from one index to before another, and its style."""
-
-    start: int
-    end: int
-    style: Style
+    HEADER = "bold"
+    GOOD = "bold green"
+    BAD = "bold red"
+    DOUBTFUL = "yellow"
 
 
-Rule = Callable[[str], Iterable[StyledSpan]]
-"""What is painted in a text."""
+Rule = Callable[["Text"], None]
+"""Paints a part of a text."""
 
 
 def shows_colours(stream: TextIO | None) -> bool:
-    """Whether a stream is a terminal that can show colours, and its user has not refused them by NO_COLOR (https://no-color.org)."""
+    """Return whether a stream is a terminal that can show colours, and its user has not refused them by NO_COLOR (https://no-color.org)."""
     return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
-def painted(text: str, marks: Iterable[StyledSpan]) -> str:
-    """Put the colours of marks into a text; of two that overlap the first is kept."""
-    parts, at = [], 0
-    for mark in sorted(marks):
-        if mark.start >= at:
-            parts += [text[at : mark.start], f"\x1b[{mark.style}m{text[mark.start : mark.end]}\x1b[0m"]
-            at = mark.end
-    return "".join([*parts, text[at:]])
+def _paint(stream: TextIO, text: str, *rules: Rule) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    painted = Text(text)
+    for rule in rules:
+        rule(painted)
+    Console(file=stream, force_terminal=True, color_system="standard").print(painted, soft_wrap=True)
 
 
 def say(text: str, *rules: Rule) -> None:
     """Print results; on a terminal with colours, with every table's header in bold and what the rules mark."""
-    print(painted(text, [mark for rule in (_headers, *rules) for mark in rule(text)]) if shows_colours(sys.stdout) else text)
+    if shows_colours(sys.stdout):
+        _paint(sys.stdout, text, _paint_headers, *rules)
+    else:
+        print(text)
 
 
 def count_rows_from_one(message: str) -> str:
@@ -85,44 +81,54 @@ def complain(head: str, style: Style, message: object) -> None:
     if sys.stderr is None:
         return
     line = visible(count_rows_from_one(" ".join(part.strip() for part in str(message).splitlines() if part.strip())))
-    shown = painted(head, [StyledSpan(0, len(head), style)]) if shows_colours(sys.stderr) else head
-    print(f"{shown} {line}", file=sys.stderr)
+    if shows_colours(sys.stderr):
+        _paint(sys.stderr, f"{head} {line}", lambda text: text.stylize(str(style), 0, len(head)))
+    else:
+        print(f"{head} {line}", file=sys.stderr)
 
 
 def matches(pattern: str, style: Style) -> Rule:
-    """A rule that paints every match of a pattern, in which ``^`` and ``$`` are the ends of a line."""
-    return lambda text: (StyledSpan(found.start(), found.end(), style) for found in re.finditer(pattern, text, re.MULTILINE))
+    """Return a rule that paints every match of a pattern, in which ``^`` and ``$`` are the ends of a line."""
+    found = re.compile(pattern, re.MULTILINE)
+
+    def paint(text: Text) -> None:
+        text.highlight_regex(found, str(style))
+
+    return paint
 
 
 def best(columns: Mapping[str, bool]) -> Rule:
-    """A rule that paints the best number of a column, as it is printed, where a table has several.
+    """Return a rule that paints the best number of a column, as it is printed, where a table has several.
 
     Args:
         columns: From a column's header to whether more is better.
     """
-    return lambda text: (mark for table in _HEADED.finditer(text) for mark in _best_of(table, columns))
+
+    def paint(text: Text) -> None:
+        for table in _HEADED.finditer(text.plain):
+            for start, end in _best_of(table, columns):
+                text.stylize(str(Style.GOOD), start, end)
+
+    return paint
 
 
-def _headers(text: str) -> Iterator[StyledSpan]:
-    return (StyledSpan(*table.span("header"), Style.HEADER) for table in _HEADED.finditer(text))
+def _paint_headers(text: Text) -> None:
+    for table in _HEADED.finditer(text.plain):
+        text.stylize(str(Style.HEADER), *table.span("header"))
 
 
-def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[StyledSpan]:
+def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[tuple[int, int]]:
     rows = [list(_CELL.finditer(table.string, *line.span())) for line in _LINE.finditer(table.string, *table.span("rows"))]
     headers = [table["header"][slice(*dashes.span())].strip() for dashes in _DASHES.finditer(table["rule"])]
     for back, header in enumerate(reversed(headers), 1):
         name = header.partition(" (")[0]
         # Counted from the right: the first cell of a row is a name, which may hold anything.
         cells = [row[-back] for row in rows if back < len(row)] if name in columns else []
-        numbers = [
-            (float(number[0]), StyledSpan(cell.start(), cell.start() + number.end(), Style.GOOD))
-            for cell in cells
-            if (number := _NUMBER.match(cell[0]))
-        ]
+        numbers = [(float(number[0]), (cell.start(), cell.start() + number.end())) for cell in cells if (number := _NUMBER.match(cell[0]))]
         values = {value for value, _ in numbers}
         if len(values) > 1:
             chosen = max(values) if columns[name] else min(values)
-            yield from (mark for value, mark in numbers if value == chosen)
+            yield from (span for value, span in numbers if value == chosen)
 
 
 @functools.cache

@@ -1,20 +1,20 @@
-"""``twmd verify`` and ``twmd diff``."""
+"""``twmd verify``."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twmd_registry.cli.options import options_of, parts_of
+from twmd_registry.cli.declare import FINITE, INPUT, Arguments, argument, columns, command, many, option, output_format, parts, run_options
+from twmd_registry.cli.output import as_json
+from twmd_registry.cli.requested import options_of, parts_of
 from twmd_registry.cli.tasks import read_tasks
 from twmd_registry.cli.terminal import Style, matches, progress_bar, say
 from twmd_registry.errors import FileError, SpecError, visible
 from twmd_registry.record.file import read_record
 from twmd_registry.registry.artifacts import Parts
-from twmd_registry.registry.diff import Matter, compare
 from twmd_registry.registry.options import RunOptions
 
 if TYPE_CHECKING:
@@ -27,13 +27,33 @@ VERDICTS = (matches(r"^agrees\b", Style.GOOD), matches(r"^(?:DIFFERS|EDITED|NOT 
 """What a terminal shows in colour."""
 
 
-def run_verify(arguments: argparse.Namespace) -> int:
-    """Verify a record or a printed number; 0 when it holds."""
+@command(
+    "verify",
+    example="twmd verify scores.json\n"
+    "twmd verify scores.json --refs ref.txt --hyps system_a.txt system_b.txt\n"
+    "twmd verify 'twmd|output:f1|...|version:0.3.0' 0.8614 ref.txt -i system_a.txt",
+)
+@argument("what", metavar="RECORD|SIGNATURE")
+@argument("value", required=False, metavar="[VALUE]")
+@argument("references", nargs=-1, type=INPUT, metavar="[REF]...")
+@many("--refs", type=INPUT, metavar="REF", help="Reference files, as well.")
+@many("-i", "--input", "--hyps", "input", type=INPUT, metavar="HYP", help="One file per system, in the record's order.")
+@columns
+@option("--tolerance", type=FINITE, metavar="X", help="Largest difference of a segment's score (default: 1e-5 in float32).")
+@output_format("text", "json")
+@parts
+@run_options
+def verify_command(arguments: Arguments) -> int:
+    """Score again, and say whether a record, or a number from a paper, holds (exit status 0) or not (1).
+
+    RECORD is a file that 'twmd score --record' wrote. Without files, those that it names are taken, if they are here with the same content.
+    Beside a SIGNATURE, VALUE is the number as it was printed.
+    """
     options = options_of(arguments)
     parts = parts_of(arguments)
     if "|" in arguments.what:
         return _verify_number(arguments, options, parts)
-    positional = [Path(arguments.value)] if arguments.value else []
+    positional = [INPUT.convert(arguments.value, None, None)] if arguments.value else []
     arguments.references = [*positional, *arguments.references, *arguments.refs]
     record = read_record(Path(arguments.what))
     if not arguments.references and not arguments.input:
@@ -46,7 +66,10 @@ def run_verify(arguments: argparse.Namespace) -> int:
     texts = [SystemTexts(task.system.predictions, task.references) for task in tasks]
     with progress_bar(total=sum(len(one.predictions) for one in texts)) as progress:
         found = verify_record(record, texts, inputs=files, options=options, parts=parts, tolerance=arguments.tolerance, progress=progress)
-    say("\n".join(map(visible, _report(found))), *VERDICTS)
+    if arguments.format == "json":
+        print(as_json(_as_dict(found)))
+    else:
+        say("\n".join(map(visible, _report(found))), *VERDICTS)
     return 0 if found.agrees else 1
 
 
@@ -68,15 +91,15 @@ def find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
         hashes = {one.sha256 for one in record.inputs if one.role == "predictions" and one.name == Path(system.name).name}
         wanted.append(("-i", system.name, hashes))
     found, problems = dict[str, list[Path]]({"--refs": [], "-i": []}), []
-    for option, name, hashes in wanted:
+    for role, name, hashes in wanted:
         # A stranger may have written the record: no name in it leads out of these folders.
         inside = not Path(name).is_absolute() and ".." not in Path(name).parts
         here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
         same = next((place for place in here if hashlib.sha256(place.read_bytes()).hexdigest() in hashes), None)
         if same is not None:
-            found[option].append(same)
+            found[role].append(same)
         else:
-            problems.append(f"{name} ({option}) {'is another file than was scored' if here else 'is not here'}")
+            problems.append(f"{name} ({role}) {'is another file than was scored' if here else 'is not here'}")
     if problems:
         places = " and ".join(dict.fromkeys(str(place) for place in (Path(), path.parent)))
         raise FileError(
@@ -85,7 +108,7 @@ def find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
     return found["--refs"], found["-i"]
 
 
-def _verify_number(arguments: argparse.Namespace, options: RunOptions, parts: Parts) -> int:
+def _verify_number(arguments: Arguments, options: RunOptions, parts: Parts) -> int:
     if arguments.value is None:
         raise SpecError("beside a signature, give the number as it is printed, then the reference files: twmd verify SIGNATURE VALUE REF -i HYP.")
     arguments.references = [*arguments.references, *arguments.refs]
@@ -96,6 +119,9 @@ def _verify_number(arguments: argparse.Namespace, options: RunOptions, parts: Pa
 
     texts = SystemTexts(tasks[0].system.predictions, tasks[0].references)
     found = verify_number(arguments.what, arguments.value, texts, options=options, parts=parts, tolerance=arguments.tolerance)
+    if arguments.format == "json":
+        print(as_json({"agrees": found.agrees, **found._asdict(), "signature": str(found.signature)}))
+        return 0 if found.agrees else 1
     shown = f"{100 * found.found:.6f} (per cent)" if found.per_cent else f"{found.found:.8f}"
     say(f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here (margin {found.margin:.2g})", *VERDICTS)
     print(f"applied: {found.signature}")
@@ -132,16 +158,9 @@ def _report_check(check: VerifiedEntry) -> list[str]:
     return lines
 
 
-def run_diff(arguments: argparse.Namespace) -> int:
-    """Compare two signatures; 0 when their numbers may be compared."""
-    found = compare(arguments.one, arguments.other)
-    if not found.differences:
-        print("They say the same.")
-    marks = {Matter.YES: "-", Matter.NO: "=", Matter.UNKNOWN: "?"}
-    for difference in found.differences:
-        print(f"{marks[difference.matters]} {visible(difference.what)}")
-    if not found.comparable:
-        print("\nTheir numbers may NOT be compared.")
-        return 1
-    print(f"\nTheir numbers may be compared (on the same texts{'' if found.certain else ', and if the model was the same'}).")
-    return 0
+def _as_dict(found: Verification) -> dict[str, object]:
+    checks = [
+        {"agrees": check.agrees, **check._asdict(), "worst": [one._asdict() for one in check.worst], "resampled": dict(check.resampled)}
+        for check in found.checks
+    ]
+    return {"agrees": found.agrees, "edited": found.edited, "checks": checks, "differences": found.differences}

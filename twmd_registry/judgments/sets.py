@@ -86,6 +86,12 @@ def read_rated(text: str) -> RatedSegments:
     return chosen.read(named.path, **named.keys)
 
 
+def is_rated_name(text: str) -> bool:
+    """Return whether a word names rated data: on the Hub, or by one of `FORMATS` before a colon."""
+    form, colon, _ = text.partition(":")
+    return text in HUB or (bool(colon) and form in FORMATS)
+
+
 def check_named(text: str) -> None:
     """Refuse rated data that are not there, without reading them; argument as for `read_rated`.
 

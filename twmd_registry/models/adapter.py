@@ -53,9 +53,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     """
     name, _, wanted = adapter.partition("@")
     if not paths and not HUB_ID.fullmatch(name):
-        raise ModelError(
-            f"the signature names a folder of its author's, {name!r}: say where your copy of the adapter is by adapter=FOLDER (--adapter FOLDER)."
-        )
+        raise ModelError(f"the signature names a folder of its author's, {name!r}: say where your copy is by adapter=FOLDER (--part adapter=FOLDER).")
     own = Path(adapter).expanduser() if paths else None
     if own and own.is_dir():
         name, wanted, folder = adapter, "", own

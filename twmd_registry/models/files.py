@@ -78,7 +78,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
     if not paths and not HUB_ID.fullmatch(model):
         raise ModelError(
-            f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by model=FOLDER (--model FOLDER)."
+            f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by model=FOLDER (--part model=FOLDER)."
         )
     own = Path(model).expanduser() if paths else None
     if own and own.is_file():

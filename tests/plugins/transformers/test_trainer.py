@@ -98,7 +98,7 @@ class TestOneRun:
             record = twmd_registry.read_record(folder / "eval_record.json")
             assert [one.score for one in record.systems[0].results] == [found["eval_twmd"], found["eval_bleu"]]
             texts = folder / "eval_texts.jsonl"
-            arguments = ["verify", str(folder / "eval_record.json"), "-i", str(texts), "--model", str(encoder)]
+            arguments = ["verify", str(folder / "eval_record.json"), "-i", str(texts), "--part", f"model={encoder}"]
             assert main(arguments) == 0
             assert "2 of 2 results hold" in capsys.readouterr().out
             assert [json.loads(line)["references"] for line in texts.read_text(encoding="utf-8").splitlines()] == [
@@ -109,7 +109,7 @@ class TestOneRun:
         folder = Path(run.args.output_dir) / "checkpoint-1"
         texts = (folder / "eval_texts.jsonl").read_text(encoding="utf-8")
         (tmp_path / "eval_texts.jsonl").write_text(texts.replace("the cat sat on the mat .", "we saw it"), encoding="utf-8")
-        assert main(["verify", str(folder / "eval_record.json"), "-i", str(tmp_path / "eval_texts.jsonl"), "--model", str(encoder)]) == 1
+        assert main(["verify", str(folder / "eval_record.json"), "-i", str(tmp_path / "eval_texts.jsonl"), "--part", f"model={encoder}"]) == 1
 
     def test_signatures_are_written_once(self, run: Any) -> None:
         written = json.loads((Path(run.args.output_dir) / "metric_signatures.json").read_text(encoding="utf-8"))

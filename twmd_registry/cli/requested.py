@@ -1,18 +1,16 @@
-"""From the arguments of a command to what they name: run options, columns, metrics.
+"""Read what the arguments of a command name: run options, columns, metrics.
 
-Imports nothing heavy, so that a command line that is wrong is refused at once.
+Imports nothing heavy, so that a wrong command line is refused at once.
 """
 
 from __future__ import annotations
 
-import argparse
-import errno
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.cli.declare import Arguments
+from twmd_registry.errors import SpecError, menu
 from twmd_registry.judgments.fields import Columns
 from twmd_registry.registry.artifacts import Parts, check_parts
 from twmd_registry.registry.catalogue import entry
@@ -46,53 +44,39 @@ class RequestedMetric(NamedTuple):
     nrefs: str | None = None
 
 
-def prepare(arguments: argparse.Namespace) -> None:
-    """Check what needs nothing heavy, before a command's code is imported, and leave the metrics that are asked for in ``arguments.asked``.
-
-    Raises:
-        FileError: A file is missing.
-        SpecError: Rated data, or a metric, is named that does not exist; as for `parse_metrics`.
-    """
-    for path in _values(arguments, arguments.files_to_read):
-        if isinstance(path, Path) and path != Path("-") and not path.exists():
-            raise FileError(f"{path}: {os.strerror(errno.ENOENT)}.")
-    if named := _values(arguments, arguments.data_to_read):
-        from twmd_registry.judgments.sets import check_named
-
-        for text in named:
-            check_named(text)
-    for name in _values(arguments, arguments.metric_names):
-        entry(name)
-    if arguments.lexical is not None:
-        arguments.asked = parse_metrics(_values(arguments, ["metrics" if "metrics" in arguments else "metric"]), arguments, arguments.lexical)
-
-
-def _values(arguments: argparse.Namespace, names: Sequence[str]) -> list[Any]:
-    """What some arguments hold, one or several each."""
-    given = [getattr(arguments, name) for name in names]
-    return [value for one in given for value in (one if isinstance(one, list) else [one])]
-
-
-def options_of(arguments: argparse.Namespace) -> RunOptions:
-    """Where and how fast, as the command line says.
+def options_of(arguments: Arguments) -> RunOptions:
+    """Return the run options of a command line.
 
     Raises:
         SpecError: ``--disk-cache`` is no number of bytes.
     """
-    return RunOptions(device=arguments.device, batch_tokens=arguments.batch_tokens, disk_cache=arguments.disk_cache)
+    given = vars(arguments)
+    return RunOptions(**{name: given[name] for name in ("device", "batch_tokens", "disk_cache") if name in given})
 
 
-def parts_of(arguments: argparse.Namespace) -> Parts:
-    """Where the parts of signatures are, as the command line says; other commands have options of their own by these names."""
-    return Parts(**{name: getattr(arguments, name) for name in Parts._fields}) if arguments.takes_parts else Parts()
+def parts_of(arguments: Arguments) -> Parts:
+    """Return where the parts of signatures are.
+
+    Raises:
+        SpecError: ``--part`` is not NAME=PATH, or signatures have no part of that name.
+    """
+    given = {}
+    for text in vars(arguments).get("part", ()):
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            raise SpecError(f"--part {text!r}: expected NAME=PATH.")
+        if name not in Parts._fields:
+            raise SpecError(f"--part {name}: signatures have no such part; {menu(name, Parts._fields)}.")
+        given[name] = path
+    return Parts(**given)
 
 
-def columns_of(arguments: argparse.Namespace) -> Columns:
-    """Where texts stand in tables, as the command line says."""
+def columns_of(arguments: Arguments) -> Columns:
+    """Return the columns of texts in tables."""
     return Columns(arguments.prediction_column or Columns().prediction, tuple(arguments.reference_column or ()))
 
 
-def parse_metrics(names: Sequence[str], arguments: argparse.Namespace, lexical: Sequence[str] = ()) -> list[RequestedMetric]:
+def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[str] = ()) -> list[RequestedMetric]:
     """Read the metrics of a command line, in their order.
 
     A metric that is only named gets ``--preset`` and every ``--set`` key that it uses. One with keys of its own
@@ -112,7 +96,7 @@ def parse_metrics(names: Sequence[str], arguments: argparse.Namespace, lexical: 
     signed = [name for name in own if "|" in name]
     named = [name for name in own if "|" not in name and not _has_keys(name)]
     for name in named:
-        _check_metric(split_name(name)[0], [*MetricName, *lexical], takes_several="metrics" in arguments)
+        _check_metric(split_name(name)[0], [*MetricName, *lexical], takes_several="metrics" in vars(arguments))
     given = _parse_set_keys(arguments, [split_name(name)[0] for name in named])
     if not signed:
         _refuse_parts(parts)
@@ -149,15 +133,9 @@ def _is_path(word: str) -> bool:
     return is_there or "/" in word or Path(word).suffix[1:].isalpha()
 
 
-def _parse_set_keys(arguments: argparse.Namespace, named: Sequence[str]) -> dict[str, str]:
+def _parse_set_keys(arguments: Arguments, named: Sequence[str]) -> dict[str, str]:
     """What ``--set`` gives, checked against the metrics that are named without keys of their own."""
-    given: dict[str, str] = {}
-    for assignment in arguments.set:
-        name, equals, value = assignment.partition("=")
-        if not equals:
-            hint = " --set takes every word after it, so name files before it." if _is_path(assignment) else ""
-            raise SpecError(f"--set {assignment!r}: expected KEY=VALUE.{hint}")
-        given[name] = value
+    given = dict(parse_assignments(arguments.set))
     if not named and (given or arguments.preset):
         alone = "a signature says everything, and SacreBLEU's metrics have no keys here"
         raise SpecError(f"--set and --preset are for metrics that are named without keys of their own: {alone}.")
@@ -168,12 +146,26 @@ def _parse_set_keys(arguments: argparse.Namespace, named: Sequence[str]) -> dict
     return given
 
 
+def parse_assignments(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the keys and values of ``--set``.
+
+    Raises:
+        SpecError: A word is not KEY=VALUE.
+    """
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            hint = " --set takes every word after it, so name files before it." if _is_path(text) else ""
+            raise SpecError(f"--set {text!r}: expected KEY=VALUE.{hint}")
+        yield name, value
+
+
 def _refuse_parts(parts: Parts) -> None:
-    """Refuse the options for parts of signatures where there is no signature."""
+    """Refuse parts of signatures where there is no signature."""
     for name, value in parts._asdict().items():
         if value is not None:
             instead = FITTED_FILES.get(name, f"{name}={{}}").format(value)
-            raise SpecError(f"--{name} says where the {name} of a signature is, and no signature is given: use --set {instead}.")
+            raise SpecError(f"--part {name} says where the {name} of a signature is, and no signature is given: use --set {instead}.")
 
 
 def _ask(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> RequestedMetric:
@@ -185,6 +177,11 @@ def _ask(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> 
     allowed = entry(split_name(name)[0]).keys
     metric, own = with_members(name, {key: value for key, value in given.items() if key in allowed})
     return RequestedMetric(name, make_spec(metric, preset, **own))
+
+
+def metrics_of(arguments: Arguments) -> tuple[MetricSpec | str, ...]:
+    """Return the metrics of ``-m`` in their order: specifications, and names of SacreBLEU's."""
+    return tuple(one.name if one.spec is None else one.spec for one in arguments.asked)
 
 
 def spec_with_keys(metric: str) -> MetricSpec:

@@ -1,0 +1,46 @@
+"""Reads command lines without running them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+
+from twmd_registry.cli.commands import twmd
+
+
+def parse(arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters of the command that is named, and of the groups above it."""
+    context = twmd.make_context("twmd", list(arguments))
+    found = dict(context.params)
+    command: click.Command | None = twmd
+    while isinstance(command, click.Group):
+        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert command is not None
+        context = command.make_context(name, rest, parent=context)
+        found |= context.params | {"quiet": found["quiet"] or context.params["quiet"]}
+    return found
+
+
+def all_commands(command: click.Command = twmd, path: str = "twmd") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command and group with the words that call it."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            sub = command.get_command(context, name)
+            assert sub is not None
+            yield from all_commands(sub, f"{path} {name}")
+
+
+def create_inputs(arguments: Sequence[str]) -> None:
+    """Create an empty file, or a folder, for every word that looks like one: commands refuse inputs that are not there."""
+    for word in arguments:
+        path = word.partition(":")[2] or word
+        if re.fullmatch(r"[\w./]+\.\w+", path):
+            Path(path).touch()
+        elif re.fullmatch(r"[\w./]+/", path):
+            Path(path).mkdir(exist_ok=True)
