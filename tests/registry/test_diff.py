@@ -82,7 +82,7 @@ def test_what_is_different_and_whether_it_matters(one: Signature, other: Signatu
 
 def test_the_command_says_it_in_words_and_by_its_status(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", str(TWMD), TWMD.format(short=True)]) == 0
-    assert capsys.readouterr().out == "They say the same.\n\nTheir numbers may be compared (on the same texts).\n"
+    assert capsys.readouterr().out == "The signatures are the same.\n\nTheir numbers may be compared (on the same texts).\n"
     assert main(["diff", str(TWMD), str(changed(TWMD, temperature=0.2, output="recall"))]) == 1
     out = capsys.readouterr().out
     assert "- output: f1 and recall (the side of a two-sided metric that is the score)" in out

@@ -163,7 +163,7 @@ def test_a_run_that_diverges_says_so(tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         (["--full", "--rank", "8"], 2, "--rank is of an adapter, and --full trains none"),
         (["-o", "{folder}"], 1, "is not empty: give a new folder"),
-        (["-o", "{folder}/train.jsonl"], 1, "is a file: give a folder"),
+        (["-o", "{folder}/train.jsonl"], 2, "is a file."),
         (["--train", "{train}", "{again}"], 2, "hold the same rated texts: name them once"),
     ],
 )

@@ -46,10 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 complain("twmd: warning:", Style.DOUBTFUL, message)
 
         warnings.showwarning = show_once
-        return _run(sys.argv[1:] if argv is None else argv)
+        return _run(sys.argv[1:] if argv is None else [str(word) for word in argv])
 
 
-def _run(argv: Sequence[str]) -> int:  # noqa: PLR0911 (one for each kind of failure)
+def _run(argv: list[str]) -> int:  # noqa: PLR0911 (one for each kind of failure)
     from click.exceptions import Exit, UsageError
 
     from twmd_registry.cli.commands import twmd
@@ -60,7 +60,7 @@ def _run(argv: Sequence[str]) -> int:  # noqa: PLR0911 (one for each kind of fai
         complete()
     try:
         # Not `twmd.main`, which answers interrupts and closed pipes itself.
-        with twmd.make_context("twmd", list(argv)) as context:
+        with twmd.make_context("twmd", argv) as context:
             status: int = twmd.invoke(context)
         sys.stdout.flush()
     except Exit as stop:

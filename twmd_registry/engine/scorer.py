@@ -228,12 +228,13 @@ def make_scorer(spec: MetricSpec, options: RunOptions | None = None, parts: Part
     return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else Scorer)(spec, options, parts, nrefs)
 
 
-def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> Scorer:
+def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **keys: Any) -> Scorer:
     """Make a scorer.
 
     Args:
         metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, each maybe with keys and a weight
-            (``ensemble(stsscore,2*sbert;layer=6)``); or a signature, which gives the scorer back that it was written by.
+            (``ensemble(stsscore,2*sbert;layer=6)``); a signature, which gives the scorer back that it was written by; or a specification
+            (``parse(signature)``), which takes run options only.
         preset: A preset's name; without one, the preset tuned for the model.
         keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature only
             run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
@@ -247,6 +248,11 @@ def scorer(metric: str | Signature, preset: str | None = None, **keys: Any) -> S
     Warns:
         TwmdWarning: As for `parse_signature`.
     """
+    if isinstance(metric, MetricSpec):
+        options, fixed = split_options({**keys, **({} if preset is None else {"preset": preset})}, ())
+        if fixed:
+            raise SpecError(f"a specification fixes {', '.join(fixed)}: beside it, give run options only, or change a copy by its replace().")
+        return make_scorer(metric, options)
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
         return _make_scorer_of_signature(metric, preset, keys)
     name, given = with_members(metric, keys) if isinstance(metric, str) else (metric, keys)
@@ -273,7 +279,7 @@ _LATEST: list[Scorer] = []
 def score(
     predictions: Iterable[str],
     references: Iterable[str] | Iterable[Iterable[str]],
-    metric: str | Signature = MetricName.TWMD,
+    metric: str | Signature | MetricSpec = MetricName.TWMD,
     preset: str | None = None,
     **keys: Any,
 ) -> ScoreSet:

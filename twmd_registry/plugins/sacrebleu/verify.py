@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
@@ -12,13 +13,14 @@ from twmd_registry.progress import Progress
 from twmd_registry.record import verify
 from twmd_registry.record.comparison import SignificanceTest, SystemComparison
 from twmd_registry.record.content import InputFile, Record
+from twmd_registry.record.file import read_record
 from twmd_registry.record.verify import Systems, SystemTexts, Verification
 from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.options import RunOptions
 
 
 def verify_record(
-    record: Record,
+    record: Record | str | Path,
     systems: Systems,
     *,
     inputs: Sequence[InputFile] = (),
@@ -30,7 +32,7 @@ def verify_record(
     """Score again what a record says was scored, and compare every segment, every test and every interval.
 
     Args:
-        record: The record.
+        record: The record, or its file.
         systems: The texts of its systems, in its order: predictions and references, as `Scorer.score` takes them.
         inputs: The files they came from, to tell which of them changed.
         options: Where and how fast.
@@ -42,10 +44,12 @@ def verify_record(
         A check of every score set of every system, in the record's order, and what has changed since.
 
     Raises:
+        FileError: As for `read_record`.
         InputError: Another number of systems or segments than in the record, or texts that cannot be scored.
         SpecError: A part that no signature of the record has, or no such device here.
         MissingExtraError: As for `Scorer.score`.
     """
+    record = record if isinstance(record, Record) else read_record(record)
     return verify.verify_record(
         record, systems, inputs=inputs, options=options, parts=parts, tolerance=tolerance, progress=progress, compare=compare_again
     )
