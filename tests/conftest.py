@@ -12,6 +12,8 @@ from typing import NamedTuple
 import pytest
 
 import twmd_registry
+from twmd_registry.registry import versions
+from twmd_registry.registry.names import MetricName
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -55,3 +57,12 @@ def texts() -> Texts:
     demo = Path(__file__).resolve().parents[1] / "twmd_registry" / "data" / "demo" / "system_a.jsonl"
     rows = [json.loads(line) for line in demo.read_text(encoding="utf-8").splitlines()][:16]
     return Texts([row["prediction"] for row in rows], [row["references"][0] for row in rows])
+
+
+@pytest.fixture
+def older_version(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A version before this one, after which the scores of STSScore changed."""
+    now = versions.VERSIONS[-1]
+    monkeypatch.setattr(versions, "VERSIONS", ("0.0.9", now))
+    monkeypatch.setattr(versions, "CHANGES", ((now, (MetricName.STSSCORE,), "Empty texts score 0."),))
+    return "0.0.9"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import twmd_registry
 from tests import tiny
@@ -104,23 +105,28 @@ def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyP
 
 
 def test_adapters_are_named_by_content() -> None:
-    found = find_adapter("stsb-minilm")
+    found = find_adapter("stsb-siamese")
     name, _, content = found.name.partition("@")
-    assert (name, len(content)) == ("stsb-minilm", 12)
+    assert (name, len(content)) == ("stsb-siamese", 12)
     assert find_adapter(found.name) == found
     with pytest.raises(ModelError, match="not 0123456789ab as asked for"):
-        find_adapter("stsb-minilm@0123456789ab")
+        find_adapter("stsb-siamese@0123456789ab")
 
 
 def test_an_adapter_for_another_model_is_refused(tmp_path: Path) -> None:
-    folder = tiny.save_regressor(tmp_path / "other")
-    with pytest.raises(ModelError, match="adapter stsb-minilm@.* does not fit this model"):
-        twmd_registry.scorer("stsscore", model=str(folder), adapter="stsb-minilm", scale=5).score(["a"], ["a"])
+    folder = tiny.save_encoder("bert", tmp_path / "other")
+    with pytest.raises(ModelError, match="adapter wmt-twmd@.* does not fit this model"):
+        twmd_registry.scorer("twmd", model=str(folder), adapter="wmt-twmd", layer=1).score(["a"], ["a"])
 
 
-def test_an_adapter_that_would_be_left_out_in_silence_is_refused() -> None:
-    with pytest.raises(ModelError, match="adapter stsb-minilm@.* does not fit this model: Found missing adapter keys"):
-        twmd_registry.scorer("twmd", adapter="stsb-minilm").score(["a"], ["a"])
+def test_adapter_that_lacks_a_weight_is_refused(tmp_path: Path) -> None:
+    packaged = find_adapter("wmt-twmd").folder
+    shutil.copytree(packaged, tmp_path / "adapter")
+    weights = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
+    weights.pop(next(iter(weights)))
+    save_file(weights, tmp_path / "adapter" / "adapter_model.safetensors")
+    with pytest.raises(ModelError, match="does not fit this model: Found missing adapter keys"):
+        twmd_registry.scorer("twmd", adapter=str(tmp_path / "adapter")).score(["a"], ["a"])
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum", "meta"])

@@ -171,11 +171,6 @@ def test_members_given_twice_are_refused() -> None:
         parse_signature(WHOLE.replace("|version", "|members:sbert|version"))
 
 
-def test_no_version_had_ensembles_before_this_one() -> None:
-    with pytest.raises(SignatureError, match="version 0.2.0 had no ensembles"):
-        parse_signature(WHOLE.replace("version:0.3.0", "version:0.2.0"))
-
-
 def test_a_blank_in_a_member_is_refused() -> None:
     with pytest.raises(SignatureError, match="model of member 1 is a blank"):
         parse_signature(WHOLE.replace("model=sentence-transformers/all-MiniLM-L6-v2@0336012e2308", "model=?", 1))

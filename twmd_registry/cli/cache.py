@@ -11,7 +11,7 @@ from twmd_registry.cli.declare import Arguments, argument, command, option
 from twmd_registry.cli.output import format_table
 from twmd_registry.cli.terminal import say
 from twmd_registry.errors import FileError, SpecError, menu
-from twmd_registry.registry.aliases import VALUES
+from twmd_registry.registry.names import EMBEDDED_MODEL
 
 if TYPE_CHECKING:
     from twmd_registry.encode.index import ModelUse
@@ -52,7 +52,7 @@ def _chosen(uses: list[ModelUse], name: str | None) -> list[ModelUse]:
     """What is kept of the model that was named: by its name alone, or with its content, or as the list shows it."""
     if name is None:
         return uses
-    name = VALUES.get(("model", name), name)
+    name = EMBEDDED_MODEL if name == "embedded" else name
     chosen = [use for use in uses if use.model == name or use.model.startswith((f"{name}@", f"{name} "))]
     if not chosen:
         kept = menu(name, [use.model for use in uses]) if uses else "the cache is empty"

@@ -22,11 +22,11 @@ from twmd_registry.record.content import InputFile, Record, RecordedScores, Reco
 from twmd_registry.record.environment import environment
 from twmd_registry.registry.artifacts import Parts, check_parts
 from twmd_registry.registry.fingerprint import reread
-from twmd_registry.registry.history import since
 from twmd_registry.registry.names import LEXICAL_NAMES, Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, dtypes, is_pinned
+from twmd_registry.registry.versions import describe_changes
 from twmd_registry.version import __version__
 
 TOLERANCES = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1e-2}
@@ -388,7 +388,7 @@ def _version_differences(record: Record) -> list[str]:
             warnings.simplefilter("ignore", TwmdWarning)
             signature = parse_signature(result.signature)
             if signature.version != __version__:
-                found.append(f"versions: {signature.version}; {since(signature.spec, signature.version)}")
+                found.append(f"versions: {signature.version}; {describe_changes(signature.spec, signature.version)}")
     return list(dict.fromkeys(found))
 
 

@@ -6,10 +6,10 @@ import math
 from enum import StrEnum
 from typing import NamedTuple
 
-from twmd_registry.registry.history import changes_between
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, member_specs
+from twmd_registry.registry.versions import changes_between
 
 
 class Matter(StrEnum):
@@ -143,4 +143,4 @@ def _version_differences(one: Signature, other: Signature) -> list[SignatureDiff
     versions = f"version: {one.version} and {other.version}"
     if not changes:
         return [SignatureDifference(f"{versions}; nothing that moves these scores of {one.spec.metric} changed between them", Matter.NO)]
-    return [SignatureDifference(f"{versions}; {change.version}: {change.what}", Matter.YES) for change in changes]
+    return [SignatureDifference(f"{versions}; {change}", Matter.YES) for change in changes]

@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SignatureError, SpecError, warn
-from twmd_registry.registry import aliases, history
+from twmd_registry.registry import versions
 from twmd_registry.registry.catalogue import MetricFactSheet, entry
 from twmd_registry.registry.ensemble import split_name, write_members
 from twmd_registry.registry.fingerprint import LENGTH
@@ -32,7 +32,6 @@ _HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 BLANK = "?"
 MEMBERS = "members"
 """The key that stands in parentheses behind the metric."""
-BEFORE_ENSEMBLES = ("0.1.0", "0.2.0")
 LONGEST = 10_000
 """Characters of the longest text that is looked at as a signature."""
 
@@ -131,8 +130,7 @@ def parse_signature(text: str | Signature) -> Signature:
             names the column.
 
     Warns:
-        TwmdWarning: It uses other words than ours, or was written by an older version; says which, and what has
-            changed since.
+        TwmdWarning: A value is not written as this package writes it, or an older version wrote the signature; says what has changed since.
     """
     if isinstance(text, Signature):
         return text
@@ -149,8 +147,12 @@ def parse_signature(text: str | Signature) -> Signature:
         name, members = split_name(head)
     except SpecError as error:
         _fail(1, error, error)
-    facts, metric = _read_metric(name, read_as)
-    fields = _split(rest, len(head) + 2, facts, read_as)
+    try:
+        facts = entry(name)
+    except SpecError as error:
+        _fail(1, error, error)
+    metric = MetricName(name)
+    fields = _split(rest, len(head) + 2, facts)
     if MEMBERS in fields:  # where the name must stand alone, as SacreBLEU writes it
         own = fields.pop(MEMBERS)
         if members is not None:
@@ -163,12 +165,10 @@ def parse_signature(text: str | Signature) -> Signature:
         spec = spec.replace(members=_read_members(metric, members, len(name) + 1, read_as))
     _check_whole(spec, fields, len(line) + 1)
     version = _read_version(fields, len(line) + 1)
-    if metric is MetricName.ENSEMBLE and version in BEFORE_ENSEMBLES:
-        _fail(fields["version"].column, f"version {version} had no ensembles.")
     if read_as:
         warn(f"in this signature {', '.join(read_as)}.")
-    if version != history.VERSIONS[-1]:
-        warn(f"this signature was written by version {version}; {history.since(spec, version)}")
+    if version != versions.VERSIONS[-1]:
+        warn(f"this signature was written by version {version}; {versions.describe_changes(spec, version)}")
     return Signature(spec, **{name: _read_trailing(fields[name]) for name in _TRAILER if name in fields})
 
 
@@ -176,18 +176,7 @@ def _fail(column: int, what: object, cause: BaseException | None = None) -> NoRe
     raise SignatureError(f"column {column}: {what}") from cause
 
 
-def _read_metric(head: str, read_as: list[str]) -> tuple[MetricFactSheet, MetricName]:
-    name = aliases.METRICS.get(head.lower(), head.lower())
-    try:
-        facts = entry(name if name in set(MetricName) else head)
-    except SpecError as error:
-        _fail(1, error, error)
-    if name != head:
-        read_as.append(f"{head!r} is read as {name}")
-    return facts, MetricName(name)
-
-
-def _split(rest: list[str], column: int, facts: MetricFactSheet, read_as: list[str]) -> dict[str, _SignatureField]:
+def _split(rest: list[str], column: int, facts: MetricFactSheet) -> dict[str, _SignatureField]:
     """Cut into fields, checking that every one is a key of this metric, once and in order."""
     short = {KEYS[name].short: name for name in facts.keys} | {short: name for name, short in _TRAILER.items()}
     order = [*facts.keys, *_TRAILER]
@@ -196,9 +185,6 @@ def _split(rest: list[str], column: int, facts: MetricFactSheet, read_as: list[s
     for field in rest:
         label, colon, text = field.partition(":")
         name = short.get(label, label)
-        if name not in order and aliases.KEYS.get(label) in order:
-            name = aliases.KEYS[label]
-            read_as.append(f"{label!r} is read as {name}")
         if not colon or not text or name not in order:
             _fail(column, f"{field!r} is not one of this metric's key:value fields ({', '.join(order)}).")
         if order.index(name) <= last:
@@ -216,16 +202,12 @@ def _read_value(field: _SignatureField, read_as: list[str]) -> Value:
         value = unquote(text, errors="strict")
     except UnicodeDecodeError as error:
         _fail(field.column, f"{field.name}:{text} is not percent-encoded UTF-8.", error)
-    if (field.name, value) in aliases.VALUES:
-        meant = aliases.VALUES[field.name, value]
-        read_as.append(f"{field.name}:{value} is read as {meant}")
-        value = meant
     try:
         read = KEYS[field.name].parse(value)
     except SpecError as error:
         _fail(field.column, error, error)
     usual = _written(field.name, read)
-    if usual != text and (field.name, unquote(text)) not in aliases.VALUES:
+    if usual != text:
         read_as.append(f"{field.name}:{text} is read as {usual}")
     _check_settled(field.name, read, field.column)
     return read
@@ -304,7 +286,7 @@ def _read_version(fields: dict[str, _SignatureField], end: int) -> str:
     version = fields.get("version")
     if version is None:
         _fail(end, "version is missing here: the signature is cut off or not from this package.")
-    if version.text not in history.VERSIONS:
+    if version.text not in versions.VERSIONS:
         hint = f"; if it is newer, pip install 'twmd-registry=={version.text}'" if re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version.text) else ""
-        _fail(version.column, f"version {version.text!r} is not known here (those are {', '.join(history.VERSIONS)}){hint}.")
+        _fail(version.column, f"version {version.text!r} is not known here (those are {', '.join(versions.VERSIONS)}){hint}.")
     return version.text
