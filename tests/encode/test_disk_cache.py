@@ -124,8 +124,8 @@ def test_another_adapter_does_not_find_it() -> None:
 @pytest.mark.parametrize("what", range(6))
 def test_what_other_software_or_another_device_has_computed_is_not_found(folder: str, what: int, monkeypatch: pytest.MonkeyPatch) -> None:
     once(metric(folder))
-    made_with = disk._made_with(metric(folder).backend.model)
-    monkeypatch.setattr(disk, "_made_with", lambda encoder: [*made_with[:what], "another", *made_with[what + 1 :]])
+    made_with = disk._versions(metric(folder).backend.model)
+    monkeypatch.setattr(disk, "_versions", lambda encoder: [*made_with[:what], "another", *made_with[what + 1 :]])
     assert once(metric(folder))[1] == DIFFERENT
 
 
@@ -136,7 +136,7 @@ def test_software_and_device_are_those_that_compute() -> None:
 
     model = twmd_registry.scorer("twmd").backend.model
     versions = [module.__version__ for module in (twmd_registry, torch, transformers, tokenizers)]
-    assert disk._made_with(model) == [disk.FORMAT, *versions, model.device.type]
+    assert disk._versions(model) == [disk.FORMAT, *versions, model.device.type]
     assert len(versions) == 4
 
 
@@ -172,7 +172,7 @@ def test_it_feeds_the_references_in_main_memory(folder: str, home: Path) -> None
         model = one.backend.model
         first = one.score(PREDICTIONS, REFERENCES)
         assert (model.sentences_encoded, len(model.references)) == (0, 6)
-        for path in (home / "cache").iterdir():
+        for path in (home / "cache").rglob("*.safetensors"):
             path.unlink()
         assert one.score(OTHERS, REFERENCES).scores != first.scores
         assert model.sentences_encoded == 2  # "a dog ran" is a reference, too
@@ -212,7 +212,7 @@ def test_no_folder_is_made_unless_asked_for(folder: str, home: Path) -> None:
 
 def test_no_text_is_written(folder: str, home: Path) -> None:
     once(metric(folder))
-    content = b"".join(path.read_bytes() for path in (home / "cache").iterdir())
+    content = b"".join(path.read_bytes() for path in (home / "cache").rglob("*.safetensors"))
     assert len(content) > DIFFERENT * 16 * 4
     assert not any(word.encode() in content for word in ("the cat", "over", "hill"))
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
-import sqlite3
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import twmd_registry
 from tests import tiny
 from tests.processes import CONTEXT
 from twmd_registry.encode import disk
-from twmd_registry.encode import index as index_module
-from twmd_registry.encode.index import Index
-from twmd_registry.encode.shards import read_entries, read_texts
+from twmd_registry.encode.disk import list_models
 from twmd_registry.errors import TwmdWarning
 
 PREDICTIONS = ["the cat sat", "a dog ran over the hill", "it"]
@@ -50,9 +49,17 @@ def run(model: str, size: int | str = "10MB") -> tuple[tuple[float, ...], int]:
         return one.score(PREDICTIONS, REFERENCES).scores, one.backend.model.sentences_encoded - before
 
 
+def shards(cache: Path) -> list[Path]:
+    return list(cache.rglob("*.safetensors"))
+
+
 def only_shard(cache: Path) -> Path:
-    (path,) = cache.glob("shard-*")
+    (path,) = shards(cache)
     return path
+
+
+def size_of(cache: Path) -> int:
+    return sum(path.stat().st_size for path in cache.rglob("*.*"))
 
 
 def flip(path: Path, place: int) -> None:
@@ -67,7 +74,6 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "one bit": lambda path: flip(path, path.stat().st_size // 2),
     "header": lambda path: flip(path, 9),
     "other file": lambda path: path.write_bytes(b"nonsense"),
-    "gone": Path.unlink,
 }
 
 
@@ -78,9 +84,7 @@ def test_a_damaged_shard_is_encoded_again(
     assert run(model) == (expected, DIFFERENT)
     DAMAGE[damage](only_shard(cache))
     assert not recwarn.list
-    with pytest.warns(
-        TwmdWarning, match=r"^disk cache: 1 damaged or missing file\(s\) in .*cache are given up; their texts are encoded again"
-    ) as caught:
+    with pytest.warns(TwmdWarning, match=r"^disk cache: 1 damaged file\(s\) in .*cache are removed; their texts are encoded again") as caught:
         assert run(model) == (expected, DIFFERENT)
     assert len(caught) == 1
     assert run(model) == (expected, 0)
@@ -91,22 +95,38 @@ def test_a_damaged_shard_is_encoded_again(
 def test_one_warning_for_many_damaged_shards(model: str, expected: tuple[float, ...], cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "SHARD_BYTES", 1)
     run(model)
-    paths = list(cache.glob("shard-*"))
+    paths = shards(cache)
     assert len(paths) == DIFFERENT
     for path in paths[:4]:
         flip(path, path.stat().st_size - 300)
-    with pytest.warns(TwmdWarning, match="4 damaged or missing") as caught:
+    with pytest.warns(TwmdWarning, match="4 damaged") as caught:
         scores, number = run(model)
     assert (number, len(caught)) == (4, 1)
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
 
 
-def test_a_broken_index_costs_one_warning_and_no_text(model: str, expected: tuple[float, ...], cache: Path) -> None:
+def test_a_shard_that_is_gone_is_encoded_again_in_silence(
+    model: str, expected: tuple[float, ...], cache: Path, recwarn: pytest.WarningsRecorder
+) -> None:
     run(model)
-    (cache / "index.sqlite").write_bytes(b"nonsense " * 500)
-    with pytest.warns(TwmdWarning, match="index of the disk cache was damaged") as caught:
-        assert run(model) == (expected, 0)
-    assert len(caught) == 1
+    only_shard(cache).unlink()
+    assert run(model) == (expected, DIFFERENT)
+    assert not recwarn.list
+
+
+def test_every_changed_byte_of_a_shard_is_noticed(model: str, expected: tuple[float, ...], cache: Path) -> None:
+    run(model)
+    path = only_shard(cache)
+    sound, header = path.read_bytes(), int.from_bytes(path.read_bytes()[:8], "little")
+    places = [*range(0, 8 + header, 7), *range(8 + header, len(sound), 97)]
+    for place in places:
+        path.unlink(missing_ok=True)  # shards never change: another content is another file
+        path.write_bytes(sound[:place] + bytes([sound[place] ^ (1 << place % 8)]) + sound[place + 1 :])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            scores, encoded = run(model)
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
+        assert encoded == 0 or len(caught) == 1 or place < 8 + header  # of a name in the header, none of its texts is found
 
 
 def no_folder(cache: Path, patch: pytest.MonkeyPatch) -> None:
@@ -121,45 +141,23 @@ def no_rights(cache: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Path, "mkdir", refuse)
 
 
-def read_only_index(cache: Path, patch: pytest.MonkeyPatch) -> None:
-    def read_only(file: Path, **how: Any) -> sqlite3.Connection:
-        connection: sqlite3.Connection = connect(f"file:{file}?mode=ro", uri=True, **how)
-        return connection
-
-    connect = sqlite3.connect
-    cache.mkdir(parents=True)
-    connect(cache / "index.sqlite").close()
-    patch.setattr(sqlite3, "connect", read_only)
-
-
 def full_disk(cache: Path, patch: pytest.MonkeyPatch) -> None:
     def fail(path: Path, content: bytes) -> None:
         path.with_name(f"{path.name}.part").write_bytes(content[:100])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    patch.setattr(index_module, "write_whole", fail)
+    patch.setattr(disk, "write_whole", fail)
 
 
-def full_index(cache: Path, patch: pytest.MonkeyPatch) -> None:
-    connect = sqlite3.connect
-
-    def small(*given: Any, **how: Any) -> sqlite3.Connection:
-        connection: sqlite3.Connection = connect(*given, **how)
-        connection.execute("PRAGMA max_page_count = 3")
-        return connection
-
-    patch.setattr(sqlite3, "connect", small)
-
-
-def locked(cache: Path, patch: pytest.MonkeyPatch) -> sqlite3.Connection:
-    Index(cache).add({}, "m", 0, 0)
-    holder = sqlite3.connect(cache / "index.sqlite", isolation_level=None)
-    holder.execute("BEGIN EXCLUSIVE")
-    patch.setattr(index_module, "WAIT_SECONDS", 0.05)
+def locked(cache: Path, patch: pytest.MonkeyPatch) -> FileLock:
+    cache.mkdir(parents=True)
+    holder = FileLock(cache / "lock")
+    holder.acquire()
+    patch.setattr(disk, "WAIT_SECONDS", 0.05)
     return holder
 
 
-@pytest.mark.parametrize("trouble", [no_folder, no_rights, read_only_index, full_disk, full_index, locked])
+@pytest.mark.parametrize("trouble", [no_folder, no_rights, full_disk, locked])
 def test_scoring_goes_on_without_a_cache(
     model: str, expected: tuple[float, ...], cache: Path, trouble: Callable[[Path, pytest.MonkeyPatch], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,13 +169,14 @@ def test_scoring_goes_on_without_a_cache(
         with pytest.warns(TwmdWarning, match=r"^disk cache: .*cache cannot be used \(.*\); scoring goes on without it") as caught:
             scores = one.score(PREDICTIONS, REFERENCES).scores
         assert len(caught) == 1
-        if isinstance(held, sqlite3.Connection):
-            held.close()
+        if isinstance(held, FileLock):
+            held.release()
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
     if trouble is full_disk:
-        assert list(cache.glob("shard-*")) != []
+        assert len(list(cache.rglob("*.part"))) == 1
         one.score(PREDICTIONS, REFERENCES)
-        assert read_entries(only_shard(cache)) is not None
+        assert list(cache.rglob("*.part")) == []
+        assert [use.texts for use in list_models(cache)] == [DIFFERENT]
 
 
 @pytest.mark.parametrize("size", [1, 500, 3000, 6000, 10**6])
@@ -186,12 +185,14 @@ def test_the_bound_holds_whatever_it_is(model: str, expected: tuple[float, ...],
     for _ in range(3):
         scores, number = run(model, size)
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
-        assert sum(path.stat().st_size for path in cache.glob("shard-*")) <= size
+        assert size_of(cache) <= size
         numbers.append(number)
-    # What fits is found from the second run on, and what does not fit pushes none of it out.
-    held = sum(use.texts for use in Index(cache).models())
-    assert numbers == [DIFFERENT, DIFFERENT - held, DIFFERENT - held]
-    assert (held == 0) if size <= 500 else (held == DIFFERENT) if size == 10**6 else 0 < held < DIFFERENT
+    # What fits is found from the second run on (which may fill a gap by smaller shards), and what does not fit pushes none of it out.
+    held = sum(use.texts for use in list_models(cache))
+    assert numbers[0] == DIFFERENT
+    assert numbers[1] >= numbers[2] >= DIFFERENT - held
+    assert (held == 0) if size <= 500 else (held == DIFFERENT) if size == 10**6 else 0 < held
+    assert run(model, size)[1] == DIFFERENT - held
     assert not recwarn.list
 
 
@@ -200,8 +201,8 @@ def test_a_smaller_bound_shrinks_the_cache_when_something_is_written(model: str,
     size = only_shard(cache).stat().st_size
     with twmd_registry.scorer("twmd", model=model, disk_cache=size, **KEYS) as one:
         one.score(["we saw it"], ["again today"])
-    assert [use.texts for use in Index(cache).models()] in ([1], [2])
-    assert sum(path.stat().st_size for path in cache.glob("shard-*")) <= size
+    assert [use.texts for use in list_models(cache)] in ([1], [2])
+    assert size_of(cache) <= size
 
 
 ROUNDS, WINDOW, SMALL = 12, 5, 9_000
@@ -223,8 +224,6 @@ def windows(start: int) -> Iterator[tuple[list[str], list[str]]]:
 
 def score_in_rounds(model: str, home: str, start: int, barrier: Any, answers: Any) -> None:
     """What one of several processes does."""
-    import warnings
-
     os.environ["TWMD_HOME"] = home
     warnings.simplefilter("error", TwmdWarning)
     disk.SHARD_BYTES = 1200
@@ -252,10 +251,22 @@ def test_processes_write_read_and_evict_at_once(model: str, cache: Path) -> None
             for (predictions, references), own in zip(windows(start), scores, strict=True):
                 np.testing.assert_allclose(own, plain.score(predictions, references).scores, rtol=0, atol=1e-5)
             assert encoded < ROUNDS * (WINDOW + 2)  # without a cache, every round encodes seven different texts
-    assert sum(path.stat().st_size for path in cache.glob("shard-*")) <= SMALL
-    shards = [(path, read_entries(path)) for path in cache.glob("shard-*")]
-    assert all(shard is not None and read_texts(path, shard.entries) is not None for path, shard in shards)
-    (use,) = Index(cache).models()
-    assert use.shards == len(shards)
-    assert use.texts == sum(len(shard.entries) for _, shard in shards if shard)
-    assert use.texts < len(sentences())
+    assert size_of(cache) <= SMALL
+    (use,) = list_models(cache)
+    assert use.shards == len(shards(cache))
+    assert use.texts > 0
+
+
+def test_least_recently_used_shard_goes_first(model: str, cache: Path) -> None:
+    with twmd_registry.scorer("twmd", model=model, **KEYS) as plain:
+        assert plain.spec  # keeps the model loaded
+        size = 0
+        for texts in (["the cat"], ["a dog"], ["the cat"], ["we ran"]):
+            room = "10MB" if size == 0 else int(2.5 * size)
+            twmd_registry.scorer("twmd", model=model, disk_cache=room, **KEYS).score(texts, texts)
+            size = size or size_of(cache)
+        before = plain.backend.model.sentences_encoded
+        for texts, encoded in ((["the cat"], 0), (["we ran"], 0), (["a dog"], 1)):
+            twmd_registry.scorer("twmd", model=model, disk_cache=int(2.5 * size), **KEYS).score(texts, texts)
+            assert plain.backend.model.sentences_encoded - before == encoded
+            before = plain.backend.model.sentences_encoded

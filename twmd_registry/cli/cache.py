@@ -14,7 +14,7 @@ from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.registry.names import EMBEDDED_MODEL
 
 if TYPE_CHECKING:
-    from twmd_registry.encode.index import ModelUse
+    from twmd_registry.encode.disk import ModelUse
 
 
 @command("cache", example="twmd cache clear --model embedded")
@@ -27,21 +27,20 @@ def cache_command(arguments: Arguments) -> int:
         SpecError: Nothing is kept of that model.
         FileError: The folder cannot be read or written.
     """
-    from twmd_registry.encode.disk import cache_folder
-    from twmd_registry.encode.index import UNUSABLE, Index
+    from twmd_registry.encode.disk import cache_folder, clear, list_models
 
-    index = Index(cache_folder())
+    folder = cache_folder()
     try:
-        uses = _chosen(index.models(), arguments.model)
+        uses = _chosen(list_models(folder), arguments.model)
         if arguments.action == "clear":
-            index.clear({use.model for use in uses})
-    except UNUSABLE as error:
-        raise FileError(f"the disk cache in {index.folder} cannot be used: {error}.") from error
+            clear(folder, [use.model for use in uses])
+    except OSError as error:
+        raise FileError(f"the disk cache in {folder} cannot be used: {error}.") from error
     texts, size = sum(use.texts for use in uses), sum(use.bytes for use in uses) / 1e6
     if arguments.action == "clear":
-        print(f"removed {texts} texts, {size:.1f} MB, from {index.folder}")
+        print(f"removed {texts} texts, {size:.1f} MB, from {folder}")
         return 0
-    print(f"{index.folder}: {texts} texts, {size:.1f} MB (each run brings its own bound: --disk-cache SIZE)")
+    print(f"{folder}: {texts} texts, {size:.1f} MB (each run brings its own bound: --disk-cache SIZE)")
     if uses:
         rows = [[use.model, use.texts, use.shards, f"{use.bytes / 1e6:.1f}", _time(use.used)] for use in uses]
         say(format_table(("model", "texts", "files", "MB", "last used"), rows, "text"))
@@ -49,7 +48,7 @@ def cache_command(arguments: Arguments) -> int:
 
 
 def _chosen(uses: list[ModelUse], name: str | None) -> list[ModelUse]:
-    """What is kept of the model that was named: by its name alone, or with its content, or as the list shows it."""
+    """Return what is kept of a model, named by its name alone, with its content, or as the list shows it."""
     if name is None:
         return uses
     name = EMBEDDED_MODEL if name == "embedded" else name
