@@ -8,7 +8,7 @@
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
-METRICS := twmd trwmd moverscore bertscore_centered wordset_cka stsscore ensemble
+METRICS := $(notdir $(basename $(wildcard metrics/*/*.py)))
 DEMO := twmd_registry/data/demo
 
 .PHONY: demo test types tests presets tuned cards goldens bench clean

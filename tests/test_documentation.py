@@ -99,7 +99,7 @@ def test_the_commands_of_contributing_are_there() -> None:
             tests += len(paths)
         else:
             assert program == "make" or program.removeprefix(".venv/bin/") in tools, program
-    assert tests == 3
+    assert tests == 2
 
 
 def test_every_file_that_contributing_names_is_there() -> None:

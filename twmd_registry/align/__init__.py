@@ -10,46 +10,30 @@ Aligners are pure and differentiable. Beside each is a function of the same argu
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from twmd_registry.align.exact import exact, exact_plan
-from twmd_registry.align.greedy import greedy, greedy_plan
-from twmd_registry.align.kernel import kernel, kernel_plan
 from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.pooled import pooled, pooled_plan
-from twmd_registry.align.relaxed import relaxed, relaxed_plan
 from twmd_registry.align.settings import AlignmentSettings
-from twmd_registry.align.sinkhorn import sinkhorn, sinkhorn_plan
+from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import Distance, MetricName
 from twmd_registry.tensors import PaddedTokens, Sides
 
 Aligner = Callable[[Tensor, Marginal, Marginal, AlignmentSettings], Tensor]
 
-ALIGNERS: dict[MetricName, Aligner] = {
-    MetricName.SBERT: pooled,
-    MetricName.WORDSET_CKA: kernel,
-    MetricName.BERTSCORE_CENTERED: greedy,
-    MetricName.TRWMD: relaxed,
-    MetricName.TWMD: sinkhorn,
-    MetricName.MOVERSCORE: exact,
-}
-"""From a metric's name to its aligner, hypothesis side."""
-
-PLANS: dict[MetricName, Aligner] = {
-    MetricName.SBERT: pooled_plan,
-    MetricName.WORDSET_CKA: kernel_plan,
-    MetricName.BERTSCORE_CENTERED: greedy_plan,
-    MetricName.TRWMD: relaxed_plan,
-    MetricName.TWMD: sinkhorn_plan,
-    MetricName.MOVERSCORE: exact_plan,
-}
+ALIGNERS: dict[MetricName, Aligner] = {}
+"""From a metric's name to its aligner, hypothesis side; made from the metrics' declarations."""
+PLANS: dict[MetricName, Aligner] = {}
 """From a metric's name to its plan, hypothesis side: how much of which token goes where."""
-
-SYMMETRIC = frozenset({MetricName.SBERT, MetricName.WORDSET_CKA, MetricName.MOVERSCORE})
+for _name, _metric in CATALOGUE.items():
+    if _metric.aligner is not None:
+        _module = importlib.import_module(f"{__name__}.{_metric.aligner}")
+        ALIGNERS[_name], PLANS[_name] = getattr(_module, _metric.aligner), getattr(_module, f"{_metric.aligner}_plan")
+SYMMETRIC = frozenset(metric for metric in ALIGNERS if not CATALOGUE[metric].two_sided)
 """Metrics whose C has one side only."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twmd_registry.cli.declare import FILE, Arguments, Metric, argument, command, option, output_format, parts, run_options, settings
+from twmd_registry.cli.declare import FILE, Arguments, MetricParameter, argument, command, option, output_format, parts, run_options, settings
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.requested import make_scorers, options_of
 from twmd_registry.errors import visible
@@ -17,7 +17,7 @@ COLUMNS = ("hypothesis", "reference", "carries", "similarity")
 
 
 @command("align", lexical=(), example='twmd align moverscore "It rained all day." "The whole day was rainy." -o plan.png')
-@argument("metric", type=Metric(), metavar="METRIC")
+@argument("metric", type=MetricParameter(), metavar="METRIC")
 @argument("hypothesis", metavar="HYP")
 @argument("reference", metavar="REF")
 @option("-o", "--output", type=FILE, metavar="FILE", help="Draw it: a .png, .svg or .html file.")

@@ -17,7 +17,7 @@ from twmd_registry.cli.declare import (
     RATED,
     RESULT_FORMATS,
     Arguments,
-    Metric,
+    MetricParameter,
     argument,
     command,
     many,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 compared = many(
     "-m",
     "--metrics",
-    type=Metric([*MetricName, *SEGMENT_LEXICAL]),
+    type=MetricParameter([*MetricName, *SEGMENT_LEXICAL]),
     required=True,
     metavar="METRIC",
     help="Metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++; others are tested against the first.",

@@ -174,7 +174,7 @@ class Texts(InputPath):
         return DATA.convert(value, param, ctx) if is_rated_name(value) else super().convert(value, param, ctx)
 
 
-class Metric(click.ParamType[str]):
+class MetricParameter(click.ParamType[str]):
     """A metric's name, or any form of a metric where a command takes several forms."""
 
     name = "metric"

@@ -6,7 +6,7 @@ import textwrap
 
 from tabulate import tabulate
 
-from twmd_registry.cli.declare import Arguments, Metric, argument, command, output_format, settings
+from twmd_registry.cli.declare import Arguments, MetricParameter, argument, command, output_format, settings
 from twmd_registry.cli.output import as_json
 from twmd_registry.cli.terminal import say
 from twmd_registry.registry.catalogue import entry
@@ -21,7 +21,7 @@ WIDTHS = (None, None, 18, 26, 26)
 
 
 @command("explain", lexical=(), example="twmd explain twmd --preset embedded-tuned")
-@argument("metric", type=Metric(), metavar="METRIC")
+@argument("metric", type=MetricParameter(), metavar="METRIC")
 @settings
 @output_format("text", "json")
 def explain_command(arguments: Arguments) -> int:

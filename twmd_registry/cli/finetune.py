@@ -10,7 +10,7 @@ from twmd_registry.cli.declare import (
     POSITIVE,
     RATED,
     Arguments,
-    Metric,
+    MetricParameter,
     argument,
     command,
     device,
@@ -34,7 +34,7 @@ RECIPE = "Recipe"
     lexical=(),
     example="twmd finetune twmd --train wmt:wmt15.jsonl --dev wmt:wmt16.jsonl --holdout wmt:wmt17.jsonl -o adapter/",
 )
-@argument("metric", type=Metric(TRAINABLE), metavar="METRIC")
+@argument("metric", type=MetricParameter(TRAINABLE), metavar="METRIC")
 @many("--train", type=DATA, required=True, metavar="DATA", help=RATED)
 @many("--dev", type=DATA, metavar="DATA", help="Likewise; chooses the epoch (default: none, the last epoch is kept).")
 @many("--holdout", type=DATA, metavar="DATA", help="Likewise; data that hold any of their references are refused.")

@@ -8,7 +8,7 @@ from twmd_registry.cli.declare import (
     POSITIVE,
     Arguments,
     Declare,
-    Metric,
+    MetricParameter,
     argument,
     columns,
     command,
@@ -97,7 +97,7 @@ def fit_idf_command(arguments: Arguments) -> int:
 
 
 @command("fit-baseline", lexical=(), example="twmd fit-baseline bertscore_centered corpus.txt --set centering=none")
-@argument("metric", type=Metric(one for one in MetricName if one is not MetricName.ENSEMBLE), metavar="METRIC")
+@argument("metric", type=MetricParameter(one for one in MetricName if one is not MetricName.ENSEMBLE), metavar="METRIC")
 @files
 @columns
 @option("--pairs", type=POSITIVE, default=10_000, metavar="N", help="How many pairs (default: 10000).")

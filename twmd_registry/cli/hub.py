@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rich_click as click
 
-from twmd_registry.cli.declare import FILE, FOLDER, Arguments, Metric, argument, command, option
+from twmd_registry.cli.declare import FILE, FOLDER, Arguments, MetricParameter, argument, command, option
 from twmd_registry.hub.card_text import metrics_with_card
 
 
@@ -15,7 +15,7 @@ def hub_command(*, quiet: bool) -> None:
 
 
 @command("build", example="twmd hub build twmd -o spaces/twmd")
-@argument("metric", type=Metric(metrics_with_card()), metavar="METRIC")
+@argument("metric", type=MetricParameter(metrics_with_card()), metavar="METRIC")
 @option("-o", "--output", type=FOLDER, required=True, metavar="DIR", help="A new or empty folder.")
 def build_command(arguments: Arguments) -> int:
     """Put a metric's Space together in a folder: card, page, requirements and evaluate module. Needs no network and no token."""
@@ -27,7 +27,7 @@ def build_command(arguments: Arguments) -> int:
 
 
 @command("push", example="twmd hub push twmd my-org/twmd --private")
-@argument("metric", type=Metric(metrics_with_card()), metavar="METRIC")
+@argument("metric", type=MetricParameter(metrics_with_card()), metavar="METRIC")
 @argument("space", metavar="ORG/NAME")
 @option("--private", is_flag=True, help="Create it so that only its owner sees it.")
 @option("--token-file", type=FILE, metavar="FILE", help="A file that holds the token, instead of the environment.")

@@ -13,7 +13,7 @@ import rich_click as click
 from twmd_registry.cli.declare import (
     INPUT,
     Arguments,
-    Metric,
+    MetricParameter,
     argument,
     columns,
     command,
@@ -64,7 +64,7 @@ class _HtmlFile(click.Path):
 @many(
     "-m",
     "--metrics",
-    type=Metric([*MetricName, *LEXICAL_NAMES]),
+    type=MetricParameter([*MetricName, *LEXICAL_NAMES]),
     default=list(map(str, REPORTED)),
     metavar="METRIC",
     help=f"As for score (default: {' '.join(REPORTED)}).",

@@ -17,7 +17,7 @@ from twmd_registry.cli.declare import (
     FINITE,
     POSITIVE,
     Arguments,
-    Metric,
+    MetricParameter,
     argument,
     columns,
     command,
@@ -83,7 +83,7 @@ sacrebleu_seed = option("--seed", type=COUNT, default=default_seed, metavar="SEE
 @many(
     "-m",
     "--metrics",
-    type=Metric([*MetricName, *LEXICAL_NAMES]),
+    type=MetricParameter([*MetricName, *LEXICAL_NAMES]),
     default=[str(MetricName.TWMD)],
     metavar="METRIC",
     help=f"Default: twmd; of {', '.join(MetricName)}, a signature, or SacreBLEU's bleu, chrf, ter.",

@@ -12,7 +12,7 @@ from twmd_registry.cli.declare import (
     RATED,
     RESULT_FORMATS,
     Arguments,
-    Metric,
+    MetricParameter,
     argument,
     command,
     many,
@@ -40,7 +40,7 @@ SHOWN_TRIALS = 12
 
 
 @command("tune", example="twmd tune twmd --data wmt:wmt15.jsonl wmt:wmt16.jsonl")
-@argument("metrics", nargs=-1, required=True, type=Metric(bare=True), metavar="METRIC...")
+@argument("metrics", nargs=-1, required=True, type=MetricParameter(bare=True), metavar="METRIC...")
 @many("--data", type=DATA, required=True, metavar="DATA", help=RATED)
 @many("--set", metavar="KEY=VALUE", help="What stays fixed: model=MODEL (default: embedded), or any other key.")
 @many("--layers", type=int, metavar="K", help="Hidden states to try (default: all from 1).")

@@ -9,7 +9,8 @@ from dataclasses import replace
 from twmd_registry.engine.result import Counts
 from twmd_registry.hub.card_text import CardText, examples, prose_of
 from twmd_registry.hub.values import CORRELATIONS, CardValue, ours, theirs
-from twmd_registry.registry.catalogue import CATALOGUE, MetricFactSheet
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.declaration import Metric
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import MetricName, Special
 from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
@@ -52,7 +53,7 @@ def write_card(metric: str) -> str:
     return f"{_front_matter(facts, prose)}\n# Metric card for {facts.title}\n\n{body}\n"
 
 
-def _front_matter(facts: MetricFactSheet, prose: CardText) -> str:
+def _front_matter(facts: Metric, prose: CardText) -> str:
     """What tells the Hub that this is a metric's Space, as YAML; JSON's strings are YAML's."""
     return f"""\
 ---
@@ -72,7 +73,7 @@ description: {json.dumps(prose.headline, ensure_ascii=False)}
 """
 
 
-def _description(facts: MetricFactSheet, prose: CardText) -> str:
+def _description(facts: Metric, prose: CardText) -> str:
     return f"{facts.about}\n\n{prose.description.strip()}\n\nAs a formula (S holds the cosines between the words of the two texts): `{facts.formula}`"
 
 
@@ -105,7 +106,7 @@ def _result_keys(metric: MetricName) -> list[str]:
     return sorted([str(metric), "scores", "signature", *sides, *Counts._fields])
 
 
-def _inputs(facts: MetricFactSheet, preset: Preset) -> str:
+def _inputs(facts: Metric, preset: Preset) -> str:
     settled = canonical(preset).spec.values()
     rows = []
     for name in facts.keys:
@@ -128,7 +129,7 @@ def _inputs(facts: MetricFactSheet, preset: Preset) -> str:
     )
 
 
-def _outputs(metric: MetricName, facts: MetricFactSheet, prose: CardText) -> str:
+def _outputs(metric: MetricName, facts: Metric, prose: CardText) -> str:
     lines = [f"- `{metric}`: the score of the corpus, the mean over its segments. Higher is closer."]
     if facts.two_sided:
         lines.append(

@@ -17,7 +17,8 @@ from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SignatureError, SpecError, warn
 from twmd_registry.registry import versions
-from twmd_registry.registry.catalogue import MetricFactSheet, entry
+from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.declaration import Metric
 from twmd_registry.registry.ensemble import split_name, write_members
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
@@ -176,7 +177,7 @@ def _fail(column: int, what: object, cause: BaseException | None = None) -> NoRe
     raise SignatureError(f"column {column}: {what}") from cause
 
 
-def _split(rest: list[str], column: int, facts: MetricFactSheet) -> dict[str, _SignatureField]:
+def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _SignatureField]:
     """Cut into fields, checking that every one is a key of this metric, once and in order."""
     short = {KEYS[name].short: name for name in facts.keys} | {short: name for name, short in _TRAILER.items()}
     order = [*facts.keys, *_TRAILER]

@@ -8,19 +8,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.names import Centering, Dtype, Idf, MetricName, Output
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import Centering, Dtype, Idf, Output
 
 if TYPE_CHECKING:  # the command line reads the names below for its help, and need not wait for the presets
     from twmd_registry.registry.spec import MetricSpec
 
-TRAINABLE = (MetricName.TWMD, MetricName.TRWMD, MetricName.BERTSCORE_CENTERED, MetricName.SBERT, MetricName.WORDSET_CKA)
+TRAINABLE = tuple(name for name, metric in CATALOGUE.items() if metric.untrainable is None)
 POPULATIONS = frozenset({Centering.BATCH, Centering.CORPUS})
 """Centerings by the mean of what is scored; in training that is the training batch."""
-UNTRAINABLE = {
-    MetricName.MOVERSCORE: "exact transport is solved pair by pair and its plan does not move with the weights; twmd is its tempered form",
-    MetricName.STSSCORE: "it is a regression model already ('twmd train stsb')",
-    MetricName.ENSEMBLE: "train its members one by one",
-}
 
 
 class Weights(StrEnum):
@@ -120,7 +116,7 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
         SpecError: A metric without a trainable encoder (with the menu), or a key that means nothing in training; says why.
     """
     if spec.metric not in TRAINABLE:
-        raise SpecError(f"{spec.metric} cannot be trained: {UNTRAINABLE[spec.metric]}; {menu(spec.metric, TRAINABLE)}.")
+        raise SpecError(f"{spec.metric} cannot be trained: {CATALOGUE[spec.metric].untrainable}; {menu(spec.metric, TRAINABLE)}.")
     if spec.centering_kind in POPULATIONS and recipe.batch == 1:
         raise SpecError(
             f"centering={spec.centering} with a training batch of 1 subtracts a segment's own mean from it, which is centering=sentence: "

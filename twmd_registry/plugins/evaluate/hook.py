@@ -18,21 +18,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from twmd_registry.registry.names import MetricName
+
 PATCHED = "evaluate.loading"
 """The module that holds the factory."""
 COPIED_TO = ("evaluate.inspect", "evaluate.evaluation_suite")
 """Modules that import the factory by value; those loaded before us need the wrapped one, too."""
 MARK = "_wrapped_by_twmd_registry"
 """Attribute of a factory that is wrapped already."""
-METRICS = ("twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "stsscore", "ensemble")
-"""The metrics with an `evaluate` module; a test holds this equal to the folders under ``metrics/``."""
 
 
 def metrics_folder() -> Path:
-    """The folder of the metric modules: inside the package when installed, beside it in a checkout."""
+    """Return the folder of the metric modules: inside the package when installed, beside it in a checkout."""
     package = Path(__file__).resolve().parents[2]
     installed = package / "metrics"
-    return installed if (installed / METRICS[0]).is_dir() else package.parent / "metrics"
+    return installed if (installed / MetricName.TWMD).is_dir() else package.parent / "metrics"
+
+
+METRICS = tuple(str(name) for name in MetricName if (metrics_folder() / name).is_dir())
+"""The metrics with an `evaluate` module."""
 
 
 def path(metric: str) -> str:

@@ -14,6 +14,7 @@ from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError
+from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.ensemble import split_name
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
@@ -241,54 +242,13 @@ def short_name(spec: MetricSpec) -> str:
     return f"{spec.metric}[{','.join(f'{name}={KEYS[name].format(value)}' for name, value in own.items())}]" if own else str(spec.metric)
 
 
-class TWMD(EmbeddingMetric):
-    """Tempered Word Mover Distance."""
-
-    METRIC = MetricName.TWMD
-
-
-class TRWMD(EmbeddingMetric):
-    """Tempered Relaxed Word Mover Distance."""
-
-    METRIC = MetricName.TRWMD
-
-
-class MoverScore(EmbeddingMetric):
-    """Exact word mover similarity."""
-
-    METRIC = MetricName.MOVERSCORE
-
-
-class BERTScoreCentered(EmbeddingMetric):
-    """BERTScore on centered vectors."""
-
-    METRIC = MetricName.BERTSCORE_CENTERED
-
-
-class WordsetCKA(EmbeddingMetric):
-    """Word-set CKA."""
-
-    METRIC = MetricName.WORDSET_CKA
-
-
-class STSScore(EmbeddingMetric):
-    """STSScore."""
-
-    METRIC = MetricName.STSSCORE
-
-
-class SBERT(EmbeddingMetric):
-    """Mean-pooled cosine."""
-
-    METRIC = MetricName.SBERT
-
-
-class Ensemble(EmbeddingMetric):
-    """The mean of several metrics."""
-
-    METRIC = MetricName.ENSEMBLE
-
-
 METRICS: dict[MetricName, type[EmbeddingMetric]] = {
-    kind.METRIC: kind for kind in (TWMD, TRWMD, MoverScore, BERTScoreCentered, WordsetCKA, STSScore, SBERT, Ensemble)
+    name: type(metric.class_name, (EmbeddingMetric,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": __name__})
+    for name, metric in CATALOGUE.items()
 }
+"""By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""
+globals().update({kind.__name__: kind for kind in METRICS.values()})
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[EmbeddingMetric]: ...

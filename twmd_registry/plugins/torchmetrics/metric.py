@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -180,55 +180,13 @@ def _corpus_values(value: Any) -> Any:
     return {name: one for name, one in value.items() if name not in {"scores", *Counts._fields}} if isinstance(value, dict) else value
 
 
-class TWMD(EmbeddingMetric):
-    """Tempered Word Mover Distance."""
-
-    METRIC = MetricName.TWMD
-
-
-class TRWMD(EmbeddingMetric):
-    """Tempered Relaxed Word Mover Distance."""
-
-    METRIC = MetricName.TRWMD
-
-
-class MoverScore(EmbeddingMetric):
-    """Exact word mover similarity."""
-
-    METRIC = MetricName.MOVERSCORE
-
-
-class BERTScoreCentered(EmbeddingMetric):
-    """BERTScore on centered vectors."""
-
-    METRIC = MetricName.BERTSCORE_CENTERED
-
-
-class WordsetCKA(EmbeddingMetric):
-    """Word-set CKA."""
-
-    METRIC = MetricName.WORDSET_CKA
-
-
-class STSScore(EmbeddingMetric):
-    """STSScore."""
-
-    METRIC = MetricName.STSSCORE
-
-
-class SBERT(EmbeddingMetric):
-    """Mean-pooled cosine."""
-
-    METRIC = MetricName.SBERT
-
-
-class Ensemble(EmbeddingMetric):
-    """The mean of several metrics."""
-
-    METRIC = MetricName.ENSEMBLE
-
-
 METRICS: dict[MetricName, type[EmbeddingMetric]] = {
-    kind.METRIC: kind for kind in (TWMD, TRWMD, MoverScore, BERTScoreCentered, WordsetCKA, STSScore, SBERT, Ensemble)
+    name: type(metric.class_name, (EmbeddingMetric,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": __name__})
+    for name, metric in CATALOGUE.items()
 }
-"""By metric."""
+"""By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""
+globals().update({kind.__name__: kind for kind in METRICS.values()})
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[EmbeddingMetric]: ...

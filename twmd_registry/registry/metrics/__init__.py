@@ -1,0 +1,1 @@
+"""One declaration per metric: everything about it that is no code."""

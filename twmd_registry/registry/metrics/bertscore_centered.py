@@ -1,0 +1,24 @@
+"""The declaration of `bertscore_centered`."""
+
+from twmd_registry.registry.declaration import ENCODER_KEYS, TAIL_KEYS, Metric
+
+METRIC = Metric(
+    title="BERTScore on centered vectors",
+    about="How similar each word is to its single best partner in the other text.",
+    formula="mean_i max_j S_ij",
+    keys=("output", *ENCODER_KEYS, *TAIL_KEYS),
+    class_name="BERTScoreCentered",
+    aligner="greedy",
+    two_sided=True,
+    self_normalised=False,
+    lowest=-1.0,
+    highest=1.0,
+    identical=1.0,
+    citation="""\
+@inproceedings{zhang2020bertscore,
+  title     = {{BERTScore}: Evaluating Text Generation with {BERT}},
+  author    = {Zhang, Tianyi and Kishore, Varsha and Wu, Felix and Weinberger, Kilian Q. and Artzi, Yoav},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2020}
+}""",
+)

@@ -1,0 +1,24 @@
+"""The declaration of `sbert`."""
+
+from twmd_registry.registry.declaration import ENCODER_KEYS, TAIL_KEYS, Metric
+
+METRIC = Metric(
+    title="Mean-pooled cosine",
+    about="The cosine between the mean word vectors of two texts.",
+    formula="mean_ij S_ij",
+    keys=(*ENCODER_KEYS, "vectors", "normalize", *TAIL_KEYS),
+    class_name="SBERT",
+    aligner="pooled",
+    two_sided=False,
+    self_normalised=True,
+    lowest=-1.0,
+    highest=1.0,
+    identical=1.0,
+    citation="""\
+@inproceedings{reimers2019sentence,
+  title     = {Sentence-{BERT}: Sentence Embeddings using {Siamese} {BERT}-Networks},
+  author    = {Reimers, Nils and Gurevych, Iryna},
+  booktitle = {Proceedings of EMNLP-IJCNLP},
+  year      = {2019}
+}""",
+)

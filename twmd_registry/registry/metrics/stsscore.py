@@ -1,0 +1,24 @@
+"""The declaration of `stsscore`."""
+
+from twmd_registry.registry.declaration import TAIL_KEYS, Metric
+
+METRIC = Metric(
+    title="STSScore",
+    about="The semantic similarity that a regression model, fine-tuned on rated pairs, predicts for the two texts.",
+    formula="logit / scale, not clipped unless clip=yes; with symmetric=yes the mean of both orders",
+    keys=("model", "revision", "adapter", "scale", "first", "symmetric", "clip", *TAIL_KEYS),
+    class_name="STSScore",
+    untrainable="it is a regression model already ('twmd train stsb')",
+    two_sided=False,
+    self_normalised=False,
+    lowest=None,
+    highest=None,
+    identical=None,
+    citation="""\
+@misc{herbold2024semantic,
+  title  = {Semantic similarity prediction is better than other semantic similarity measures},
+  author = {Herbold, Steffen},
+  year   = {2024},
+  note   = {Transactions on Machine Learning Research}
+}""",
+)
