@@ -20,7 +20,7 @@ import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.cli.files import read_references, read_system, read_texts
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.fields import Columns
+from twmd_registry.judgments.reader import Columns
 from twmd_registry.judgments.sets import read_rated
 
 PREDICTIONS = ["the cat sat on the mat", 'it "rains", again', "the shop opens at nine"]
@@ -88,7 +88,7 @@ class TestForms:
 
     def test_a_packed_file_is_known_by_its_bytes_whatever_its_name(self, folder: Path) -> None:
         (folder / "ref.txt").write_bytes(gzip.compress(b"one\n", mtime=0))
-        assert read_references([folder / "ref.txt"]).segments == [["one"]]
+        assert read_references([folder / "ref.txt"])[1] == [["one"]]
 
     def test_the_hash_is_that_of_the_file_as_it_is(self, folder: Path) -> None:
         packed, plain = (stored(folder, name, rows_of()) for name in ("rows.csv.gz", "rows.csv"))
@@ -149,7 +149,7 @@ class TestBadTables:
             (
                 "a.jsonl",
                 b'{"prediction": "a", "reference": "b"}\n{"prediction": "a", "reference": "b", "references": ["c"]}\n',
-                "a.jsonl, line 2: both",
+                "a.jsonl, row 2: both",
             ),
             (
                 "a.csv",
@@ -171,6 +171,7 @@ class TestBadTables:
             ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
             ("a.csv", b"prediction,reference\na\n", "a.csv, row 2 (row 1 is the header): expected 2 fields (prediction, reference), got 1."),
             ("a.parquet", b"PAR1 and no more", "a.parquet: "),
+            ("a.csv", b"PAR1\xff", "a.csv is a Parquet file: give it a name that ends in .parquet."),
             ("a.txt.gz", gzip.compress(b"one\ntwo\n", mtime=0)[:-9], "a.txt.gz is compressed and cannot be unpacked"),
             ("a.txt.xz", lzma.compress(b"one\ntwo\n")[:-9], "a.txt.xz is compressed and cannot be unpacked"),
             ("a.txt.gz", gzip.compress(b"", mtime=0), "a.txt.gz is empty."),
@@ -231,6 +232,16 @@ class TestCommands:
         expected = twmd_registry.scorer("twmd").score(PREDICTIONS, SINGLE).score
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(delimited(rows_of(), ",")))))
         assert float(run(capsys, "score", "-b", "-w", "7")[1]) == pytest.approx(expected, abs=1e-6)
+
+    def test_parquet_is_known_by_its_bytes_in_a_file_without_a_suffix_and_on_standard_input(
+        self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        expected = twmd_registry.scorer("twmd").score(PREDICTIONS, SINGLE).score
+        content = stored(folder, "rows.parquet", rows_of()).read_bytes()
+        (folder / "rows").write_bytes(content)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        for arguments in (("-i", "rows"), ()):
+            assert float(run(capsys, "score", *arguments, "-b", "-w", "7")[1]) == pytest.approx(expected, abs=1e-6)
 
     def test_a_record_of_a_table_is_verified_by_its_columns(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         stored(folder, "rows.csv", rows_of("hyp", "gold"))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.scale.rows import assert_like_one_machine, draw_segments, read_parts, scorers, write_csv, write_jsonl, write_parquet
+from tests.scale.segments import assert_like_one_machine, draw_segments, read_parts, scorers, write_csv, write_jsonl, write_parquet
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, SpecError

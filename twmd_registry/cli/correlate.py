@@ -13,7 +13,7 @@ from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
 from twmd_registry.errors import SpecError
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated, title_of
 from twmd_registry.metaeval.agreement import Averaging
 from twmd_registry.metaeval.correlation import Statistic, statistic_named

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twmd_registry.errors import FileError, SpecError, menu
-from twmd_registry.judgments.fields import Columns
+from twmd_registry.judgments.reader import Columns
 from twmd_registry.registry.artifacts import Parts, check_parts
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.ensemble import split_name, with_members

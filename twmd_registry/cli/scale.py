@@ -8,9 +8,9 @@ from twmd_registry.cli.options import columns_of, make_scorers, options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.names import LEXICAL_NAMES
-from twmd_registry.scale.engine import ScaleOptions, score_files
+from twmd_registry.scale.dataset_record import ScoredDataset
 from twmd_registry.scale.plan import PART_ROWS
-from twmd_registry.scale.record import ScoredDataset
+from twmd_registry.scale.run import ScaleOptions, score_files
 from twmd_registry.scale.workers import WorkerOptions
 
 LOCAL_OPTIONS = {

@@ -11,7 +11,7 @@ from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.options import options_of
 from twmd_registry.cli.terminal import Style, complain, progress_bar, say
 from twmd_registry.errors import SpecError, warn
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
 from twmd_registry.metaeval.overlap import hash_references, write_hashes
 from twmd_registry.metaeval.sweeps import layers_of

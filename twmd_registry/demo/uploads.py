@@ -8,13 +8,12 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from twmd_registry.errors import FileError, no_column
-from twmd_registry.judgments.fields import USUAL_REFERENCES, Fields
-from twmd_registry.judgments.table import FORMS
+from twmd_registry.errors import FileError
+from twmd_registry.judgments.reader import USUAL_REFERENCES, TableRow, read_rows
 from twmd_registry.record.content import InputFile
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
-"""What is read; of `FORMS` those that are text."""
+"""The forms that are read: those of text."""
 LARGEST = 2_000_000
 """Bytes of the largest file."""
 MOST_ROWS = 2_000
@@ -30,14 +29,14 @@ class UploadedTable(NamedTuple):
         predictions: One text per row.
         references: One list of texts per row.
         source: What a record keeps of the file.
-        rows: Where each row stands in the file: ``row 2``, counted with the header, or ``line 1``.
+        rows: The number of every row in the file, from 1; a header is row 1.
     """
 
     name: str
     predictions: list[str]
     references: list[list[str]]
     source: InputFile
-    rows: list[str]
+    rows: list[int]
 
 
 def read_upload(path: Path) -> UploadedTable:
@@ -61,14 +60,15 @@ def read_upload(path: Path) -> UploadedTable:
         raise FileError(f"{path.name}: it is not here any more: upload it again.") from error
     if not content:
         raise FileError(f"{path.name} is empty.")
-    rows = FORMS[path.suffix.lower()](path.name, content)  # not unpacked: a small file may unpack to more than fits into memory
+    # Not unpacked: a small file may unpack to more than fits into memory.
+    rows = read_rows(path.name, content, path.suffix.lower())
     if not rows:
         raise FileError(f"{path.name}: there is no row under the header.")
     if len(rows) > MOST_ROWS:
         raise FileError(f"{path.name} has {len(rows):,} rows: this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number.")
     predictions, references = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
     source = InputFile("predictions", path.name, hashlib.sha256(content).hexdigest())
-    return UploadedTable(path.name, predictions, references, source, [row.place for row in rows])
+    return UploadedTable(path.name, predictions, references, source, [int(row.place.split()[1]) for row in rows])
 
 
 def read_pasted(text: str) -> UploadedTable:
@@ -108,9 +108,8 @@ def _check_size(size: int, name: str) -> None:
         raise FileError(f"{name} has {size:,} bytes: this page reads up to {LARGEST:,}; 'twmd score' reads any number.")
 
 
-def _references(row: Fields) -> list[str]:
-    """All references of a row."""
+def _references(row: TableRow) -> list[str]:
     columns = tuple(name for name in row.values if name.startswith(REFERENCE))
     if not columns:
-        raise FileError(f"{row.names_where}: {no_column([REFERENCE], row.values)}.")
+        row.take(REFERENCE)  # refuses the row
     return row.references(() if set(USUAL_REFERENCES) <= set(columns) else columns)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.judgments.generation import SUMMARY_RATINGS
-from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather
+from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
 
 
 class HubData(NamedTuple):
@@ -143,11 +143,11 @@ def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapp
         yield {**row, prediction: text, rating: value}
 
 
-def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> RatedRow | SkippedRow:
+def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> RatedRow:
     """One row; left out where a text or the rating is missing."""
     prediction, reference, rating = (row[column] for column in wanted.columns)
     if not prediction or not reference or rating is None or not (math.isfinite(rating) and rating >= wanted.lowest):
-        return SkippedRow(f"rated text {number}")
+        return skipped(f"rated text {number}")
     group, item, system = (str(row[column]) if column else None for column in (wanted.group, wanted.item, wanted.system))
     if group and item:
         item = f"{group}:{item}"  # the same sentence may be a source in two language pairs

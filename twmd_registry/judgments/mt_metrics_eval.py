@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from twmd_registry.errors import FileError, menu, warn
-from twmd_registry.judgments.fields import read_rating
-from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather, read_lines
+from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
+from twmd_registry.judgments.reader import read_lines, read_rating
 
 UNRATED = "None"
 
@@ -122,28 +122,28 @@ def _read_scores(path: Path) -> dict[str, list[str]]:
     for number, line in enumerate(read_lines(path), 1):
         system, tab, score = line.partition("\t")
         if not tab or not system:
-            raise FileError(f"{path}, line {number}: expected SYSTEM<TAB>SCORE, got {line!r}.")
+            raise FileError(f"{path}, row {number}: expected SYSTEM<TAB>SCORE, got {line!r}.")
         scores.setdefault(system, []).append(score)
     return scores
 
 
-def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[RatedRow | SkippedRow]:
+def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[RatedRow]:
     """All segments of a language pair."""
     path = _score_file(folder, pair, rating, "seg")
     references = _read_references(folder, pair, reference)
     scores = {system: own for system, own in _read_scores(path).items() if system != reference}
     outputs = {one.name.removesuffix(".txt"): one for one in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
-    rows: list[RatedRow | SkippedRow] = []
+    rows: list[RatedRow] = []
     for system, own in scores.items():
         if system not in outputs:
-            rows += [SkippedRow(f"segment {i} of {system}", pair) for i in range(1, len(own) + 1)]
+            rows += [skipped(f"segment {i} of {system}", pair) for i in range(1, len(own) + 1)]
             continue
         texts = read_lines(outputs[system])
         if not len(texts) == len(own) == len(references):
             raise FileError(f"{path}: {system} has {len(own)} ratings and {len(texts)} lines of output; there are {len(references)} references.")
         for i, score in enumerate(own):
             if score == UNRATED or not references[i].strip():
-                rows.append(SkippedRow(f"segment {i + 1} of {system}", pair))
+                rows.append(skipped(f"segment {i + 1} of {system}", pair))
             else:
                 value = read_rating(score, f"{path}, segment {i + 1} of {system}")
                 rows.append(RatedRow(pair, texts[i], references[i], value, f"{pair}:{i + 1}", system))

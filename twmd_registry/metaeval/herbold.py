@@ -17,8 +17,8 @@ from twmd_registry.errors import FileError, InputError
 from twmd_registry.judgments.hub import read_hub
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
-from twmd_registry.judgments.rows import RatedSegments, select
-from twmd_registry.judgments.stsb import read_stsb
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.sts import read_stsb
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area

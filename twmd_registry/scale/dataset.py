@@ -9,11 +9,11 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from twmd_registry.engine.scorer import Scorer, check_scorers, make_scorer, score_all, scorer
-from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, no_column
-from twmd_registry.judgments.fields import USUAL_REFERENCES
+from twmd_registry.errors import InputError, SpecError, TwmdError, no_column
+from twmd_registry.judgments.reader import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale.engine import check_independent
-from twmd_registry.scale.partitions import columns_of
+from twmd_registry.scale.partitions import check_signature, columns_of
+from twmd_registry.scale.run import check_independent
 from twmd_registry.scale.workers import RayWorkerPool, WorkerOptions
 
 Metrics = str | MetricSpec | Scorer | Sequence[Scorer]
@@ -37,7 +37,7 @@ def score_dataset(
 
     Scores are those of `Scorer.score` for all rows. A metric by which a row's score depends on other rows (``centering=batch``,
     ``centering=corpus``, ``idf=corpus``, ``idf=references``) needs rows that have an order and stay together: it scores a
-    `datasets.Dataset` in one process, and is refused otherwise. Files can be scored by any metric: `twmd_registry.scale.engine.score_files`.
+    `datasets.Dataset` in one process, and is refused otherwise. Files can be scored by any metric: `twmd_registry.scale.score_files`.
 
     Args:
         dataset: A `ray.data.Dataset`, which is scored when it is consumed, or a `datasets.Dataset`, which is scored now.
@@ -121,8 +121,7 @@ class _BatchScorer:
         """
         found = score_all(self._scorers, *(batch[name] for name in self._texts))
         for one, wanted in zip(self._scorers, self._signatures, strict=True):
-            if one.signature != wanted:
-                raise ModelError(f"this worker would score by {one.signature}, not by {wanted}: install the same model and package on all.")
+            check_signature(one, wanted)
         return columns_of(self._scorers, found)
 
     def __call__(self, batch: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What depends on a whole corpus (``centering=corpus``, ``idf=corpus``, ``idf=references``), added up part by part before anything is scored."""
+"""Sums over a whole corpus (``centering=corpus``, ``idf=corpus``, ``idf=references``), part by part before the scoring."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from twmd_registry.engine.pipeline import AllReduce
 from twmd_registry.registry.names import Centering, Idf
 from twmd_registry.registry.spec import MetricSpec
 
-WHOLE = {Idf.CORPUS, Idf.REFERENCES}
-
 
 class CorpusTotals(NamedTuple):
-    """Sums over some parts: for every group of scorers that share a model, tensors in the order in which scoring asks for them.
+    """Sums over some parts: for every group of scorers that share a model, tensors in the order of their use.
 
     Attributes:
         groups: Per group its tensors; no group at all for no rows.
@@ -28,46 +26,47 @@ class CorpusTotals(NamedTuple):
     parts: int = 0
 
     def plus(self, other: CorpusTotals) -> CorpusTotals:
-        """The sums of both; of floating-point numbers they depend on the order, which is that of the parts."""
+        """Add both; sums of floating-point numbers depend on the order, which is that of the parts."""
         if not (self.groups and other.groups):
             return CorpusTotals(self.groups or other.groups, self.parts + other.parts)
-        groups = [[one + two for one, two in zip(*pair, strict=True)] for pair in zip(self.groups, other.groups, strict=True)]
+        groups = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(self.groups, other.groups, strict=True)]
         return CorpusTotals(groups, self.parts + other.parts)
 
     def to_bytes(self) -> bytes:
-        """As safetensors."""
+        """Write them as safetensors."""
         from safetensors.numpy import save
 
-        tensors = {f"{g}.{call}": np.ascontiguousarray(array) for g, group in enumerate(self.groups) for call, array in enumerate(group)}
-        return save(tensors | {"parts": np.array([self.parts]), "groups": np.array([len(group) for group in self.groups], dtype=np.int64)})
+        tensors = {f"{g}.{i}": np.ascontiguousarray(one) for g, group in enumerate(self.groups) for i, one in enumerate(group)}
+        sizes = np.array([len(group) for group in self.groups], dtype=np.int64)
+        return save(tensors | {"parts": np.array([self.parts]), "groups": sizes})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> CorpusTotals:
-        """Read them back."""
+        """Read them."""
         from safetensors.numpy import load
 
         tensors = load(content)
-        sizes = tensors["groups"].tolist()
-        return cls([[tensors[f"{g}.{call}"] for call in range(size)] for g, size in enumerate(sizes)], int(tensors["parts"][0]))
+        groups = [[tensors[f"{g}.{i}"] for i in range(size)] for g, size in enumerate(tensors["groups"].tolist())]
+        return cls(groups, int(tensors["parts"][0]))
 
 
 def depend_on_corpus(specs: Iterable[MetricSpec]) -> bool:
-    """Whether a score by one of these depends on every row."""
-    return any(spec.centering_kind is Centering.CORPUS or spec.idf in WHOLE for spec in specs)
+    """Check whether a score by one of these depends on every row."""
+    return any(spec.centering_kind is Centering.CORPUS or spec.idf in {Idf.CORPUS, Idf.REFERENCES} for spec in specs)
 
 
 def collect(into: list[np.ndarray]) -> AllReduce:
-    """A total that remembers what it is given."""
+    """Return a total that keeps the sums of this part."""
 
     def total(mine: Callable[[], Tensor]) -> Tensor:
-        found = mine()
-        into.append(found.cpu().numpy())
-        return found
+        local = mine()
+        into.append(local.cpu().numpy())
+        return local
 
     return total
 
 
 def replay(known: Sequence[np.ndarray]) -> AllReduce:
-    """A total that was added up before: nothing is looked at again."""
+    """Return a total that was added up before: no text is looked at again."""
     rest: Iterator[np.ndarray] = iter(known)
     return lambda _mine: torch.from_numpy(next(rest))

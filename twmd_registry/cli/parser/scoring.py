@@ -61,7 +61,7 @@ def add_score(commands: Commands) -> None:
 
 def _ray_options(sub: argparse.ArgumentParser) -> None:
     """What a data set larger than one machine needs; absent where it was not given."""
-    sub.add_argument("--engine", choices=("local", "ray"), default="local", help="ray: JSON lines, CSV or Parquet files on Ray Data (default: local)")
+    sub.add_argument("--engine", choices=("local", "ray"), default="local", help="ray: files with columns on Ray Data (default: local)")
     group = sub.add_argument_group("with --engine ray")
     group.add_argument("--output", metavar="DIR", help="an empty folder, or URL of one, for the scores and the record")
     group.add_argument("--part-rows", type=whole, metavar="N", help="rows that are scored and written together (default: 10000)")

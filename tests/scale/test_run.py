@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.scale.rows import (
+from tests.scale.segments import (
     Segment,
     assert_like_one_machine,
     draw_segments,
@@ -33,12 +34,10 @@ from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset
-from twmd_registry.scale.engine import WorkerPool, score_parts
-from twmd_registry.scale.partitions import PartitionScorer
-from twmd_registry.scale.plan import Partition
-from twmd_registry.scale.rows import CheckedRows
+from twmd_registry.scale.partitions import CheckedRows, PartitionScorer
+from twmd_registry.scale.run import score_parts
 from twmd_registry.scale.storage import LOCK
-from twmd_registry.scale.workers import MOST_TRIES, PartitionResult, PartitionTask, PartitionWorker, Pass, here, without_lines
+from twmd_registry.scale.workers import MOST_TRIES, PartitionWorker, without_lines
 
 SEGMENTS = draw_segments(23)
 
@@ -63,8 +62,14 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
+def here(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """Do parts in this process, one after another."""
+    for part in parts:
+        yield part, scorer.run(part)
+
+
 def score(own: Sequence[Scorer], data: Path, out: Path, each: Any = here, **how: Any) -> ScoredDataset:
-    return score_parts(own, [str(data)], str(out), ScaleOptions(**{"part_rows": 5, **how}), call=lambda: nullcontext(WorkerPool(each)))
+    return score_parts(own, [str(data)], str(out), ScaleOptions(**{"part_rows": 5, **how}), lambda: nullcontext((each, 1)))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -155,12 +160,12 @@ def test_a_metric_twice_an_ensemble_and_a_regression_model(model: Path, data: Pa
 
 
 BAD_ROWS = [
-    ("no json", "not JSON"),
+    ("no json", "expected a JSON object (Expecting value at character 1)"),
     ('{"prediction": "the cat"}', "no column 'references' or 'reference'; Choices: prediction"),
-    ('{"prediction": 5, "references": ["a"]}', "must be a text; got int 5"),
-    ('{"prediction": "a", "references": []}', "is an empty list"),
+    ('{"prediction": 5, "references": ["a"]}', "expected a text as prediction, not 5"),
+    ('{"prediction": "a", "references": []}', "an empty list of references"),
     ('{"prediction": "a \\ud800", "references": ["a"]}', "lone surrogate"),
-    ('{"prediction": "a", "references": ["a", null]}', "must be a text; got NoneType"),
+    ('{"prediction": "a", "references": ["a", null]}', "expected a text as a reference, not None"),
 ]
 
 
@@ -213,7 +218,7 @@ def test_a_row_that_is_missing_leaves_its_place_in_its_batch(model: Path, broken
 
 
 def test_strict_stops_at_the_row(model: Path, broken: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^row 5 \(rows\.jsonl, row 5 there\): not JSON: .*\.$"):
+    with pytest.raises(InputError, match=r"^row 5 \(rows\.jsonl, row 5 there\): expected a JSON object \(.*\)\.$"):
         score(scorers(model, "none"), broken, tmp_path / "out", strict=True)
     assert sorted(content(tmp_path / "out")) == []
     with pytest.warns(TwmdWarning, match="could not be scored: 6"):
@@ -247,13 +252,13 @@ class Interrupted:
     def __init__(self, parts: int) -> None:
         self.left, self.done = parts, list[tuple[str, int]]()
 
-    def __call__(self, task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def __call__(self, scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         for number in parts:
             if not self.left:
                 raise StopError
             self.left -= 1
-            self.done.append((str(task.what), number))
-            yield from here(task, [number])
+            self.done.append(("sum" if scorer.sums else "score", number))
+            yield from here(scorer, [number])
 
 
 @pytest.mark.parametrize("parts", [2, 4, 6])
@@ -268,13 +273,13 @@ def test_a_run_that_was_killed_goes_on_and_does_nothing_twice(
     kept = content(out)
     (out / "part-00003.parquet.99.part").write_bytes(b"half")
     scored: list[int] = []
-    real = PartitionScorer._score
+    real = PartitionScorer._score_rows
 
-    def spy(self: PartitionScorer, checked: CheckedRows, part: Partition) -> list[ScoreSet]:
-        scored.append(part.number)
+    def spy(self: PartitionScorer, checked: CheckedRows, part: int) -> list[ScoreSet]:
+        scored.append(part)
         return real(self, checked, part)
 
-    monkeypatch.setattr(PartitionScorer, "_score", spy)
+    monkeypatch.setattr(PartitionScorer, "_score_rows", spy)
     second = Interrupted(100)
     score(own, data, out, second, part_rows=6, resume=True)
     assert_like_one_machine(out, own, SEGMENTS)
@@ -293,11 +298,11 @@ def test_what_is_summed_up_is_not_summed_up_again_to_score(model: Path, data: Pa
     def refuse(*_: Any) -> None:
         raise AssertionError("looked at the texts of a total that is known")
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
-        if task.what is Pass.SCORE:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        if not scorer.sums:
             monkeypatch.setattr(PipelineRun, "_local_sum", refuse)
             monkeypatch.setattr("twmd_registry.engine.pipeline.count_documents", refuse)
-        yield from here(task, parts)
+        yield from here(scorer, parts)
 
     own = scorers(model, "corpus", "idf")
     score(own, data, tmp_path / "out", each)
@@ -339,11 +344,11 @@ def test_an_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path:
 def test_a_second_run_into_one_folder_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     own, refused = scorers(model, "none"), list[str]()
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         with pytest.raises(FileError) as error:
             score(own, data, tmp_path / "out", resume=True)
         refused.append(str(error.value))
-        yield from here(task, parts)
+        yield from here(scorer, parts)
 
     score(own, data, tmp_path / "out", each)
     assert refused == [f"{tmp_path / 'out'} is in use by another run: wait for it, or give another output folder."]
@@ -401,13 +406,13 @@ def test_an_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path,
     file = data / "b.parquet"
     whole = file.read_bytes()
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         for number in parts:
             if number == 1 and fault == "gone":
                 file.rename(tmp_path / "b.parquet")
             elif number == 1:
                 file.write_bytes(whole[:50] if fault == "changed" else b"PAR1" + b"x" * (len(whole) - 4))
-            yield from here(task, [number])
+            yield from here(scorer, [number])
 
     with pytest.raises(FileError, match=r"b\.parquet"):
         score(own, data, out, each)
@@ -423,9 +428,9 @@ def test_an_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path,
 def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "model")
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         tiny.save_encoder("bert", folder, seed=1)
-        yield from here(PartitionTask(task.what, task.plan, tuple(scorers(folder, "none")), task.folder), parts)
+        yield from here(replace(scorer, scorers=tuple(scorers(folder, "none"))), parts)
 
     with pytest.raises(ModelError, match=r"^this worker would score by twmd\|.*, not by twmd\|.*: install the same model and package on all\.$"):
         score(scorers(folder, "none"), data, tmp_path / "out", each)
@@ -434,11 +439,11 @@ def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_pat
 def test_a_part_that_kills_its_workers_ends_the_run_which_can_go_on(model: Path, data: Path, tmp_path: Path) -> None:
     own, out = scorers(model, "batch"), tmp_path / "out"
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         for number in parts:
             if number == 1:  # what workers that were killed leave behind
                 (out / "part-00001.tries").write_text(str(MOST_TRIES))
-            yield from (PartitionResult(*values) for values in zip(*PartitionWorker(task)({"part": [number]}).values(), strict=True))
+            yield number, PartitionWorker(scorer).run(number)
 
     with pytest.raises(TwmdError, match=r"^3 workers died over part 1 \(killed, or out of memory\)\. Finished parts are kept: go on by --resume\.$"):
         score(own, data, out, each)
@@ -474,7 +479,7 @@ def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Pat
 
     def refused(message: str, own: Sequence[Scorer], given: Path, out: Path, **how: Any) -> None:
         with pytest.raises(TwmdError, match=message):
-            score_parts(own, [str(given)], str(out), ScaleOptions(**how), call=nobody)
+            score_parts(own, [str(given)], str(out), ScaleOptions(**how), nobody)
 
     own, done = scorers(model, "none"), tmp_path / "done"
     score(own, data, done)
@@ -485,7 +490,7 @@ def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Pat
     refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
     refused("there is no metric to score by", [], data, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
-    assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), call=nobody).rows == len(SEGMENTS)
+    assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), nobody).rows == len(SEGMENTS)
 
 
 @pytest.mark.parametrize("fails", [False, True])
