@@ -10,7 +10,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.scale.dataset_record import ScoredDataset
 from twmd_registry.scale.plan import PART_ROWS
-from twmd_registry.scale.run import ScaleOptions, score_files
+from twmd_registry.scale.runner import ScaleOptions, score_files
 from twmd_registry.scale.workers import WorkerOptions
 
 LOCAL_OPTIONS = {

@@ -183,17 +183,19 @@ class TableRow(NamedTuple):
     Attributes:
         where: The file and the row, for messages.
         values: By column.
+        number: Its number in the file, from 1; a header is row 1.
         header: The place of the names of a table with a header, for messages; None where the row has names of its own.
     """
 
     where: str
     values: Mapping[str, Any]
+    number: int = 0
     header: str | None = None
 
     @property
     def place(self) -> str:
-        """Its number, without the file and without how rows are counted: ``row 3``."""
-        return self.where.rpartition(", ")[2].partition(" (")[0]
+        """Its number, without the file: ``row 3``."""
+        return f"row {self.number}"
 
     def take(self, name: str) -> Any:
         """Return a value.
@@ -371,7 +373,7 @@ def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
             if isinstance(values, str):
                 raise FileError(f"{where}: {values}.")
             if values is not None:
-                rows.append(TableRow(where, values, header))
+                rows.append(TableRow(where, values, number, header))
     except ValueError as error:
         raise FileError(f"{name}: {error}.") from error
     return rows

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.judgments.generation import read_data_to_text, read_summeval
-from twmd_registry.judgments.hub import HUB, read_hub
+from twmd_registry.judgments.hub_data import HUB, read_hub
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
 from twmd_registry.judgments.rated import RatedSegments, read_table

@@ -3,7 +3,7 @@
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.scale.dataset import score_dataset
 from twmd_registry.scale.dataset_record import ScoredDataset
-from twmd_registry.scale.run import ScaleOptions, score_files
+from twmd_registry.scale.runner import ScaleOptions, score_files
 from twmd_registry.scale.workers import WorkerOptions
 
 __all__ = ["Columns", "ScaleOptions", "ScoredDataset", "WorkerOptions", "score_dataset", "score_files"]

@@ -13,7 +13,7 @@ from twmd_registry.errors import InputError, SpecError, TwmdError, no_column
 from twmd_registry.judgments.reader import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.partitions import check_signature, columns_of
-from twmd_registry.scale.run import check_independent
+from twmd_registry.scale.runner import check_independent
 from twmd_registry.scale.workers import RayWorkerPool, WorkerOptions
 
 Metrics = str | MetricSpec | Scorer | Sequence[Scorer]

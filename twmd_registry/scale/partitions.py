@@ -16,7 +16,7 @@ from twmd_registry.engine.pipeline import alone
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.engine.validation import Segments
-from twmd_registry.errors import FileError, InputError, ModelError, collect_warnings
+from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, collect_warnings
 from twmd_registry.judgments.reader import TableRow
 from twmd_registry.progress import Progress
 from twmd_registry.record.environment import environment
@@ -29,6 +29,10 @@ SUMMARY = b"twmd"
 """The key of a part's summary in the metadata of its Parquet file."""
 ID = "id"
 """The column that names a row, where the input has one; it comes back beside the scores."""
+MOST_TRIES = 3
+"""How many workers may die over one part."""
+TRIES = ".tries"
+"""Suffix of the file that counts the workers that have begun a part; it is removed when the part is done."""
 _PLACE = ("row", "file", "row_in_file", ID)
 _SHOWN = 500
 """Characters of a rejected row that are kept."""
@@ -90,7 +94,9 @@ class PartitionSummary:
 
 @dataclass(frozen=True)
 class PartitionScorer:
-    """Does one pass over parts of a plan. It is sent to workers, which load the models by themselves.
+    """Does one pass over parts of a plan: a worker of Ray Data, numbers of parts in, results or errors out.
+
+    A model is loaded with the first part, so that its errors are results.
 
     Attributes:
         plan: The plan.
@@ -108,8 +114,20 @@ class PartitionScorer:
     sums: bool = False
     totals: CorpusTotals | None = None
 
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """Do the parts of a batch; an error is the name of its class, and its text as content."""
+        results: dict[str, list[Any]] = {"part": [], "content": [], "failure": []}
+        for part in map(int, batch["part"]):
+            try:
+                content, failure = self.run(part), ""
+            except TwmdError as error:
+                content, failure = str(error).encode(), type(error).__name__
+            for column, value in zip(results.values(), (part, content, failure), strict=True):
+                column.append(value)
+        return results
+
     def run(self, part: int) -> bytes:
-        """Do the pass over one part.
+        """Do one part, unless several workers died over it (by its memory, say): Ray Data starts new ones for ever.
 
         Returns:
             `CorpusTotals`, or `PartitionSummary` of a part that is written now or was before.
@@ -118,8 +136,18 @@ class PartitionScorer:
             FileError: A file cannot be read, or has changed; the part cannot be written.
             InputError: A row cannot be scored, and `strict` is set.
             ModelError: The model is not here, or another; its memory does not suffice.
+            TwmdError: Workers died.
         """
-        return self._sum(part).to_bytes() if self.sums else self._score(part).to_json()
+        folder, note = OutputFolder(self.folder), f"{part_name(part)}{TRIES}"
+        tries = int(folder.read(note)) if folder.has(note) else 0
+        folder.write(note, str(tries + 1).encode())
+        if tries >= MOST_TRIES:
+            hint = "Finished parts are kept: go on by --resume."
+            raise TwmdError(f"{tries} workers died over part {part} (killed, or out of memory). {hint}")
+        try:
+            return self._sum(part).to_bytes() if self.sums else self._score(part, folder).to_json()
+        finally:
+            folder.remove(note)
 
     def _sum(self, part: int) -> CorpusTotals:
         checked = self._read(part)
@@ -135,8 +163,7 @@ class PartitionScorer:
             groups.append(tensors)
         return CorpusTotals(groups, 1)
 
-    def _score(self, part: int) -> PartitionSummary:
-        folder = OutputFolder(self.folder)
+    def _score(self, part: int, folder: OutputFolder) -> PartitionSummary:
         finished = read_summary(folder, part, self.plan.hash)
         if finished is not None:
             return finished

@@ -7,21 +7,16 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from twmd_registry import errors
 from twmd_registry.errors import MissingExtraError, SpecError, TwmdError
 from twmd_registry.scale.partitions import PartitionScorer
-from twmd_registry.scale.plan import part_name
-from twmd_registry.scale.storage import OutputFolder
 
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
 _MOST_BLOCKS = 4096
 """Pieces of work that Ray Data keeps account of."""
-MOST_TRIES = 3
-"""How many workers may die over one part."""
-TRIES = ".tries"
-"""Suffix of the file that counts the workers that have begun a part; it is removed when the part is done."""
 
 
 class WorkerOptions(NamedTuple):
@@ -35,41 +30,6 @@ class WorkerOptions(NamedTuple):
 
     number: int | None = None
     gpus: float | None = None
-
-
-class PartitionWorker:
-    """A worker of Ray Data: numbers of parts in, results or errors out."""
-
-    def __init__(self, scorer: PartitionScorer) -> None:
-        """Remember the pass; a model is loaded with the first part, so that its errors are results."""
-        self._scorer, self._folder = scorer, OutputFolder(scorer.folder)
-
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        """Do the parts of a batch; an error is the name of its class, and its text as content."""
-        rows = []
-        for part in map(int, batch["part"]):
-            try:
-                rows.append((part, self.run(part), ""))
-            except TwmdError as error:
-                rows.append((part, str(error).encode(), type(error).__name__))
-        return dict(zip(("part", "content", "failure"), map(list, zip(*rows, strict=True)), strict=True))
-
-    def run(self, part: int) -> bytes:
-        """Do one part, unless several workers died over it (by its memory, say): Ray Data starts new ones for ever.
-
-        Raises:
-            TwmdError: They did, or as for `PartitionScorer.run`.
-        """
-        note = f"{part_name(part)}{TRIES}"
-        tries = int(self._folder.read(note)) if self._folder.has(note) else 0
-        self._folder.write(note, str(tries + 1).encode())
-        if tries >= MOST_TRIES:
-            hint = "Finished parts are kept: go on by --resume."
-            raise TwmdError(f"{tries} workers died over part {part} (killed, or out of memory). {hint}")
-        try:
-            return self._scorer.run(part)
-        finally:
-            self._folder.remove(note)
 
 
 def import_ray() -> Any:
@@ -137,7 +97,8 @@ class RayWorkerPool:
         ray = import_ray()
         blocks = min(len(parts), _MOST_BLOCKS)
         numbers = ray.data.from_items([{"part": part} for part in parts], override_num_blocks=blocks)
-        results = self.map(numbers, PartitionWorker, (scorer,), most=len(parts), batch_size=1)
+        own = tuple(getattr(scorer, field.name) for field in fields(scorer))
+        results = self.map(numbers, PartitionScorer, own, most=len(parts), batch_size=1)
         lost = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
         try:
             for row in results.iter_rows():

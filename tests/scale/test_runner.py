@@ -26,6 +26,7 @@ from tests.scale.segments import (
     write_jsonl,
     write_parquet,
 )
+from twmd_registry.cli import main
 from twmd_registry.engine.chunking import make_pairs, plan_chunks
 from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.result import ScoreSet
@@ -34,10 +35,10 @@ from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset
-from twmd_registry.scale.partitions import CheckedRows, PartitionScorer
-from twmd_registry.scale.run import score_parts
+from twmd_registry.scale.partitions import MOST_TRIES, CheckedRows, PartitionScorer
+from twmd_registry.scale.runner import score_parts
 from twmd_registry.scale.storage import LOCK
-from twmd_registry.scale.workers import MOST_TRIES, PartitionWorker, without_lines
+from twmd_registry.scale.workers import without_lines
 
 SEGMENTS = draw_segments(23)
 
@@ -382,12 +383,11 @@ def test_a_full_disk_at_the_end_costs_the_record_and_no_score(
     model: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     own, out, found = scorers(model, "none"), tmp_path / "out", list[ScoredDataset]()
-    real = paths.write_whole
 
     def write_whole(path: Path, written: bytes) -> None:
         if path.name == name:
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, written)
+        paths.write_whole(path, written)
 
     with monkeypatch.context() as patched, pytest.warns(TwmdWarning, match="could not be scored: 6"):
         patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
@@ -398,6 +398,31 @@ def test_a_full_disk_at_the_end_costs_the_record_and_no_score(
         record = score(own, broken, out, Interrupted(100), resume=True, scored=found.append)
     assert [one.metrics for one in found] == [record.metrics] * 2
     assert score(own, broken, out, resume=True, scored=found.append) == found[2] == record
+
+
+def test_a_full_disk_costs_the_record_and_not_the_printed_scores(
+    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def score_here(own: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, _workers: object) -> ScoredDataset:
+        return score_parts(own, inputs, output, manner, lambda: nullcontext((here, 1)))
+
+    def write_whole(path: Path, written: bytes) -> None:
+        if path.name == "record.json":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        paths.write_whole(path, written)
+
+    monkeypatch.setattr("twmd_registry.cli.scale.score_files", score_here)
+    command = ["score", "--engine", "ray", "-i", str(data), "--output", str(tmp_path / "out"), "-m", "twmd"]
+    command += ["--set", f"model={model}", "layer=2", "centering=none"]
+    with monkeypatch.context() as patched:
+        patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
+        assert main(command) == 1
+    printed = capsys.readouterr()
+    (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))
+    assert printed.out.splitlines()[0] == f"{found.signature} = {found.score:.4f}"
+    assert printed.err.startswith(f"twmd: cannot write {tmp_path}/out/record.json: No space left on device.")
+    assert main([*command, "--resume"]) == 0
+    assert capsys.readouterr().out == printed.out
 
 
 @pytest.mark.parametrize("fault", ["gone", "changed", "unreadable"])
@@ -443,7 +468,7 @@ def test_a_part_that_kills_its_workers_ends_the_run_which_can_go_on(model: Path,
         for number in parts:
             if number == 1:  # what workers that were killed leave behind
                 (out / "part-00001.tries").write_text(str(MOST_TRIES))
-            yield number, PartitionWorker(scorer).run(number)
+            yield number, scorer.run(number)
 
     with pytest.raises(TwmdError, match=r"^3 workers died over part 1 \(killed, or out of memory\)\. Finished parts are kept: go on by --resume\.$"):
         score(own, data, out, each)

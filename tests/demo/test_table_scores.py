@@ -17,8 +17,8 @@ import pytest
 
 import twmd_registry
 from twmd_registry.demo.choices import PageSettings
-from twmd_registry.demo.file import HEADERS, NOTHING, FileResult, score_file
 from twmd_registry.demo.histogram import histograms
+from twmd_registry.demo.table_scores import HEADERS, NOTHING, FileResult, score_file
 from twmd_registry.demo.texts import score_texts
 from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, UploadedTable, read_pasted, read_upload
 from twmd_registry.demo.worker import ScoringProcess, answer_to

@@ -17,11 +17,11 @@ from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.dataset_record import RECORD, ScoredDataset, make_record
-from twmd_registry.scale.partitions import PartitionScorer, PartitionSummary, names_of, rejects_name
+from twmd_registry.scale.partitions import TRIES, PartitionScorer, PartitionSummary, names_of, rejects_name
 from twmd_registry.scale.plan import PART_ROWS, ScalePlan, align_part_rows, check_same, cut_into_parts, list_tables
 from twmd_registry.scale.storage import OutputFolder
 from twmd_registry.scale.totals import CorpusTotals, depend_on_corpus
-from twmd_registry.scale.workers import TRIES, RayWorkerPool, WorkerOptions, import_ray, on_ray
+from twmd_registry.scale.workers import RayWorkerPool, WorkerOptions, import_ray, on_ray
 
 PLAN, TOTALS, REJECTS = "plan.json", "totals.safetensors", "rejects.jsonl"
 _SHOWN = 5
