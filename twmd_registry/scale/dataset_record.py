@@ -9,13 +9,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from twmd_registry.errors import FileError
 from twmd_registry.record.content import spec_keys
 from twmd_registry.record.file import DATASET_FORMAT, digest_of
 from twmd_registry.registry.signature import Signature, parse_signature
-from twmd_registry.scale.partitions import PartitionSummary
 from twmd_registry.scale.plan import ScalePlan
 
 RECORD = "record.json"
@@ -24,7 +23,8 @@ _WARNINGS = 20
 """Warnings that a record keeps, the most common first."""
 
 
-class ScoredMetric(NamedTuple):
+@dataclass(frozen=True)
+class ScoredMetric:
     """The scores of a data set by one metric.
 
     Attributes:
@@ -81,7 +81,6 @@ class ScoredDataset:
     def to_json(self) -> str:
         """Write the content of ``record.json``."""
         content: dict[str, Any] = {"format": DATASET_FORMAT, "format_version": _FORMAT_VERSION} | asdict(self)
-        content["metrics"] = [one._asdict() for one in self.metrics]
         return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -106,7 +105,7 @@ class ScoredDataset:
             raise FileError(f"{RECORD} is no record of a data set that this package wrote.") from error
 
 
-def make_record(plan: ScalePlan, names: Sequence[str], summaries: Sequence[PartitionSummary], *, workers: int, seconds: float) -> ScoredDataset:
+def make_record(plan: ScalePlan, names: Sequence[str], summaries: Sequence[dict[str, Any]], *, workers: int, seconds: float) -> ScoredDataset:
     """Make the record of all parts.
 
     Args:
@@ -119,12 +118,12 @@ def make_record(plan: ScalePlan, names: Sequence[str], summaries: Sequence[Parti
     Raises:
         FileError: Not one row could be scored.
     """
-    rows, rejected = sum(one.rows for one in summaries), sum(one.rejected for one in summaries)
+    rows, rejected = sum(one["rows"] for one in summaries), sum(one["rejected"] for one in summaries)
     if not rows:
         raise FileError(f"not one of {rejected} rows could be scored: see rejects.jsonl.")
-    references = list(dict.fromkeys(name for one in summaries for name in one.references))
-    warnings = Counter(message for one in summaries for message in one.warnings)
-    scored = [one.metrics for one in summaries if one.metrics]
+    references = list(dict.fromkeys(name for one in summaries for name in one["references"]))
+    warnings = Counter(message for one in summaries for message in one["warnings"])
+    scored = [one["metrics"] for one in summaries if one["metrics"]]
     return ScoredDataset(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple({"name": table.name, "bytes": table.file[1], "rows": table.rows} for table in plan.tables),
@@ -133,10 +132,10 @@ def make_record(plan: ScalePlan, names: Sequence[str], summaries: Sequence[Parti
         parts=len(plan.parts),
         rows=rows,
         rejected=rejected,
-        texts=sha256("".join(one.texts for one in summaries).encode()).hexdigest(),
+        texts=sha256("".join(one["texts"] for one in summaries).encode()).hexdigest(),
         metrics=tuple(_mean(*one, rows) for one in zip(plan.signatures, names, zip(*scored, strict=True), strict=True)),
         warnings=dict(warnings.most_common(_WARNINGS)),
-        environments=tuple(json.loads(one) for one in dict.fromkeys(json.dumps(one.environment) for one in summaries)),
+        environments=tuple(json.loads(one) for one in dict.fromkeys(json.dumps(one["environment"]) for one in summaries)),
         workers=workers,
         seconds=round(seconds, 3),
     )

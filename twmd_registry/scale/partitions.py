@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,44 +55,6 @@ class CheckedRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PartitionSummary:
-    """What a finished part keeps of itself.
-
-    Attributes:
-        plan: Hash of the plan that it was scored by.
-        part: Its number.
-        rows: Rows scored.
-        rejected: Rows that could not be.
-        texts: sha256 of its texts (`ScoreSet.texts`); empty where no row was scored.
-        references: The columns from which references were read.
-        metrics: Of every metric ``nrefs`` (or ``var``), the sum ``score``, the sums ``sides`` of a two-sided one, and
-            ``counts`` as in `twmd_registry.engine.result.Counts`; empty where no row was scored.
-        warnings: Warnings of its scoring.
-        environment: The machine.
-    """
-
-    plan: str
-    part: int
-    rows: int
-    rejected: int
-    texts: str
-    references: tuple[str, ...]
-    metrics: tuple[dict[str, Any], ...]
-    warnings: tuple[str, ...]
-    environment: dict[str, str]
-
-    def to_json(self) -> bytes:
-        """Write it."""
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_json(cls, content: bytes) -> PartitionSummary:
-        """Read it."""
-        table = json.loads(content)
-        return cls(**table | {name: tuple(table[name]) for name in ("references", "metrics", "warnings")})
-
-
-@dataclass(frozen=True)
 class PartitionScorer:
     """Does one pass over parts of a plan: a worker of Ray Data, numbers of parts in, results or errors out.
 
@@ -130,7 +92,10 @@ class PartitionScorer:
         """Do one part, unless several workers died over it (by its memory, say): Ray Data starts new ones for ever.
 
         Returns:
-            `CorpusTotals`, or `PartitionSummary` of a part that is written now or was before.
+            `CorpusTotals`, or the summary (JSON) of a part that is written now or was before: ``part`` and the hash of
+            its ``plan``; the numbers of ``rows`` scored and ``rejected``; ``texts``, their sha256 (empty for no rows);
+            ``references``, the columns they were read from; ``warnings``; ``environment``; and ``metrics``, none for no
+            rows: of each ``nrefs`` (or ``var``), the sum ``score``, the sums ``sides``, and ``counts``.
 
         Raises:
             FileError: A file cannot be read, or has changed; the part cannot be written.
@@ -145,7 +110,7 @@ class PartitionScorer:
             hint = "Finished parts are kept: go on by --resume."
             raise TwmdError(f"{tries} workers died over part {part} (killed, or out of memory). {hint}")
         try:
-            return self._sum(part).to_bytes() if self.sums else self._score(part, folder).to_json()
+            return self._sum(part).to_bytes() if self.sums else json.dumps(self._score(part, folder)).encode()
         finally:
             folder.remove(note)
 
@@ -156,31 +121,29 @@ class PartitionScorer:
         self._check_models()
         backends = [member.backend for one in self.scorers for member in one.members]
         pairs = self._number(make_pairs(checked.segments), checked, part)
-        groups: list[list[np.ndarray]] = []
+        tensors: list[np.ndarray] = []
         for members in group_by_model(backends):
-            tensors: list[np.ndarray] = []
             backends[members[0]].sum_up([backends[i] for i in members], pairs, collect(tensors))
-            groups.append(tensors)
-        return CorpusTotals(groups, 1)
+        return CorpusTotals(tensors, 1)
 
-    def _score(self, part: int, folder: OutputFolder) -> PartitionSummary:
+    def _score(self, part: int, folder: OutputFolder) -> dict[str, Any]:
         finished = read_summary(folder, part, self.plan.hash)
         if finished is not None:
             return finished
         checked = self._read(part)
         with collect_warnings() as held:
             found = self._score_rows(checked, part) if checked.places else []
-        summary = PartitionSummary(
-            plan=self.plan.hash,
-            part=part,
-            rows=len(checked.places),
-            rejected=len(checked.rejects),
-            texts=found[0].texts if found else "",
-            references=checked.references,
-            metrics=tuple(map(_sums, found)),
-            warnings=tuple(held),
-            environment=environment(self.scorers[0].options.device),
-        )
+        summary = {
+            "plan": self.plan.hash,
+            "part": part,
+            "rows": len(checked.places),
+            "rejected": len(checked.rejects),
+            "texts": found[0].texts if found else "",
+            "references": checked.references,
+            "metrics": [_sums(one) for one in found],
+            "warnings": held,
+            "environment": environment(self.scorers[0].options.device),
+        }
         if checked.rejects:  # before the part: where that is finished, these are there
             folder.write(rejects_name(part), "".join(checked.rejects).encode())
         folder.write(f"{part_name(part)}.parquet", _parquet(checked, columns_of(self.scorers, found), summary))
@@ -225,10 +188,9 @@ class PartitionScorer:
 
     def _score_rows(self, checked: CheckedRows, part: int) -> list[ScoreSet]:
         self._check_models()
-        known = iter(self.totals.groups) if self.totals else None
+        total = replay(self.totals.tensors) if self.totals else alone
 
         def score_group(group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
-            total = replay(next(known)) if known is not None else alone
             return group[0].score_group(group, self._number(pairs, checked, part), progress, total)
 
         rows = [place[0] for place in checked.places]
@@ -302,7 +264,7 @@ def _sums(found: ScoreSet) -> dict[str, Any]:
     return {"nrefs": nrefs, "score": score, "sides": sides, "counts": found.counts._asdict()}
 
 
-def _parquet(checked: CheckedRows, scores: dict[str, list[float]], summary: PartitionSummary) -> bytes:
+def _parquet(checked: CheckedRows, scores: dict[str, list[float]], summary: dict[str, Any]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -311,11 +273,11 @@ def _parquet(checked: CheckedRows, scores: dict[str, list[float]], summary: Part
     columns = {name: pa.array(values, kind) for name, values, kind in zip(_PLACE, places, types, strict=True)}
     columns |= {name: pa.array(values, pa.float64()) for name, values in scores.items()}
     written = io.BytesIO()
-    pyarrow.parquet.write_table(pa.table(columns).replace_schema_metadata({SUMMARY: summary.to_json()}), written)
+    pyarrow.parquet.write_table(pa.table(columns).replace_schema_metadata({SUMMARY: json.dumps(summary).encode()}), written)
     return written.getvalue()
 
 
-def read_summary(folder: OutputFolder, part: int, plan: str) -> PartitionSummary | None:
+def read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] | None:
     """Read the summary of a finished part; None for one that is not there, damaged, or scored by another plan."""
     import pyarrow.parquet
 
@@ -324,7 +286,7 @@ def read_summary(folder: OutputFolder, part: int, plan: str) -> PartitionSummary
         return None
     try:
         metadata = pyarrow.parquet.read_table(io.BytesIO(folder.read(name))).schema.metadata or {}
-        summary = PartitionSummary.from_json(metadata[SUMMARY])
+        summary: dict[str, Any] = json.loads(metadata[SUMMARY])
     except (FileError, OSError, ValueError, KeyError, TypeError):
         return None
-    return summary if summary.plan == plan else None
+    return summary if summary["plan"] == plan else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from twmd_registry.engine.chunking import centering_step
 from twmd_registry.engine.scorer import Scorer, check_scorers
@@ -17,7 +18,7 @@ from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.dataset_record import RECORD, ScoredDataset, make_record
-from twmd_registry.scale.partitions import TRIES, PartitionScorer, PartitionSummary, names_of, rejects_name
+from twmd_registry.scale.partitions import TRIES, PartitionScorer, names_of, rejects_name
 from twmd_registry.scale.plan import PART_ROWS, ScalePlan, align_part_rows, check_same, cut_into_parts, list_tables
 from twmd_registry.scale.storage import OutputFolder
 from twmd_registry.scale.totals import CorpusTotals, depend_on_corpus
@@ -135,10 +136,11 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
         record = make_record(plan, names_of(scorers), summaries, workers=number, seconds=seconds)
         _warn(record, specs)
         report(record)
-        if rejects := [rejects_name(one.part) for one in summaries if one.rejected]:
+        rejects = [rejects_name(one["part"]) for one in summaries if one["rejected"]]
+        if rejects:
             folder.write(REJECTS, b"".join(map(folder.read, rejects)))
         folder.write(RECORD, record.to_json().encode())
-        _tidy(folder, {TOTALS, *(rejects_name(one.part) for one in summaries)})
+        _tidy(folder, {TOTALS, *rejects})
         return record
 
 
@@ -187,16 +189,16 @@ def _sum_up(scorer: PartitionScorer, folder: OutputFolder, each: EachPart) -> Co
     return totals
 
 
-def _score(scorer: PartitionScorer, manner: ScaleOptions, each: EachPart) -> list[PartitionSummary]:
-    found: dict[int, PartitionSummary] = {}
+def _score(scorer: PartitionScorer, manner: ScaleOptions, each: EachPart) -> list[dict[str, Any]]:
+    found: dict[int, dict[str, Any]] = {}
     expect(manner.progress, scorer.plan.rows)
     for part, content in each(scorer, range(len(scorer.plan.parts))):
-        summary = found[part] = PartitionSummary.from_json(content)
-        if manner.strict and summary.rejected:
-            rejected = f"{summary.rejected} rows of part {part} were rejected"
+        summary = found[part] = json.loads(content)
+        if manner.strict and summary["rejected"]:
+            rejected = f"{summary['rejected']} rows of part {part} were rejected"
             raise InputError(f"{rejected} by the run that this one goes on with: see its rejects.")
         if manner.progress:
-            manner.progress(summary.rows + summary.rejected)
+            manner.progress(summary["rows"] + summary["rejected"])
     return [found[part] for part in range(len(scorer.plan.parts))]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,30 +15,29 @@ from twmd_registry.registry.spec import MetricSpec
 
 
 class CorpusTotals(NamedTuple):
-    """Sums over some parts: for every group of scorers that share a model, tensors in the order of their use.
+    """Sums over some parts.
 
     Attributes:
-        groups: Per group its tensors; no group at all for no rows.
+        tensors: The sums in the order in which scoring asks for them; none for no rows.
         parts: How many parts, from the first, were added.
     """
 
-    groups: list[list[np.ndarray]]
+    tensors: list[np.ndarray]
     parts: int = 0
 
     def plus(self, other: CorpusTotals) -> CorpusTotals:
         """Add both; sums of floating-point numbers depend on the order, which is that of the parts."""
-        if not (self.groups and other.groups):
-            return CorpusTotals(self.groups or other.groups, self.parts + other.parts)
-        groups = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(self.groups, other.groups, strict=True)]
-        return CorpusTotals(groups, self.parts + other.parts)
+        if not (self.tensors and other.tensors):
+            return CorpusTotals(self.tensors or other.tensors, self.parts + other.parts)
+        sums = [own + more for own, more in zip(self.tensors, other.tensors, strict=True)]
+        return CorpusTotals(sums, self.parts + other.parts)
 
     def to_bytes(self) -> bytes:
         """Write them as safetensors."""
         from safetensors.numpy import save
 
-        tensors = {f"{g}.{i}": np.ascontiguousarray(one) for g, group in enumerate(self.groups) for i, one in enumerate(group)}
-        sizes = np.array([len(group) for group in self.groups], dtype=np.int64)
-        return save(tensors | {"parts": np.array([self.parts]), "groups": sizes})
+        tensors = {str(i): np.ascontiguousarray(tensor) for i, tensor in enumerate(self.tensors)}
+        return save(tensors | {"parts": np.array([self.parts])})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> CorpusTotals:
@@ -46,8 +45,8 @@ class CorpusTotals(NamedTuple):
         from safetensors.numpy import load
 
         tensors = load(content)
-        groups = [[tensors[f"{g}.{i}"] for i in range(size)] for g, size in enumerate(tensors["groups"].tolist())]
-        return cls(groups, int(tensors["parts"][0]))
+        parts = int(tensors.pop("parts")[0])
+        return cls([tensors[str(i)] for i in range(len(tensors))], parts)
 
 
 def depend_on_corpus(specs: Iterable[MetricSpec]) -> bool:
@@ -66,7 +65,7 @@ def collect(into: list[np.ndarray]) -> AllReduce:
     return total
 
 
-def replay(known: Sequence[np.ndarray]) -> AllReduce:
+def replay(known: Iterable[np.ndarray]) -> AllReduce:
     """Return a total that was added up before: no text is looked at again."""
-    rest: Iterator[np.ndarray] = iter(known)
+    rest = iter(known)
     return lambda _mine: torch.from_numpy(next(rest))
