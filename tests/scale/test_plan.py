@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -39,11 +41,14 @@ def test_parts_hold_every_row_once_in_order(tmp_path: Path, part_rows: int) -> N
     write_jsonl(tmp_path / "a.jsonl", segments[:5])
     write_jsonl(tmp_path / "b.jsonl", [])
     write_parquet(tmp_path / "c.parquet", segments[5:14])
-    write_csv(tmp_path / "d.csv", segments[14:])
+    write_csv(tmp_path / "d.csv", segments[14:17])
+    semicolons = "".join(f"{prediction};{references[0]}\n" for prediction, references in [("prediction", ["reference"]), *segments[17:20]])
+    (tmp_path / "e.csv.gz").write_bytes(gzip.compress(semicolons.encode()))
+    (tmp_path / "f.jsonl.xz").write_bytes(lzma.compress(write_jsonl(tmp_path / ".f", segments[20:]).read_bytes()))
     plan = cut_into_parts(ask(tmp_path, part_rows=part_rows))
     texts = [prediction for prediction, _ in segments]
     assert predictions_of(plan) == [texts[first : first + part_rows] for first in range(0, 23, part_rows)]
-    assert [table.name for table in plan.tables] == ["a.jsonl", "b.jsonl", "c.parquet", "d.csv"]
+    assert [table.name for table in plan.tables] == ["a.jsonl", "b.jsonl", "c.parquet", "d.csv", "e.csv.gz", "f.jsonl.xz"]
     assert ScalePlan.from_json(plan.to_json()) == plan == cut_into_parts(ask(tmp_path, part_rows=part_rows))
 
 

@@ -54,17 +54,10 @@ def form_of(name: str) -> str:
 
 
 def detect_form(name: str, content: bytes, columns: Sequence[str]) -> str | None:
-    """Tell the form of a table by its name, or else by its content; None for lines of text.
+    """Tell the form of a file, one of `TABLE_SUFFIXES`, by its name or else by its content; None for lines of text.
 
-    Content is a table if it is Parquet, or if its first line is a JSON object or a header with one of `columns`.
-
-    Args:
-        name: The file's name.
-        content: Its bytes, unpacked.
-        columns: Names of columns that texts are taken from.
-
-    Returns:
-        One of `TABLE_SUFFIXES`, or None.
+    Unpacked content is a table if it is Parquet, or if its first line is a JSON object or a header with one of
+    `columns`, from which texts are taken.
     """
     form = form_of(name)
     if form in TABLE_SUFFIXES:
@@ -103,7 +96,7 @@ def unpack(name: object, content: bytes) -> bytes:
 
 
 def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return a file of the unpacked content of an open file, which is at its begin."""
+    """Return a file of the unpacked content of a file that was just opened."""
     first = file.peek(len(_XZ))
     if first.startswith(_GZIP):
         return gzip.GzipFile(fileobj=file)
@@ -180,6 +173,8 @@ class Columns(NamedTuple):
 class TableRow(NamedTuple):
     """One row of a table.
 
+    Methods raise `FileError`, which names the row, where there is no such column or it holds something else.
+
     Attributes:
         where: The file and the row, for messages.
         values: By column.
@@ -197,25 +192,17 @@ class TableRow(NamedTuple):
         """Its number, without the file: ``row 3``."""
         return f"row {self.number}"
 
-    def take(self, name: str) -> Any:
-        """Return a value.
-
-        Raises:
-            FileError: There is no such column; with the choices.
-        """
-        if name not in self.values:
-            raise FileError(f"{self.header or self.where}: {no_column([name], self.values)}.")
-        return self.values[name]
+    def take(self, *names: str) -> Any:
+        """Return the value of a column, or of the last of several that must all be there."""
+        if missing := [name for name in names if name not in self.values]:
+            raise FileError(f"{self.header or self.where}: {no_column(missing, self.values)}.")
+        return self.values[names[-1]]
 
     def text(self, name: str) -> str:
-        """Return a text.
+        """Return a text."""
+        return self._check_text(self.take(name), name)
 
-        Raises:
-            FileError: There is no such column, or it holds something else.
-        """
-        return self._checked(self.take(name), name)
-
-    def _checked(self, value: Any, name: str) -> str:
+    def _check_text(self, value: Any, name: str) -> str:
         """Refuse what is no text, and a lone surrogate, which JSON can hold."""
         if not isinstance(value, str):
             raise FileError(f"{self.where}: expected a text as {name}, not {_shown(value)}.")
@@ -227,7 +214,7 @@ class TableRow(NamedTuple):
         return value
 
     def segment(self, columns: Columns) -> tuple[str, list[str]]:
-        """Return the prediction and its references; errors as for `text` and `references`."""
+        """Return the prediction and its references."""
         return self.text(columns.prediction), self.references(columns.references)
 
     def references(self, columns: tuple[str, ...] = ()) -> list[str]:
@@ -239,31 +226,19 @@ class TableRow(NamedTuple):
 
         Args:
             columns: The columns that hold them; none for the one of `USUAL_REFERENCES` that is there and not null.
-
-        Raises:
-            FileError: No such column, both usual ones, brackets that hold no JSON list of texts, an empty list, or
-                something else than texts.
         """
         columns = columns or self.usual_references()
-        if missing := [name for name in columns or USUAL_REFERENCES if name not in self.values]:
-            raise FileError(f"{self.header or self.where}: {no_column(missing, self.values)}.")
-        if len(columns) == 1:
-            value = self._listed(columns[0])
-            texts = value if isinstance(value, list) else [value]
-        else:
-            cells = [self.values[name] for name in columns]
-            texts = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell])]
+        self.take(*(columns or USUAL_REFERENCES))
+        cells = [self._parse_list(columns[0])] if len(columns) == 1 else [self.values[name] for name in columns]
+        texts = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell])]
+        if len(columns) > 1:
             texts = [text for text in texts if text is not None and text != ""] or texts[:1]
         if not texts:
             raise FileError(f"{self.where}: an empty list of references: every row needs at least one.")
-        return [self._checked(text, "a reference") for text in texts]
+        return [self._check_text(text, "a reference") for text in texts]
 
     def usual_references(self) -> tuple[str, ...]:
-        """Return the one of `USUAL_REFERENCES` that is there, if any; where both are, the one that is not null.
-
-        Raises:
-            FileError: Both are there.
-        """
+        """Return the one of `USUAL_REFERENCES` that is there, if any; of both, which are refused, the one not null."""
         present = [name for name in USUAL_REFERENCES if name in self.values]
         filled = [name for name in present if self.values[name] is not None]
         if len(filled) > 1:
@@ -271,7 +246,7 @@ class TableRow(NamedTuple):
             raise FileError(f"{self.where}: both {names} are there: keep one of them, or name the column to take.")
         return tuple(filled or present[:1])
 
-    def _listed(self, name: str) -> Any:
+    def _parse_list(self, name: str) -> Any:
         """Return the list that is written in a cell; anything else as it is."""
         value = self.values[name]
         if name == "reference" or not isinstance(value, str) or not _LIST.fullmatch(value):
@@ -286,38 +261,23 @@ class TableRow(NamedTuple):
         return texts
 
     def texts(self, name: str) -> str | list[str]:
-        """Return a text, or a list of one or more texts.
-
-        Raises:
-            FileError: There is no such column, or it holds something else.
-        """
+        """Return a text, or a list of one or more texts."""
         value = self.take(name)
-        if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        if isinstance(value, str) or (isinstance(value, list) and value and all(isinstance(one, str) for one in value)):
             return value
-        if not isinstance(value, str):
-            raise FileError(f"{self.where}: expected a text or a list of texts as {name}, not {_shown(value)}.")
-        return value
+        raise FileError(f"{self.where}: expected a text or a list of texts as {name}, not {_shown(value)}.")
 
     def label(self, name: str) -> str:
-        """Return the name of a group, an item or a system: a text, or a number as text.
-
-        Raises:
-            FileError: There is no such column, or it is empty.
-        """
+        """Return the name of a group, an item or a system: a text, or a number as text."""
         value = self.take(name)
         if value is None or value == "" or value != value:  # noqa: PLR0124 (NaN, which tables write for nothing)
             raise FileError(f"{self.where}: expected a name as {name}, not {value!r}.")
         return str(value)
 
     def rating(self, name: str) -> float | None:
-        """Return a rating; None for an unrated row (null, NaN or an empty text).
-
-        Raises:
-            FileError: There is no such column, or it holds no finite number.
-        """
+        """Return a rating, a finite number; None for an unrated row (null, NaN or an empty text)."""
         value = self.take(name)
-        absent = value is None or (isinstance(value, float) and math.isnan(value))
-        if absent or (isinstance(value, str) and value.strip().lower() in _NO_RATING):
+        if str(value).strip().lower() in _NO_RATING:
             return None
         return read_rating(value, f"{self.where}, {name}")
 
@@ -325,14 +285,8 @@ class TableRow(NamedTuple):
 def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf) -> float:
     """Return a rating: a finite number from `lowest` to `highest`, written as a number or as text.
 
-    Args:
-        value: The value in the data.
-        where: Its place, for the message.
-        lowest: The worst rating there is.
-        highest: The best rating there is.
-
     Raises:
-        FileError: It is no number, not finite, or outside the range.
+        FileError: It is no number, not finite, or outside the range; begins with `where`.
     """
     try:
         number = math.nan if isinstance(value, bool) else float(value)
@@ -350,17 +304,12 @@ def _shown(value: object) -> str:
 
 
 def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
-    """Read all rows of a table; blank lines are passed over.
+    """Read all rows of a table, its unpacked content in one of the forms `TABLE_SUFFIXES`; blank lines are passed over.
 
     Rows are numbered from 1, and in CSV and TSV the header is row 1; in JSON lines, a row has the number of its line.
 
-    Args:
-        name: The file, for messages.
-        content: Its bytes, unpacked.
-        form: One of `TABLE_SUFFIXES`.
-
     Raises:
-        FileError: It is not of that form; names the row.
+        FileError: It is not of that form; names the file and the row.
     """
     if form not in PARQUET_SUFFIXES:
         decode(name, content)  # one message for a whole file that is compressed, Parquet or in another encoding
@@ -387,11 +336,7 @@ class OpenTable:
     """
 
     def __init__(self, file: io.BufferedIOBase, form: str) -> None:
-        """Read the header.
-
-        Args:
-            file: The unpacked content, at its begin.
-            form: One of `TABLE_SUFFIXES`.
+        """Read the header of unpacked content in one of the forms `TABLE_SUFFIXES`.
 
         Raises:
             ValueError: It is not of that form, or has a column twice.
@@ -521,12 +466,9 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
 
 
 def _split_lines(file: io.BufferedIOBase, offset: int, *, carriage_returns: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with the offset of each, without the byte-order mark; they end at line feeds.
+    """Yield lines with the offset of each, without the byte-order mark.
 
-    Args:
-        file: An open file.
-        offset: Where to begin.
-        carriage_returns: Whether a carriage return alone ends a line, too: old spreadsheets write nothing else.
+    They end at line feeds, and at carriage returns if so asked: old spreadsheets write nothing else.
 
     Raises:
         ValueError: A line is too long.

@@ -25,7 +25,7 @@ from twmd_registry.scale.plan import ScalePlan, part_name
 from twmd_registry.scale.storage import OutputFolder, open_table
 from twmd_registry.scale.totals import CorpusTotals, collect, replay
 
-SUMMARY = b"twmd"
+_SUMMARY = b"twmd"
 """The key of a part's summary in the metadata of its Parquet file."""
 ID = "id"
 """The column that names a row, where the input has one; it comes back beside the scores."""
@@ -127,7 +127,7 @@ class PartitionScorer:
         return CorpusTotals(tensors, 1)
 
     def _score(self, part: int, folder: OutputFolder) -> dict[str, Any]:
-        finished = read_summary(folder, part, self.plan.hash)
+        finished = _read_summary(folder, part, self.plan.hash)
         if finished is not None:
             return finished
         checked = self._read(part)
@@ -234,13 +234,9 @@ def rejects_name(part: int) -> str:
 
 def names_of(scorers: Iterable[Scorer]) -> list[str]:
     """Name a column for every scorer: its metric; from the second of one metric on, with a number."""
-    taken: dict[str, int] = {}
-    names = []
-    for one in scorers:
-        metric = str(one.requested.metric)
-        taken[metric] = taken.get(metric, 0) + 1
-        names.append(metric if taken[metric] == 1 else f"{metric}_{taken[metric]}")
-    return names
+    metrics = [str(one.requested.metric) for one in scorers]
+    times = [metrics[: i + 1].count(metric) for i, metric in enumerate(metrics)]
+    return [metric if time == 1 else f"{metric}_{time}" for metric, time in zip(metrics, times, strict=True)]
 
 
 def columns_of(scorers: Sequence[Scorer], found: Sequence[ScoreSet]) -> dict[str, list[float]]:
@@ -273,11 +269,11 @@ def _parquet(checked: CheckedRows, scores: dict[str, list[float]], summary: dict
     columns = {name: pa.array(values, kind) for name, values, kind in zip(_PLACE, places, types, strict=True)}
     columns |= {name: pa.array(values, pa.float64()) for name, values in scores.items()}
     written = io.BytesIO()
-    pyarrow.parquet.write_table(pa.table(columns).replace_schema_metadata({SUMMARY: json.dumps(summary).encode()}), written)
+    pyarrow.parquet.write_table(pa.table(columns).replace_schema_metadata({_SUMMARY: json.dumps(summary).encode()}), written)
     return written.getvalue()
 
 
-def read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] | None:
+def _read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] | None:
     """Read the summary of a finished part; None for one that is not there, damaged, or scored by another plan."""
     import pyarrow.parquet
 
@@ -286,7 +282,7 @@ def read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] |
         return None
     try:
         metadata = pyarrow.parquet.read_table(io.BytesIO(folder.read(name))).schema.metadata or {}
-        summary: dict[str, Any] = json.loads(metadata[SUMMARY])
+        summary: dict[str, Any] = json.loads(metadata[_SUMMARY])
+        return summary if summary["plan"] == plan else None
     except (FileError, OSError, ValueError, KeyError, TypeError):
         return None
-    return summary if summary["plan"] == plan else None

@@ -193,11 +193,7 @@ def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Colu
 
 
 def check_same(plan: ScalePlan, asked: ScalePlan) -> None:
-    """Refuse to go on by another plan than the one that the finished parts were scored by.
-
-    Args:
-        plan: The plan of the output folder.
-        asked: What is asked for now; its rows are not counted.
+    """Refuse to go on by another plan than the one of the finished parts; rows of `asked` are not counted.
 
     Raises:
         SpecError: They differ; names what does.

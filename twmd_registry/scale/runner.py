@@ -25,6 +25,8 @@ from twmd_registry.scale.totals import CorpusTotals, depend_on_corpus
 from twmd_registry.scale.workers import RayWorkerPool, WorkerOptions, import_ray, on_ray
 
 PLAN, TOTALS, REJECTS = "plan.json", "totals.safetensors", "rejects.jsonl"
+_LEFT_OVER = (".part", TRIES)
+"""Suffixes of half a file and of a count of tries: a process was killed."""
 _SHOWN = 5
 """Warnings of the parts that are given."""
 
@@ -101,15 +103,7 @@ def score_files(
 
 
 def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, start_workers: StartWorkers) -> ScoredDataset:
-    """Score files by any workers; arguments, result and errors as for `score_files`.
-
-    Args:
-        scorers: At least one.
-        inputs: Paths, patterns, folders, or URLs of them.
-        output: A folder that every worker sees.
-        manner: How files are scored.
-        start_workers: Starts the workers; not called for what can be refused without them.
-    """
+    """Score files as `score_files` does, by any workers; they are not started for what can be refused without them."""
     check_scorers(scorers)
     started = time.perf_counter()
     specs = [member.requested for one in scorers for member in one.members]
@@ -145,12 +139,7 @@ def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, m
 
 
 def _begin(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan:
-    """Make a plan, or go on by the one that is there.
-
-    Raises:
-        FileError: The folder is not empty, or holds something else than a run.
-        SpecError: The plan that is there is another.
-    """
+    """Make a plan, or go on by the one that is there."""
     there = folder.names()
     if there and not resume:
         raise FileError(f"{folder.url} is not empty: give an empty folder, or go on with it by --resume.")
@@ -159,20 +148,15 @@ def _begin(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan
         check_same(plan, asked)
         _tidy(folder, set())
         return plan
-    if not all(_is_left_over(name) for name in there):
+    if not all(name.endswith(_LEFT_OVER) for name in there):
         raise FileError(f"--resume: {folder.url} holds no {PLAN}, but other files: give an empty folder.")
     return cut_into_parts(asked)
-
-
-def _is_left_over(name: str) -> bool:
-    """Check for half a file, or a count of tries: a process was killed."""
-    return name.endswith((".part", TRIES))
 
 
 def _tidy(folder: OutputFolder, names: set[str]) -> None:
     """Remove files that are not needed any more, and those of processes that were killed."""
     for name in folder.names():
-        if name in names or _is_left_over(name):
+        if name in names or name.endswith(_LEFT_OVER):
             folder.remove(name)
 
 

@@ -15,6 +15,7 @@ from twmd_registry.errors import MissingExtraError, SpecError, TwmdError
 from twmd_registry.scale.partitions import PartitionScorer
 
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
+_LEVEL = "RAY_BACKEND_LOG_LEVEL"
 _MOST_BLOCKS = 4096
 """Pieces of work that Ray Data keeps account of."""
 
@@ -50,11 +51,7 @@ class RayWorkerPool:
     """Workers of Ray Data, on the Ray that this process is connected to."""
 
     def __init__(self, workers: WorkerOptions, device: str = "auto") -> None:
-        """Ask Ray for its GPUs and CPUs.
-
-        Args:
-            workers: The workers.
-            device: The device as in `RunOptions`.
+        """Share Ray's GPUs and CPUs among workers, for a device as in `RunOptions`.
 
         Raises:
             MissingExtraError: Ray is not installed.
@@ -68,15 +65,10 @@ class RayWorkerPool:
         self.number = workers.number or max(1, int(gpus / self._gpus if self._gpus else there.get("CPU", 1.0)))
 
     def map(self, dataset: Any, worker: type, arguments: tuple[Any, ...], *, most: int | None = None, **how: Any) -> Any:
-        """Map a data set by workers, when it is consumed.
+        """Map a data set of Ray Data, when it is consumed, by `map_batches` of a class with its arguments.
 
-        Args:
-            dataset: Of Ray Data.
-            worker: The class of the workers, one object of which each process makes.
-            arguments: The arguments of the class.
-            most: Most workers there is work for, all of which are started; if not given, they are started as work comes
-                in: of a data set without a row, Ray waits for ever for the second.
-            how: More arguments for `map_batches`.
+        With `most`, the most workers there is work for, all are started at once. Without it, they are started as work
+        comes in: of a data set without a row, Ray waits for ever for the second.
         """
         workers = min(self.number, most or self.number)
         return dataset.map_batches(
@@ -122,7 +114,11 @@ def on_ray() -> Iterator[None]:
     ray = import_ray()
     begun = not ray.is_initialized()
     if begun:
-        with _quiet_backend():
+        with contextlib.ExitStack() as quiet:
+            if _LEVEL not in os.environ:  # which Ray's own processes read
+                os.environ[_LEVEL] = "fatal"
+                quiet.callback(os.environ.pop, _LEVEL)
+            quiet.enter_context(without_lines(b"Set ray log level"))  # which is the answer to that
             ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, logger.level
@@ -135,20 +131,6 @@ def on_ray() -> Iterator[None]:
         logger.setLevel(before[1])
         if begun:
             ray.shutdown()
-
-
-@contextlib.contextmanager
-def _quiet_backend() -> Iterator[None]:
-    """Silence Ray's own processes, which read their level from the environment, and its answer to that."""
-    name = "RAY_BACKEND_LOG_LEVEL"
-    before = os.environ.get(name)
-    os.environ.setdefault(name, "fatal")
-    try:
-        with without_lines(b"Set ray log level"):
-            yield
-    finally:
-        if before is None:
-            del os.environ[name]
 
 
 @contextlib.contextmanager
