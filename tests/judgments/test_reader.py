@@ -141,6 +141,9 @@ def test_a_form_is_told_by_the_name_or_by_the_content() -> None:
     assert detect_form("rows.txt", b'{"hypothesis": "a"}\n', ["prediction"]) is None
 
 
+NO_LIST = 'looks like a list and is no JSON list of texts: write ["one", "another"], or call a column of single texts reference.'
+
+
 def references(values: dict[str, Any], columns: tuple[str, ...] = ()) -> list[str] | str:
     """The references of a row, or why it has none."""
     try:
@@ -157,6 +160,11 @@ def references(values: dict[str, Any], columns: tuple[str, ...] = ()) -> list[st
         ({"references": '["b", "c"]'}, ["b", "c"]),
         ({"reference": '["b", "c"]'}, ['["b", "c"]']),
         ({"reference": "b", "references": None}, ["b"]),
+        ({"reference": None, "references": ["c"]}, ["c"]),
+        ({"references": "[music] plays"}, ["[music] plays"]),
+        ({"references": '[ "d" ]'}, ["d"]),
+        ({"references": "['b', 'c']"}, f"row 3: references {NO_LIST}"),
+        ({"references": '["b", 1]'}, f"row 3: references {NO_LIST}"),
         ({"reference": "b", "references": ""}, "row 3: both 'references' and 'reference' are there: keep one of them, or name the column to take."),
         ({"reference": None, "references": None}, "row 3: expected a text as a reference, not None."),
         ({"references": []}, "row 3: an empty list of references: every row needs at least one."),
@@ -171,3 +179,4 @@ def test_a_column_that_was_chosen_is_taken_whatever_else_is_there() -> None:
     values = {"reference": "b", "references": ["c"], "more": ""}
     assert references(values, ("reference",)) == ["b"]
     assert references(values, ("reference", "more", "references")) == ["b", "c"]
+    assert references({"one": "", "two": None}, ("one", "two")) == [""]

@@ -46,8 +46,8 @@ def read_upload(path: Path) -> UploadedTable:
         path: The file.
 
     Raises:
-        FileError: Another suffix, a file that is empty, too large, cannot be read or has too many rows, a column that is
-            missing, or a row that cannot be scored; names the file without its folder, and the row.
+        FileError: Another suffix, a file that is empty, too large, cannot be read or has too many rows, a column that
+            is missing, or a row that cannot be scored; names the file without its folder, and the row.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise FileError(f"{path.name}: the suffix of a table is one of {', '.join(SUFFIXES)} here, not {path.suffix!r}.")

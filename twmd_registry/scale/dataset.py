@@ -33,15 +33,15 @@ def score_dataset(
     num_proc: int | None = None,
     workers: WorkerOptions | None = None,
 ) -> Any:
-    """Add the columns of scores to a data set: ``NAME``, and ``NAME_precision``, ``_recall``, ``_f1`` of a two-sided metric.
+    """Add scores to a data set: ``NAME``, and ``NAME_precision``, ``NAME_recall``, ``NAME_f1`` of a two-sided metric.
 
     Scores are those of `Scorer.score` for all rows. A metric by which a row's score depends on other rows
-    (``centering=batch``, ``centering=corpus``, ``idf=corpus``, ``idf=references``) needs rows that have an order and stay
-    together: it scores a `datasets.Dataset` in one process, and is refused otherwise. Files can be scored by any metric:
-    `twmd_registry.scale.score_files`.
+    (``centering=batch``, ``centering=corpus``, ``idf=corpus``, ``idf=references``) needs rows that have an order and
+    stay together: it scores a `datasets.Dataset` in one process, and is refused otherwise. Files can be scored by any
+    metric: `twmd_registry.scale.score_files`.
 
     Args:
-        dataset: A `ray.data.Dataset`, which is scored when it is consumed, or a `datasets.Dataset`, which is scored now.
+        dataset: A `ray.data.Dataset`, scored when it is consumed, or a `datasets.Dataset`, scored now.
         metrics: A metric's name, a signature, a specification, a scorer, or several scorers.
         prediction: The column of the predictions.
         reference: The column of the references: texts, or lists of texts; ``references`` or ``reference`` if not given.
@@ -54,8 +54,8 @@ def score_dataset(
 
     Raises:
         InputError: It is neither kind, has no such column (or both usual ones of references), or has a column of that
-            name; of a Ray data set, rows are checked when it is consumed, and a bad one ends that with Ray's error, which
-            quotes ours (`score_files` sets such rows aside).
+            name. Of a Ray data set, rows are checked when it is consumed, and a bad one ends that with Ray's error,
+            which quotes ours (`score_files` sets such rows aside).
         SpecError: There is no metric, or one that depends on other rows where it cannot; `num_proc` is not a whole
             number from 1.
         ModelError: As for `Scorer.score`.

@@ -33,7 +33,8 @@ class ScoredMetric:
         column: The column of the parts that holds the scores.
         score: The mean over all rows that were scored.
         sides: Means of precision, recall and F1 of a two-sided metric; empty for others.
-        counts: As in `twmd_registry.engine.result.Counts`, summed over parts: a text that is in two parts counts twice among different texts.
+        counts: As in `twmd_registry.engine.result.Counts`, summed over parts: a text in two parts counts twice among
+            different texts.
     """
 
     signature: str

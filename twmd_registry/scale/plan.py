@@ -1,4 +1,4 @@
-"""The plan: which rows of which files are scored together. It depends on the data and the metrics, not on the workers."""
+"""The plan: which rows are scored together. It depends on the data and the metrics, not on the workers."""
 
 from __future__ import annotations
 

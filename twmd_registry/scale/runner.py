@@ -71,8 +71,8 @@ def score_files(
 
     Args:
         scorers: At least one.
-        inputs: Paths, patterns, folders, or URLs of them, of JSON lines, CSV, TSV or Parquet, also compressed by gzip or
-            xz.
+        inputs: Paths, patterns, folders, or URLs of them, of JSON lines, CSV, TSV or Parquet, also compressed by gzip
+            or xz.
         output: A folder that every worker sees.
         manner: How files are scored.
         workers: The workers.

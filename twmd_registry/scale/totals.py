@@ -1,4 +1,4 @@
-"""Sums over a whole corpus (``centering=corpus``, ``idf=corpus``, ``idf=references``), part by part before the scoring."""
+"""Sums over a corpus, part by part: ``centering=corpus``, ``idf=corpus``, ``idf=references`` need them to score."""
 
 from __future__ import annotations
 
