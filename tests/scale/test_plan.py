@@ -85,6 +85,10 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
     rows = write_jsonl(tmp_path / "rows.jsonl", draw_segments(2))
     table = write_csv(tmp_path / "rows.csv", draw_segments(2))
     (tmp_path / "empty.jsonl").touch()
+    cut, flaw = tmp_path / "cut.jsonl.gz", tmp_path / "flaw.jsonl.gz"
+    packed = gzip.compress(rows.read_bytes() * 99, mtime=0)
+    cut.write_bytes(packed[:-20])
+    flaw.write_bytes(packed[:60] + b"xxxx" + packed[64:])
     (tmp_path / "rows.xml").touch()
     cases: list[tuple[list[Path | str], str]] = [
         ([tmp_path / "none.jsonl"], "cannot read .*none.jsonl: there is no such file"),
@@ -98,6 +102,8 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
             ask(*inputs)
     for file, columns, message in [
         (tmp_path / "empty.jsonl", Columns(), r"there is nothing to score: no row in empty\.jsonl"),
+        (cut, Columns(), r"cannot read .*cut\.jsonl\.gz: .*\."),
+        (flaw, Columns(), r"cannot read .*flaw\.jsonl\.gz: .*\."),
         (rows, Columns("predicted"), r"none of its first 2 rows can be scored; the first: no column 'predicted'; did you mean 'prediction'\?"),
         (table, Columns("prediction", ("ref",)), r"rows\.csv: no column 'ref'; did you mean 'reference'\?"),
     ]:

@@ -32,7 +32,7 @@ from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.engine.validation import check_segments
-from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, TwmdWarning
+from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset
 from twmd_registry.scale.partitions import MOST_TRIES, CheckedRows, PartitionScorer
@@ -323,15 +323,6 @@ def test_an_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path:
     score(own, data, out)
     with pytest.raises(FileError, match=r"out is not empty: give an empty folder, or go on with it by --resume"):
         score(own, data, out)
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"part_rows": 7}, "the rows of a part"),
-        ({"columns": Columns("prediction", ("references",))}, "the columns"),
-    ]
-    for changed, what in cases:
-        with pytest.raises(SpecError, match=f"--resume: {what} are not those"):
-            score(own, data, out, resume=True, **changed)
-    with pytest.raises(SpecError, match="--resume: the metrics are not those"):
-        score(scorers(model, "batch"), data, out, resume=True, part_rows=5)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "diary.txt").touch()
     with pytest.raises(FileError, match=r"--resume: .*other holds no plan\.json, but other files"):

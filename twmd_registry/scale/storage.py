@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import lzma
 import os
 import platform
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,16 +47,12 @@ def _resolve(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _file_errors(task: str, hint: str = "") -> Iterator[None]:
-    """Turn errors of a file system into one line that begins with `task`.
-
-    Raises:
-        FileError: As said.
-    """
+    """Turn errors of files into a `FileError`, one line that begins with `task` and ends with `hint`."""
     try:
         yield
     except TwmdError:
         raise
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError) as error:
         lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
         reason = lines[0].removesuffix(".") if lines else type(error).__name__
         if isinstance(error, FileNotFoundError):
@@ -115,24 +113,21 @@ def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTab
 
 
 class OutputFolder:
-    """An output folder: files are written whole or not at all."""
+    """An output folder: files are written whole or not at all. Methods raise `FileError` if it cannot be read or written.
+
+    Attributes:
+        local: Whether it is in a local file system.
+        url: Its path or URL, under which every worker must see the same folder.
+    """
 
     def __init__(self, url: str) -> None:
-        """Find its file system; nothing is made yet.
-
-        Args:
-            url: A path or URL; every worker must see the same folder under it.
-        """
+        """Find its file system; nothing is made yet."""
         self._fs, self._path = _resolve(url)
         self.local = _is_local(self._fs)
         self.url = self._path if self.local else url
 
     def names(self) -> set[str]:
-        """Return the names of its files, without the lock.
-
-        Raises:
-            FileError: It cannot be listed, or is none.
-        """
+        """Return the names of its files, without the lock; refuse what is no folder."""
         with _file_errors(f"cannot read {self.url}"):
             if not self._fs.exists(self._path):
                 return set()
@@ -142,11 +137,7 @@ class OutputFolder:
         return {str(name).rstrip("/").rpartition("/")[2] for name in found} - {LOCK, ""}
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file.
-
-        Raises:
-            FileError: It cannot be read.
-        """
+        """Return the content of a file."""
         with _file_errors(f"cannot read {self.url}/{name}"):
             return bytes(self._fs.cat_file(f"{self._path}/{name}"))
 
@@ -155,11 +146,7 @@ class OutputFolder:
         return bool(self._fs.isfile(f"{self._path}/{name}"))
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file: locally through another name and a rename; an object store shows an object when it is whole.
-
-        Raises:
-            FileError: It cannot be written; says how to go on.
-        """
+        """Write a file: locally through another name and a rename; an object store shows an object when it is whole."""
         hint = " Finished parts are kept: make room, and go on by --resume."
         with _file_errors(f"cannot write {self.url}/{name}", hint):
             if self.local:
@@ -178,9 +165,6 @@ class OutputFolder:
 
         A local folder is held by a lock of the operating system, which ends with the process, however it ends. An
         object store has none: there the lock is an object, and a dead run's is removed by hand.
-
-        Raises:
-            FileError: Another run holds it, or it cannot be written.
         """
         with contextlib.ExitStack() as held:
             with _file_errors(f"cannot write {self.url}"):
