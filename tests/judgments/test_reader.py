@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from twmd_registry.errors import FileError
 from twmd_registry.judgments import reader
@@ -54,6 +56,22 @@ def test_rows_are_the_same_from_wherever_they_are_read(form: str, pack: Any) -> 
             found = table.read(first, number, offsets[first], ["prediction", "reference"])
             wanted = [{name: values[name] for name in ("prediction", "reference")} for values in ROWS[first : first + number]]
             assert [{name: values[name] for name in wanted[0]} for _, values in found if isinstance(values, dict)] == wanted
+
+
+@given(
+    form=st.sampled_from([".csv", ".tsv", ".jsonl"]),
+    content=st.lists(st.sampled_from(["a", ",", ";", "\t", '"', '""', "\n", "\r", "\r\n", "\u2028", '{"a": 1}', "[1]", "\xff"]), max_size=20),
+)
+def test_a_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list[str]) -> None:
+    try:
+        table = opened("".join(content).encode("latin-1", "replace"), form)
+    except ValueError:
+        return
+    rows, offsets = [values for values in table.rows() if values is not None], list(table.offsets())
+    assert len(offsets) == len(rows)
+    assert [[values for _, values in table.read(i, len(rows), offset, [])] for i, offset in enumerate(offsets)] == [
+        rows[i:] for i in range(len(rows))
+    ]
 
 
 def test_a_column_of_parquet_that_is_not_needed_is_not_read() -> None:

@@ -75,12 +75,17 @@ def detect_form(name: str, content: bytes, columns: Sequence[str]) -> str | None
 
 def _is_header(line: str, delimiter: str, columns: Sequence[str]) -> bool:
     """Check for two or more different names without blanks around them, one of them a known column."""
-    try:
-        names = next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        return False
+    names = _split_fields(line, delimiter, strict=True)
     plain = all(name and name == name.strip() for name in names)
     return plain and len(names) > 1 and len(set(names)) == len(names) and not set(columns).isdisjoint(names)
+
+
+def _split_fields(line: str, delimiter: str, *, strict: bool = False) -> list[str]:
+    """Split a line; no fields where a quote in it is wrong."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=strict), [])
+    except csv.Error:
+        return []
 
 
 def unpack(name: object, content: bytes) -> bytes:
@@ -357,17 +362,12 @@ class OpenTable:
 
     def _read_header(self, delimiters: str) -> None:
         """Choose the delimiter that splits the header into most names, the first of those that do."""
-        headers = []
-        for self._delimiter in delimiters:
-            for start, raw, names in itertools.islice(self._records(0), 1):
-                size = 0 if isinstance(names, str) else len(names)
-                headers.append((size, self._delimiter, names, start + len(raw)))
-        if not headers:
-            return
-        _, self._delimiter, names, self._begin = max(headers, key=lambda one: one[0])
-        if isinstance(names, str):
-            raise ValueError(f"row 1 (the header): {names}")  # noqa: TRY004 (the content is wrong)
-        self.columns = tuple(names)
+        first = next((line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0, carriage_returns=True)), "")
+        self._delimiter = max(delimiters, key=lambda sign: len(_split_fields(first, sign)))
+        for start, raw, names in itertools.islice(self._records(0), 1):
+            if isinstance(names, str):
+                raise ValueError(f"row 1 (the header): {names}")  # noqa: TRY004 (the content is wrong)
+            self.columns, self._begin = tuple(names), start + len(raw)
         if len(set(self.columns)) < len(self.columns):
             raise ValueError(f"row 1 (the header): a column's name occurs twice: {', '.join(self.columns)}")
 
@@ -376,7 +376,7 @@ class OpenTable:
         lines = _split_lines(self._file, offset, carriage_returns=bool(self._delimiter))
         if self._delimiter:
             return _split_records(lines, self._delimiter)
-        return ((start, line, [""] if line.strip() else []) for start, line in lines)
+        return ((start, line, [""] if line.decode("utf-8", "replace").strip() else []) for start, line in lines)
 
     def rows(self) -> Iterator[dict[str, Any] | str | None]:
         """Yield the values of every row, why it has none, or None for a blank line.
