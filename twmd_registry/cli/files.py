@@ -149,11 +149,7 @@ def read_texts(paths: Sequence[Path], columns: Columns = Columns()) -> list[str]
 
 
 def check_columns(columns: Columns, sources: Iterable[SourceFile]) -> None:
-    """Refuse names of columns where no file has any.
-
-    Raises:
-        SpecError: As said.
-    """
+    """Refuse names of columns where no file has any, by a `SpecError`."""
     if columns != Columns() and not any(source.is_table for source in sources):
         forms = "tables (JSON lines, CSV, TSV, Parquet)"
         raise SpecError(f"--prediction-column and --reference-column are for {forms}, and no file is one.")

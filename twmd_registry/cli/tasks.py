@@ -16,7 +16,7 @@ class ScoringTask(NamedTuple):
     """One system with its references.
 
     Attributes:
-        name: The system's name, for tables and records: its file's, without the folder as long as that tells systems apart.
+        name: The system's name, for tables and records: its file's, without the folder where that tells systems apart.
         system: What it wrote.
         references: Per segment its references.
         reference_sources: The files they came from; empty when the system's own file holds them.

@@ -40,14 +40,17 @@ def read_data_to_text(path: Path, rating: str = "quality") -> RatedSegments:
 
 
 def read_summeval(path: Path, rating: str = "relevance") -> RatedSegments:
-    """Read SummEval (Fabbri et al. 2021): lines with ``id, model_id, decoded, references`` and ``expert_annotations``, a list of ratings.
+    """Read SummEval (Fabbri et al. 2021).
+
+    Lines have ``id, model_id, decoded, references`` and ``expert_annotations``, a list of ratings.
 
     Args:
         path: The file; ``reference``, a text or a list, may stand for ``references``.
         rating: One of `SUMMARY_RATINGS`; the mean over the experts is taken.
 
     Returns:
-        The rated rows; the item is the ``id``, the system the ``model_id``. Rows that not every expert has rated are dropped, and counted.
+        The rated rows; the item is the ``id``, the system the ``model_id``. Rows that not every expert has rated are
+        dropped, and counted.
 
     Raises:
         FileError: No such rating, the file is missing or without a rated row, or a row has another form; names the row.
@@ -71,7 +74,7 @@ def _check_name(rating: str, names: Sequence[str], path: Path) -> None:
 
 
 def _mean_of_experts(row: TableRow, rating: str) -> float | None:
-    """The mean over the experts; None unless all of them, and one at least, have given a rating."""
+    """Return the mean over the experts; None unless all of them, one at least, have given a rating."""
     experts = row.take("expert_annotations")
     if not isinstance(experts, list) or not all(isinstance(one, dict) for one in experts):
         raise FileError(f"{row.where}: expected a list of ratings by name as expert_annotations, not {experts!r}.")

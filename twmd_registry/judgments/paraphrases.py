@@ -1,4 +1,4 @@
-"""Pairs of which people said whether they mean the same: MRPC and QQP. The rating is 1 (the same) or 0."""
+"""Pairs that people have rated as paraphrases (1) or not (0): MRPC and QQP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLASSES = {"0": 0.0, "1": 1.0}
 
 
 def read_mrpc(path: Path) -> RatedSegments:
-    """Read the Microsoft Research Paraphrase Corpus as it is distributed: tab-separated, quotes are letters like others.
+    """Read the Microsoft Research Paraphrase Corpus as distributed: tab-separated, quotes are letters like others.
 
     Raises:
         FileError: The file is missing, or a row has another form; names the row.

@@ -96,7 +96,7 @@ def _take_apart(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str
 
 
 def _no_format(text: str) -> str:
-    """What to write instead of a name without a format."""
+    """Tell how data are named, for a name without a format."""
     if not text:
         return "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."
     form, colon, _ = text.partition(":")
@@ -106,11 +106,12 @@ def _no_format(text: str) -> str:
     if path.exists() or form_of(path.name) in TABLE_SUFFIXES:
         example = text if form_of(path.name) in TABLE_SUFFIXES else "ratings.csv"
         return f"{text}: expected FORMAT:PATH, as in table:{example}; the formats are {', '.join(FORMATS)}."
-    return f"{text!r} is neither FORMAT:PATH nor a data set on the Hub; {menu(text, [*HUB, *(f'{name}:PATH' for name in FORMATS)])}."
+    choices = [*HUB, *(f"{name}:PATH" for name in FORMATS)]
+    return f"{text!r} is neither FORMAT:PATH nor a data set on the Hub; {menu(text, choices)}."
 
 
 def content_of(rated: RatedSegments) -> str:
-    """Digest rated data: the first 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
+    """Digest rated data: 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
 
     One reference as a text, or as a list of one, is the same; what was dropped does not count.
     """
@@ -121,7 +122,7 @@ def content_of(rated: RatedSegments) -> str:
 
 
 def title_of(text: str) -> str:
-    """What data are called where they are reported: their name on the Hub, or the file's or folder's, without the way to it."""
+    """Return the name of data for reports: their name on the Hub, or the file's or folder's without its path."""
     return text if text in HUB else _take_apart(text)[1].name
 
 

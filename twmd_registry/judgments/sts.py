@@ -16,15 +16,16 @@ SENTENCES, RATINGS = "STS.input.", "STS.gs."
 def read_sts(folder: Path) -> RatedSegments:
     """Read the rated pairs of a year, grouped by subset.
 
-    Pairs without a rating are dropped, and counted. A subset of which only one of the two files is there (STS13's SMT is
-    distributed without its sentences) is left out, named and counted.
+    Pairs without a rating are dropped, and counted. A subset of which only one of the two files is there (STS13's SMT
+    is distributed without its sentences) is left out, named and counted.
 
     Args:
-        folder: Holds ``STS.input.SUBSET.txt`` (two tab-separated sentences per line) and ``STS.gs.SUBSET.txt`` (a rating per line; empty is
-            unrated).
+        folder: Holds ``STS.input.SUBSET.txt`` (two tab-separated sentences per line) and ``STS.gs.SUBSET.txt`` (a
+            rating per line; empty is unrated).
 
     Raises:
-        FileError: The folder or its files are missing, two files of a subset differ in length, or a row has another form; names the row.
+        FileError: The folder or its files are missing, two files of a subset differ in length, or a row has another
+            form; names the row.
     """
     sentences, ratings = _find(folder, SENTENCES), _find(folder, RATINGS)
     rows: list[RatedRow] = []
@@ -33,13 +34,14 @@ def read_sts(folder: Path) -> RatedSegments:
             rows += _read_subset(subset, sentences[subset], ratings[subset])
             continue
         lines = len(read_lines(sentences.get(subset) or ratings[subset]))
-        warn(f"{folder}: {subset} has no {RATINGS if subset in sentences else SENTENCES}{subset}.txt; left out with its {lines} lines.")
+        missing = f"{RATINGS if subset in sentences else SENTENCES}{subset}.txt"
+        warn(f"{folder}: {subset} has no {missing}; left out with its {lines} lines.")
         rows += [skipped(f"{subset}, row {number}", subset) for number in range(1, lines + 1)]
     return gather(rows, folder)
 
 
 def _find(folder: Path, prefix: str) -> dict[str, Path]:
-    """Files of one kind, by subset."""
+    """Find the files of one kind, by subset."""
     found = {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
     if not found:
         raise FileError(f"{folder} holds no {prefix}SUBSET.txt; expected the folder of a year of STS.")
@@ -47,7 +49,7 @@ def _find(folder: Path, prefix: str) -> dict[str, Path]:
 
 
 def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:
-    """A subset's lines."""
+    """Read the pairs of a subset."""
     pairs, rated = read_lines(sentences), read_lines(ratings)
     if len(pairs) != len(rated):
         raise FileError(f"{ratings} has {len(rated)} lines, and {sentences.name} {len(pairs)}; expected as many.")

@@ -14,7 +14,7 @@ SHORTEST = 2
 def read_wmt(path: Path) -> RatedSegments:
     """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``; grouped by language pair.
 
-    Rows that are not rated (null, NaN or empty) are dropped, as are those with a text of fewer than `SHORTEST` characters.
+    Rows that are not rated (null, NaN or empty) are dropped, and those with a text of fewer than `SHORTEST` characters.
 
     Raises:
         FileError: The file is missing, empty, or a row has another form; names the row.

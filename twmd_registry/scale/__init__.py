@@ -1,4 +1,4 @@
-"""Scoring data sets larger than one machine: files to Parquet parts and a record, or columns of a pipeline's data set."""
+"""Scoring data sets larger than one machine: files to parts and a record, or columns of a pipeline's data set."""
 
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.scale.dataset import score_dataset

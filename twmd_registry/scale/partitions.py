@@ -203,11 +203,7 @@ class PartitionScorer:
 
 
 def check_signature(one: Scorer, wanted: object) -> None:
-    """Refuse a scorer whose model, found on this machine, is another than that of `wanted`, a signature.
-
-    Raises:
-        ModelError: As said.
-    """
+    """Refuse a scorer whose signature, with the model of this machine, is not `wanted`, by a `ModelError`."""
     if one.signature != wanted:
         hint = "install the same model and package on all"
         raise ModelError(f"this worker would score by {one.signature}, not by {wanted}: {hint}.")

@@ -172,11 +172,7 @@ def cut_into_parts(plan: ScalePlan) -> ScalePlan:
 
 
 def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Columns) -> None:
-    """Refuse a file of whose first rows none can be scored: a column's name is wrong, rather than its rows.
-
-    Raises:
-        FileError: As said.
-    """
+    """Refuse a file of whose first rows none can be scored: a column's name is wrong, rather than its rows."""
     for name in (columns.prediction, *columns.references) if opened.columns else ():
         if name not in opened.columns:
             raise FileError(f"{url}: {no_column([name], opened.columns)}.")

@@ -113,7 +113,9 @@ def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTab
 
 
 class OutputFolder:
-    """An output folder: files are written whole or not at all. Methods raise `FileError` if it cannot be read or written.
+    """An output folder: files are written whole or not at all.
+
+    Methods raise `FileError` if it cannot be read or written.
 
     Attributes:
         local: Whether it is in a local file system.
