@@ -88,6 +88,8 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
     cut, flaw = tmp_path / "cut.jsonl.gz", tmp_path / "flaw.jsonl.gz"
     packed = gzip.compress(rows.read_bytes() * 99, mtime=0)
     cut.write_bytes(packed[:-20])
+    misnamed = tmp_path / "misnamed.jsonl"
+    misnamed.write_bytes(packed)
     flaw.write_bytes(packed[:60] + b"xxxx" + packed[64:])
     (tmp_path / "rows.xml").touch()
     cases: list[tuple[list[Path | str], str]] = [
@@ -104,6 +106,7 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
         (tmp_path / "empty.jsonl", Columns(), r"there is nothing to score: no row in empty\.jsonl"),
         (cut, Columns(), r"cannot read .*cut\.jsonl\.gz: .*\."),
         (flaw, Columns(), r"cannot read .*flaw\.jsonl\.gz: .*\."),
+        (misnamed, Columns(), r"misnamed\.jsonl: none of its first .* rows can be scored; the first: not UTF-8: byte 0x8b\."),
         (rows, Columns("predicted"), r"none of its first 2 rows can be scored; the first: no column 'predicted'; did you mean 'prediction'\?"),
         (table, Columns("prediction", ("ref",)), r"rows\.csv: no column 'ref'; did you mean 'reference'\?"),
     ]:

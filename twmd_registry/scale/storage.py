@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import FileError, MissingExtraError, TwmdError
-from twmd_registry.judgments.reader import OpenTable, form_of, open_unpacked
+from twmd_registry.judgments.reader import PACKED, OpenTable, form_of, open_unpacked
 from twmd_registry.registry.paths import write_whole
 
 LOCK = ".lock"
@@ -109,7 +109,8 @@ def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTab
         if version is not None and _describe(fs, path) != version:
             raise FileError(f"{url} has changed since its rows were counted: give an empty output folder.")
         with fs.open(path, "rb") as raw, io.BufferedReader(raw, _BUFFER) as file:
-            yield OpenTable(open_unpacked(file), form_of(url))
+            # By its name: looking at the first bytes would fetch a block of an object store for every part.
+            yield OpenTable(open_unpacked(file) if url.lower().endswith(PACKED) else file, form_of(url))
 
 
 class OutputFolder:
