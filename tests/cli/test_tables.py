@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import bz2
-import csv
 import gzip
 import io
-import json
 import lzma
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 
 import twmd_registry
+from tests.judgments.test_reader import content_of
 from twmd_registry.cli import main
 from twmd_registry.cli.files import read_references, read_system, read_texts
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.reader import Columns
+from twmd_registry.judgments.reader import Columns, form_of
 from twmd_registry.judgments.sets import read_rated
 
 PREDICTIONS = ["the cat sat on the mat", 'it "rains", again', "the shop opens at nine"]
@@ -29,24 +27,9 @@ SINGLE = [own[0] for own in REFERENCES]
 PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 
 
-def delimited(rows: list[dict[str, Any]], sign: str) -> bytes:
-    """CSV or TSV; a list is written as JSON."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, delimiter=sign)
-    writer.writerow(rows[0])
-    writer.writerows([json.dumps(cell) if isinstance(cell, list) else cell for cell in row.values()] for row in rows)
-    return file.getvalue().encode()
-
-
 def stored(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
     path = folder / name
-    form, pack = (name[: -len(path.suffix)], PACK[path.suffix]) if path.suffix in {".gz", ".xz"} else (name, bytes)
-    if form.endswith(".parquet"):
-        datasets.Dataset.from_list(rows).to_parquet(str(path))
-    elif form.endswith(("jsonl", "ndjson")):
-        path.write_bytes(pack("".join(json.dumps(row) + "\n" for row in rows).encode()))
-    else:
-        path.write_bytes(pack(delimited(rows, "\t" if form.endswith(".tsv") else ",")))
+    path.write_bytes(PACK.get(path.suffix, bytes)(content_of(form_of(name), rows)))
     return path
 
 
@@ -94,9 +77,9 @@ class TestForms:
     @pytest.mark.parametrize("sign", [",", ";", "\t"])
     def test_a_header_with_a_known_column_tells_a_table(self, name: str, sign: str, folder: Path) -> None:
         pack = gzip.compress if name.endswith(".gz") else bytes
-        (folder / name).write_bytes(pack(delimited(rows_of(), sign)))
+        (folder / name).write_bytes(pack(content_of(".csv", rows_of(), sign)))
         assert read_system(folder / name).predictions == PREDICTIONS
-        (folder / name).write_bytes(pack(delimited(rows_of("hyp", "gold"), sign)))
+        (folder / name).write_bytes(pack(content_of(".csv", rows_of("hyp", "gold"), sign)))
         assert read_system(folder / name, Columns("hyp", ("gold",))).references == [[text] for text in SINGLE]
 
     @pytest.mark.parametrize(
@@ -185,7 +168,7 @@ class TestCommands:
 
     def test_standard_input_may_be_a_packed_table(self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         expected = twmd_registry.scorer("twmd").score(PREDICTIONS, SINGLE).score
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(delimited(rows_of(), ",")))))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(content_of(".csv", rows_of())))))
         assert float(run(capsys, "score", "-b", "-w", "7")[1]) == pytest.approx(expected, abs=1e-6)
 
     def test_parquet_is_known_by_its_bytes_in_a_file_without_a_suffix_and_on_standard_input(

@@ -24,18 +24,18 @@ ROWS = [{"prediction": prediction, "reference": reference, "other": "x"} for pre
 QUOTED = '"two\nlines, and ""quotes""",the cat'
 
 
-def content_of(form: str, rows: list[dict[str, str]] = ROWS, delimiter: str = ",") -> bytes:
-    """The rows in a form."""
-    written = io.BytesIO()
+def content_of(form: str, rows: list[dict[str, Any]] = ROWS, delimiter: str = ",") -> bytes:
+    """The rows in a form; a list is JSON in a cell of CSV or TSV."""
     if form in {".parquet", ".pq"}:
+        written = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(rows), written, row_group_size=3)
         return written.getvalue()
     if form in {".jsonl", ".ndjson"}:
         return "".join(json.dumps(row) + "\n" for row in rows).encode()
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), delimiter="\t" if form == ".tsv" else delimiter)
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(text, delimiter="\t" if form == ".tsv" else delimiter)
+    writer.writerow(rows[0])
+    writer.writerows([json.dumps(cell) if isinstance(cell, list) else cell for cell in row.values()] for row in rows)
     return text.getvalue().encode()
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 
+from tests.judgments.test_reader import content_of
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments, read_table
@@ -26,15 +25,7 @@ COLUMNS = {"prediction": "mt", "reference": "ref", "rating": "mark", "group": "l
 
 def stored(folder: Path, suffix: str, rows: list[dict[str, Any]]) -> Path:
     path = folder / f"own{suffix}"
-    if suffix in {".parquet", ".pq"}:
-        datasets.Dataset.from_list(rows).to_parquet(str(path))
-    elif suffix in {".jsonl", ".ndjson"}:
-        path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    else:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if suffix == ".tsv" else ",")
-            writer.writeheader()
-            writer.writerows(rows)
+    path.write_bytes(content_of(suffix, rows))
     return path
 
 
