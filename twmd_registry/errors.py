@@ -52,7 +52,7 @@ _PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2", b"\x28\x
 
 
 def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
-    """Make the error of a file that is not UTF-8; one that is compressed is called so.
+    """Make the error of a file that is not UTF-8; one that is compressed, or Parquet, is called so.
 
     Args:
         name: The file.
@@ -61,6 +61,8 @@ def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
     packed = next((kind for magic, kind in _PACKED.items() if error.object.startswith(magic)), None)
     if packed:
         return FileError(f"{name} is compressed ({packed}), which is not read here: unpack it first.")
+    if error.object.startswith(b"PAR1"):
+        return FileError(f"{name} is a Parquet file: give it a name that ends in .parquet.")
     line = error.object.count(b"\n", 0, error.start) + 1
     return FileError(f"{name} is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line}. Convert it first.")
 

@@ -266,23 +266,23 @@ class TestBadData:
             ("hyp.txt", b"", "hyp.txt is empty"),
             ("hyp.txt", b"fine\nnot \xff\n", "hyp.txt is not UTF-8: byte 0xff in line 2"),
             ("hyp.txt", b"one\ntwo\n", "hyp.txt has 2 segments but ref.txt has 3"),
-            ("hyp.jsonl", b'{"prediction": "a"}\nnot json\n', "hyp.jsonl, line 2: expected a JSON object (Expecting value"),
-            ("hyp.jsonl", b'{"prediction": "a"}\n{"text": "b"}\n', "hyp.jsonl, line 2: no column 'prediction'; Choices: text"),
-            ("hyp.jsonl", b"{}\n", "hyp.jsonl, line 1: no column 'prediction'; it has none"),
-            ("hyp.jsonl", b'["a"]\n', "hyp.jsonl, line 1: expected a JSON object, not ['a']."),
-            ("hyp.jsonl", b"[" * 100_000 + b"\n", "hyp.jsonl, line 1: expected a JSON object ("),
-            ("hyp.json", b'{"prediction": "a", "references": [null]}\n', "hyp.json, line 1: expected a text as a reference, not None."),
-            ("hyp.json", b'{"prediction": "a", "references": []}\n', "hyp.json, line 1: an empty list of references"),
-            ("hyp.json", b'{"prediction": ["a"]}\n', "hyp.json, line 1: expected a text as prediction, not ['a']."),
+            ("hyp.jsonl", b'{"prediction": "a"}\nnot json\n', "hyp.jsonl, row 2: expected a JSON object (Expecting value"),
+            ("hyp.jsonl", b'{"prediction": "a"}\n{"text": "b"}\n', "hyp.jsonl, row 2: no column 'prediction'; Choices: text"),
+            ("hyp.jsonl", b"{}\n", "hyp.jsonl, row 1: no column 'prediction'; it has none"),
+            ("hyp.jsonl", b'["a"]\n', "hyp.jsonl, row 1: expected a JSON object, not ['a']."),
+            ("hyp.jsonl", b"[" * 100_000 + b"\n", "hyp.jsonl, row 1: expected a JSON object ("),
+            ("hyp.json", b'{"prediction": "a", "references": [null]}\n', "hyp.json, row 1: expected a text as a reference, not None."),
+            ("hyp.json", b'{"prediction": "a", "references": []}\n', "hyp.json, row 1: an empty list of references"),
+            ("hyp.json", b'{"prediction": ["a"]}\n', "hyp.json, row 1: expected a text as prediction, not ['a']."),
             (
                 "hyp.jsonl",
                 b'{"prediction": "a"}\n{"prediction": 3}\n{"prediction": "c"}\n',
-                "hyp.jsonl, line 2: expected a text as prediction, not 3.",
+                "hyp.jsonl, row 2: expected a text as prediction, not 3.",
             ),
             (
                 "hyp.jsonl",
                 b'{"prediction": "a"}\n{"prediction": "\\ud800"}\n{"prediction": "c"}\n',
-                "hyp.jsonl, line 2: prediction is not valid Unicode: lone surrogate at character 0.",
+                "hyp.jsonl, row 2: prediction is not valid Unicode: lone surrogate at character 0.",
             ),
         ],
     )
@@ -301,7 +301,7 @@ class TestBadData:
 
     def test_references_in_some_lines_only_are_refused(self, files: Path, run: Run) -> None:
         (files / "own.jsonl").write_text('{"prediction": "a", "reference": "b"}\n{"prediction": "c"}\n', encoding="utf-8")
-        assert "own.jsonl, line 2: no column 'references' or 'reference'; Choices: prediction." in run("score", "-i", "own.jsonl")[2]
+        assert "own.jsonl, row 2: no column 'references' or 'reference'; Choices: prediction." in run("score", "-i", "own.jsonl")[2]
 
     def test_lines_end_at_line_feeds_only(self, files: Path, run: Run) -> None:
         odd = ["a\u2028b", "c\x0bd\x85e", "f\rg"]

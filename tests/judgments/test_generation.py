@@ -65,12 +65,12 @@ def test_a_summarys_reference_may_be_one_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (spoken(quality="good"), "line 1, quality: expected a rating, a finite number, not 'good'"),
-        (spoken(quality=float("inf")), "line 1, quality: expected a rating, a finite number, not inf"),
-        (spoken(prediction=3), "line 1: expected a text as prediction, not 3"),
-        (spoken(references=[]), r"line 1: expected a text or a list of texts as references, not \[\]"),
-        (spoken(references=["a", None]), "line 1: expected a text or a list of texts as references"),
-        ({"id": "0", "quality": 1}, "line 1: no column 'prediction'; Choices: id, quality"),
+        (spoken(quality="good"), "row 1, quality: expected a rating, a finite number, not 'good'"),
+        (spoken(quality=float("inf")), "row 1, quality: expected a rating, a finite number, not inf"),
+        (spoken(prediction=3), "row 1: expected a text as prediction, not 3"),
+        (spoken(references=[]), r"row 1: expected a text or a list of texts as references, not \[\]"),
+        (spoken(references=["a", None]), "row 1: expected a text or a list of texts as references"),
+        ({"id": "0", "quality": 1}, "row 1: no column 'prediction'; Choices: id, quality"),
     ],
 )
 def test_other_data_to_text_is_refused_with_its_line(row: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_other_data_to_text_is_refused_with_its_line(row: dict[str, Any], words:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (summary({"relevance": 3}, {"fluency": 3}), "line 1, expert 2: no column 'relevance'; Choices: fluency"),
-        (summary(expert_annotations=3), "line 1: expected a list of ratings by name as expert_annotations, not 3"),
-        (summary(expert(3), model_id=None), "line 1: expected a name as model_id, not None"),
+        (summary({"relevance": 3}, {"fluency": 3}), "row 1, expert 2: no column 'relevance'; Choices: fluency"),
+        (summary(expert_annotations=3), "row 1: expected a list of ratings by name as expert_annotations, not 3"),
+        (summary(expert(3), model_id=None), "row 1: expected a name as model_id, not None"),
     ],
 )
 def test_other_summaries_are_refused_with_their_line(row: dict[str, Any], words: str, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_another_reference_is_a_system_like_others(tmp_path: Path) -> None:
         ("A\t0\n", "A has 1 ratings and 2 lines of output; there are 2 references"),
         ("A\t0\nA\tbad\n", "segment 2 of A: expected a rating, a finite number, not 'bad'"),
         ("A\t0\nA\tnan\n", "segment 2 of A: expected a rating, a finite number, not 'nan'"),
-        ("A 0\nA\t0\n", "line 1: expected SYSTEM<TAB>SCORE, got 'A 0'"),
+        ("A 0\nA\t0\n", "row 1: expected SYSTEM<TAB>SCORE, got 'A 0'"),
         ("A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
     ],
 )

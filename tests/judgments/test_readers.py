@@ -13,8 +13,9 @@ from twmd_registry.errors import FileError
 from twmd_registry.judgments.generation import read_data_to_text, read_summeval
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
-from twmd_registry.judgments.rows import RatedSegments, read_lines
-from twmd_registry.judgments.stsb import read_stsb
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.reader import read_lines
+from twmd_registry.judgments.sts import read_stsb
 from twmd_registry.judgments.wmt import read_wmt
 
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
@@ -63,29 +64,29 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
         (read_stsb, "a,b,1\na,b,c\n", "row 2: expected a rating, a number from 0 to 5, not 'c'"),
         (read_stsb, "a,b,6\n", "row 1: expected a rating, a number from 0 to 5, not '6'"),
         (read_stsb, "a,b,nan\n", "row 1: expected a rating, a number from 0 to 5, not 'nan'"),
-        (read_stsb, 'a,"' + "b" * 200_000, "line 1: field larger than field limit .* is a quote not closed"),
-        (read_wmt, '{"lang": "x", "candidate": null, "reference": "b", "score": 1}', "line 1: expected a text as candidate, not None"),
-        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "line 1: no column 'score'; Choices: lang, candidate, reference"),
-        (read_wmt, '{"lang": "", "candidate": "aa", "reference": "bb", "score": 1}', "line 1: expected a name as lang, not ''"),
+        (read_stsb, 'a,"' + "b" * 200_000, "row 1: field larger than field limit .* is a quote not closed"),
+        (read_wmt, '{"lang": "x", "candidate": null, "reference": "b", "score": 1}', "row 1: expected a text as candidate, not None"),
+        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "row 1: no column 'score'; Choices: lang, candidate, reference"),
+        (read_wmt, '{"lang": "", "candidate": "aa", "reference": "bb", "score": 1}', "row 1: expected a name as lang, not ''"),
         (
             read_wmt,
             '{"lang": "x", "candidate": "aa", "reference": "bb", "score": true}',
-            "line 1, score: expected a rating, a finite number, not True",
+            "row 1, score: expected a rating, a finite number, not True",
         ),
-        (read_wmt, '\n{"lang": ', "line 2: expected a JSON object"),
-        (read_wmt, "[1]", r"line 1: expected a JSON object, not \[1\]"),
+        (read_wmt, '\n{"lang": ', "row 2: expected a JSON object"),
+        (read_wmt, "[1]", r"row 1: expected a JSON object, not \[1\]"),
         (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb", "score": NaN}', r"holds no rated segment \(1 rows left out\)"),
         (read_stsb, "", "holds no rated segment"),
-        (read_mrpc, "", "line 1: expected the header Quality, #1 ID, .* between tabs; got nothing"),
+        (read_mrpc, "", "row 1: expected the header Quality, #1 ID, .* between tabs; got nothing"),
         (read_mrpc, "a\tb\n", "got a, b"),
         (
             read_mrpc,
             f"{MRPC}\n1\t1\t2\tonly one\n",
-            "line 2: expected Quality, #1 ID, #2 ID, #1 String, #2 String between tabs, the first of them 0 or 1",
+            "row 2: expected Quality, #1 ID, #2 ID, #1 String, #2 String between tabs, the first of them 0 or 1",
         ),
-        (read_mrpc, f"{MRPC}\n2\t1\t2\ta\tb\n", "line 2: expected"),
+        (read_mrpc, f"{MRPC}\n2\t1\t2\ta\tb\n", "row 2: expected"),
         (read_mrpc, f"{MRPC}\n", "holds no rated segment"),
-        (read_qqp, "id\tquestion\n", "line 1: expected the header id, qid1"),
+        (read_qqp, "id\tquestion\n", "row 1: expected the header id, qid1"),
         (read_qqp, f"{QQP}\n0\t1\t2\ta\tb\tmaybe\n", "row 2: is_duplicate is 0 or 1, not 'maybe'"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from pathlib import Path
 
@@ -14,16 +13,10 @@ from tests.judgments.test_mt_metrics_eval import wmt
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.judgments import sets
-from twmd_registry.judgments.rows import RatedSegments
-from twmd_registry.judgments.sets import FORMATS, content_of, read_rated
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.sets import content_of, read_rated
 
 RATED = RatedSegments(["a", "b"], ["One.", "Two."], ["1.", "2."], np.array([1.0, 0.0]), 3, ["x", "y"], ["s", "t"])
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_formats_keys_are_its_readers(name: str) -> None:
-    _, *keys = inspect.signature(FORMATS[name].read).parameters
-    assert sorted(keys) == sorted(FORMATS[name].keys)
 
 
 def test_a_format_and_its_keys_reach_the_reader(tmp_path: Path) -> None:

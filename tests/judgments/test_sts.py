@@ -42,10 +42,10 @@ def test_half_a_subset_is_left_out_by_name_and_counted(tmp_path: Path) -> None:
     ("sentences", "ratings", "words"),
     [
         ("One.\tTwo.\n", "1\n2\n", "STS.gs.a.txt has 2 lines, and STS.input.a.txt 1; expected as many"),
-        ("One.\tTwo.\nThree.\n", "1\n2\n", "STS.input.a.txt, line 2: expected two sentences with a tab between them, got 'Three.'"),
-        ("One.\tTwo.\tThree.\n", "1\n", "STS.input.a.txt, line 1: expected two sentences"),
-        ("One.\tTwo.\n", "5.1\n", "STS.gs.a.txt, line 1: expected a rating, a number from 0 to 5, not '5.1'"),
-        ("One.\tTwo.\n", "nan\n", "STS.gs.a.txt, line 1: expected a rating"),
+        ("One.\tTwo.\nThree.\n", "1\n2\n", "STS.input.a.txt, row 2: expected two sentences with a tab between them, got 'Three.'"),
+        ("One.\tTwo.\tThree.\n", "1\n", "STS.input.a.txt, row 1: expected two sentences"),
+        ("One.\tTwo.\n", "5.1\n", "STS.gs.a.txt, row 1: expected a rating, a number from 0 to 5, not '5.1'"),
+        ("One.\tTwo.\n", "nan\n", "STS.gs.a.txt, row 1: expected a rating"),
         ("One.\tTwo.\n", "\n", "holds no rated segment"),
     ],
 )

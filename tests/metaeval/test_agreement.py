@@ -8,7 +8,7 @@ from scipy import stats
 
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import Averaging, agreement, draw, interval
 from twmd_registry.metaeval.correlation import Statistic, correlate
 

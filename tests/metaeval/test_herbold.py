@@ -14,7 +14,7 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, InputError
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.herbold import SOURCES, cells, find_data, halves, length_table, pair_lengths, table
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area, curve

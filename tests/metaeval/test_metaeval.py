@@ -36,7 +36,7 @@ ROWS: list[tuple[str, str, str, object]] = [
 
 
 def test_rows_with_fewer_than_two_characters_are_dropped_and_counted(tmp_path: Path) -> None:
-    with pytest.warns(TwmdWarning, match=r"wmt.jsonl: .* left out: 1 \(line 7\)\.$"):
+    with pytest.warns(TwmdWarning, match=r"wmt.jsonl: .* left out: 1 \(row 7\)\.$"):
         rated = read_wmt(write_rated(tmp_path / "wmt.jsonl", ROWS))
     assert (len(rated.predictions), rated.dropped) == (6, 1)
     assert rated.group == ["de-en"] * 3 + ["fi-en"] * 3
@@ -56,7 +56,7 @@ def test_rows_with_fewer_than_two_characters_are_dropped_and_counted(tmp_path: P
 def test_a_malformed_line_is_named(tmp_path: Path, line: str, words: str) -> None:
     path = write_rated(tmp_path / "wmt.jsonl", ROWS[:2])
     path.write_text(path.read_text(encoding="utf-8") + line, encoding="utf-8")
-    with pytest.raises(FileError, match=f"line 3(, )?:? ?{words}"):
+    with pytest.raises(FileError, match=f"row 3(, )?:? ?{words}"):
         read_wmt(path)
 
 

@@ -17,7 +17,7 @@ from twmd_registry.cli.declare import Arguments
 from twmd_registry.cli.reproductions import run_reproduce
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
-from twmd_registry.judgments.rows import select
+from twmd_registry.judgments.rated import select
 from twmd_registry.judgments.sts import read_sts
 from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.group_correlation import measure_groups

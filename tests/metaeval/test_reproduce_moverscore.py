@@ -16,7 +16,7 @@ from twmd_registry.cli.mover_figures import run_figure_2
 from twmd_registry.cli.reproductions import REPRODUCTIONS, run_reproduce
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, TwmdWarning
-from twmd_registry.judgments.rows import RatedSegments, select
+from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.lexical import sentence_bleu, sentence_chrf
 from twmd_registry.metaeval.published import NO_MODEL, published_rows, published_tables

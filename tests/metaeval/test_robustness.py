@@ -17,7 +17,7 @@ import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.edited import UPPER, EditCandidates, choose_texts, edit_texts, lay_out
 from twmd_registry.metaeval.edits import CONTROLS, Edit, collect_names, rules_with

@@ -8,7 +8,7 @@ from scipy import integrate, special, stats
 
 from tests.metaeval.test_agreement import campaign
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.significance import permutation, williams

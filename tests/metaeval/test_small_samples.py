@@ -15,7 +15,7 @@ import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, describe_small_samples
 from twmd_registry.errors import InputError, TwmdWarning
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.diagnose import diagnose
 from twmd_registry.metaeval.edits import Edit

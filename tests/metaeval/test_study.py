@@ -15,7 +15,7 @@ import sacrebleu
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import Averaging, agreement
 from twmd_registry.metaeval.correlation import Statistic, correlate

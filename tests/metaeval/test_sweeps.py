@@ -9,7 +9,7 @@ from scipy import stats
 from tests import tiny
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, TwmdWarning
-from twmd_registry.judgments.rows import RatedSegments, select
+from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.sweeps import (
     SweepPoint,

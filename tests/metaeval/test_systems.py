@@ -8,7 +8,7 @@ import pytest
 from tests.metaeval.test_agreement import campaign
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import draw
 from twmd_registry.metaeval.systems import system_level
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.scale.rows import METRICS, draw_segments, scorers
+from tests.scale.segments import METRICS, draw_segments, scorers
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import score_all, scorer
 from twmd_registry.errors import InputError, MissingExtraError, SpecError

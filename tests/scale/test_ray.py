@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -14,11 +13,10 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.scale.rows import assert_like_one_machine, draw_segments, read_parts, scorers, write_csv, write_jsonl, write_parquet
+from tests.scale.segments import assert_like_one_machine, draw_segments, read_parts, scorers, write_csv, write_jsonl, write_parquet
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.registry import paths
 from twmd_registry.scale import ScaleOptions, WorkerOptions, score_dataset, score_files
 from twmd_registry.scale.storage import LOCK
 
@@ -69,7 +67,7 @@ def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
 
 
 def test_two_workers_one_of_which_is_killed_and_replaced_give_what_one_machine_does(model: Path, data: Path, tmp_path: Path) -> None:
-    first, *others = scorers(model)
+    first, *others = scorers(model, "none", "batch")
     out, note = tmp_path / "out", tmp_path / "died"
     record = score_files([deadly(first, out, note), *others], [f"file://{data}/*"], f"file://{out}", ScaleOptions(part_rows=6), WorkerOptions(2))
     assert note.exists()
@@ -78,14 +76,17 @@ def test_two_workers_one_of_which_is_killed_and_replaced_give_what_one_machine_d
     assert not list(out.glob("*.tries"))
 
 
-def test_the_command_line(model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_scores_in_two_passes_and_sets_bad_rows_aside(
+    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = (data / "a.jsonl").read_text(encoding="utf-8").splitlines()
     (data / "a.jsonl").write_text("\n".join([*lines[:2], "no json", *lines[2:]]) + "\n", encoding="utf-8")
-    command = ["score", "--engine", "ray", "-i", str(data / "a.jsonl"), str(data / "[bc].*"), "--output", str(tmp_path / "out"), "-m", "twmd"]
-    command += ["--set", f"model={model}", "layer=2", "centering=none", "--num-workers", "1", "--part-rows", "100"]
+    command = ["score", "--engine", "ray", "-i", str(data / "a.jsonl"), str(data / "[bc].*"), "--output", str(tmp_path / "out")]
+    command += ["-m", "bertscore_centered", "--set", f"model={model}", "layer=2", "centering=corpus", "centering_side=separate", "idf=references"]
+    command += ["--num-workers", "1", "--part-rows", "100"]
     assert main(command) == 0
     printed = capsys.readouterr()
-    (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))
+    (found,) = score_all(scorers(model, "corpus"), *zip(*SEGMENTS, strict=True))
     assert printed.out.splitlines()[0] == f"{found.signature} = {found.score:.4f}"
     assert printed.out.splitlines()[1].startswith("rows scored: 23, rejected: 1; parts: 1, in ")
     assert "rows that could not be scored: 1 of 24, see rejects.jsonl" in printed.err
@@ -93,29 +94,6 @@ def test_the_command_line(model: Path, data: Path, tmp_path: Path, capsys: pytes
     assert "is not empty: give an empty folder, or go on with it by --resume" in capsys.readouterr().err
     assert read_parts(tmp_path / "out")["id"].to_pylist() == [*[None] * 5, *map(str, range(9)), *map(str, range(9))]
     assert json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))["columns"]["references"] == ["references", "reference"]
-
-
-def test_a_full_disk_costs_the_record_and_not_the_printed_scores(
-    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = ["score", "--engine", "ray", "-i", str(data), "--output", str(tmp_path / "out"), "-m", "twmd"]
-    command += ["--set", f"model={model}", "layer=2", "centering=none", "--num-workers", "1"]
-    real = paths.write_whole
-
-    def write_whole(path: Path, written: bytes) -> None:
-        if path.name == "record.json":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, written)
-
-    with monkeypatch.context() as patched:
-        patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
-        assert main(command) == 1
-    printed = capsys.readouterr()
-    (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))
-    assert printed.out.splitlines()[0] == f"{found.signature} = {found.score:.4f}"
-    assert printed.err.startswith(f"twmd: cannot write {tmp_path}/out/record.json: No space left on device.")
-    assert main([*command, "--resume"]) == 0
-    assert capsys.readouterr().out == printed.out
 
 
 def test_a_ray_data_set_gets_columns(model: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.train.data import TrainingData
 
 PLAIN = ["the", "a", "sat", "on", "mat", "ran", "over", "hill", "saw", "again"]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.train.rated_words import named_words
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.train.batches import Batches, batches_of
 from twmd_registry.train.data import TrainingData, TrainingExample, examples, scale_of
 from twmd_registry.train.recipe import Loss, Recipe

@@ -35,7 +35,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.registry.names import SEGMENT_LEXICAL, MetricName
 
 if TYPE_CHECKING:
-    from twmd_registry.judgments.rows import RatedSegments
+    from twmd_registry.judgments.rated import RatedSegments
     from twmd_registry.metaeval.study import Study, StudyResult
 
 compared = many(

@@ -15,7 +15,7 @@ from twmd_registry.cli.requested import options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError, warn
-from twmd_registry.judgments.rows import RatedSegments, select
+from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
 from twmd_registry.metaeval.reproduce.layout import short_name
 from twmd_registry.metaeval.reproduce.protocols import YEARS, by_length, read_data, read_years

@@ -13,7 +13,7 @@ from twmd_registry.cli.requested import options_of, spec_with_keys
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
 from twmd_registry.errors import FileError, InputError, ModelError, warn
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.herbold import SOURCES, areas, find_data, length_table, table
 from twmd_registry.metaeval.lexical import sentence_bleu
 from twmd_registry.metaeval.overlap import warn_about_overlap

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.cli.declare import Arguments
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.judgments.fields import Columns
+from twmd_registry.judgments.reader import Columns
 from twmd_registry.registry.artifacts import Parts, check_parts
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.ensemble import split_name, with_members

@@ -15,7 +15,7 @@ from twmd_registry.errors import FileError, SpecError
 from twmd_registry.registry.names import LEXICAL_NAMES
 
 if TYPE_CHECKING:
-    from twmd_registry.scale.record import ScoredDataset
+    from twmd_registry.scale.dataset_record import ScoredDataset
 
 LOCAL_OPTIONS = {
     "references": "a reference file",
@@ -33,8 +33,8 @@ LOCAL_OPTIONS = {
 def score_on_ray(arguments: Arguments) -> int:
     """Score a data set, and print its scores."""
     _check(arguments)
-    from twmd_registry.scale.engine import ScaleOptions, score_files
     from twmd_registry.scale.plan import PART_ROWS
+    from twmd_registry.scale.runner import ScaleOptions, score_files
     from twmd_registry.scale.workers import WorkerOptions
 
     scorers = make_scorers(arguments.asked, options_of(arguments))

@@ -103,7 +103,7 @@ sacrebleu_seed = option("--seed", type=COUNT, default=default_seed, metavar="SEE
 @option("--confidence", is_flag=True, panel=TESTS_PANEL, help="95% confidence intervals by bootstrap.")
 @option("--confidence-n", type=RESAMPLES, default=1000, metavar="N", panel=TESTS_PANEL, help="Resamples of the intervals (default: 1000).")
 @sacrebleu_seed
-@option("--engine", type=click.Choice(["local", "ray"]), default="local", help="ray: JSON lines, CSV or Parquet files on Ray Data (default: local).")
+@option("--engine", type=click.Choice(["local", "ray"]), default="local", help="ray: files with columns on Ray Data (default: local).")
 @option("--output", metavar="DIR", panel=RAY_PANEL, help="An empty folder, or URL of one, for the scores and the record.")
 @option("--part-rows", type=POSITIVE, metavar="N", panel=RAY_PANEL, help="Rows that are scored and written together (default: 10000).")
 @option("--num-workers", type=POSITIVE, metavar="N", panel=RAY_PANEL, help="Workers (default: as many as there are GPUs, or else CPUs).")

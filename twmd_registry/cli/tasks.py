@@ -6,7 +6,7 @@ import sys
 from typing import NamedTuple
 
 from twmd_registry.cli.declare import Arguments
-from twmd_registry.cli.files import STDIN, References, SourceFile, SystemOutput, check_columns, read_references, read_system
+from twmd_registry.cli.files import STDIN, SourceFile, SystemOutput, check_columns, read_references, read_system
 from twmd_registry.cli.requested import columns_of
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.record.content import InputFile
@@ -16,7 +16,7 @@ class ScoringTask(NamedTuple):
     """One system with its references.
 
     Attributes:
-        name: The system's name, for tables and records: its file's, without the folder as long as that tells systems apart.
+        name: The system's name, for tables and records: its file's, without the folder where that tells systems apart.
         system: What it wrote.
         references: Per segment its references.
         reference_sources: The files they came from; empty when the system's own file holds them.
@@ -46,23 +46,22 @@ def read_tasks(arguments: Arguments) -> list[ScoringTask]:
     if not arguments.references and not arguments.input and (sys.stdin is None or sys.stdin.isatty()):
         raise SpecError("nothing to score: name reference files, and predictions by -i or on standard input.")
     columns = columns_of(arguments)
-    shared = read_references(arguments.references, columns) if arguments.references else None
+    sources, shared, originals = read_references(arguments.references, columns)
     systems = [read_system(path, columns) for path in arguments.input or [STDIN]]
-    check_columns(columns, [*systems, *([shared] if shared else [])])
+    check_columns(columns, [*(system.source for system in systems), *sources])
     tasks = []
     for system in systems:
-        if shared is not None and system.references is not None:
-            raise SpecError(f"{system.source.name} holds references already: leave {arguments.references[0]} out, or take them out of it.")
-        found = shared or (References([], system.references) if system.references is not None else None)
-        if found is None:
-            raise SpecError(
-                f"no references for {system.source.name}: name a reference file before -i, or give a table with a column reference or references."
-            )
-        references = found.segments
+        name, own = system.source.name, system.references
+        if sources and own is not None:
+            raise SpecError(f"{name} holds references already: leave {arguments.references[0]} out, or take them out of it.")
+        if not sources and own is None:
+            hint = "name a reference file before -i, or give a table with a column reference or references"
+            raise SpecError(f"no references for {name}: {hint}.")
+        references = shared if own is None else own
         if len(references) != len(system.predictions):
-            name, source = system.source.name, arguments.references[0] if arguments.references else system.source.name
-            raise FileError(f"{name} has {len(system.predictions)} segments but {source} has {len(references)}: they must match line by line.")
-        tasks.append(ScoringTask(_name(system, systems), system, references, found.sources, found.originals or system.originals))
+            lengths = f"{name} has {len(system.predictions)} segments but {arguments.references[0]} has {len(references)}"
+            raise FileError(f"{lengths}: they must match line by line.")
+        tasks.append(ScoringTask(_name(system, systems), system, references, sources, originals or system.originals))
     return tasks
 
 

@@ -33,7 +33,7 @@ from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.presets import HASHES, name_preset
 
 if TYPE_CHECKING:
-    from twmd_registry.judgments.rows import RatedSegments
+    from twmd_registry.judgments.rated import RatedSegments
     from twmd_registry.metaeval.tune import Trial
 
 SHOWN_TRIALS = 12

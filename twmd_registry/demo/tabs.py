@@ -12,7 +12,7 @@ from typing import Any
 
 import gradio as gr
 
-from twmd_registry.demo import file, signature, texts
+from twmd_registry.demo import signature, table_scores, texts
 from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, PageSettings, offered_presets
 from twmd_registry.demo.markup import messages, table
 from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
@@ -118,7 +118,7 @@ def add_file_tab(worker: ScoringProcess, metric: str) -> None:
         except TwmdError as error:
             return clear(str(error))
         # Scores that were asked for before the file was changed may arrive after that: they say whose they are.
-        whole = messages([f"Scores of {uploaded.name}:"]) + table(file.HEADERS, found.rows, "numbers")
+        whole = messages([f"Scores of {uploaded.name}:"]) + table(table_scores.HEADERS, found.rows, "numbers")
         downloads, lost = _to_download(found, folder)
         return messages((*found.notices, *lost)), whole, found.pictures, gr.Column(visible=True), _rows(found), downloads, found.signatures
 
@@ -131,7 +131,7 @@ def add_file_tab(worker: ScoringProcess, metric: str) -> None:
     gr.on([one.change for one in inputs], None, None, shown, js="() => ['', '', '', {__type__: 'update', visible: false}]", **quietly)
 
 
-def _rows(found: file.FileResult) -> gr.Dataframe:
+def _rows(found: table_scores.FileResult) -> gr.Dataframe:
     """The table of rows, which can be sorted; all of it is text or numbers, nothing is read as Markdown or HTML."""
     scores = len(found.segment_headers) - len(ROW_WIDTHS)
     return gr.Dataframe(
@@ -142,7 +142,7 @@ def _rows(found: file.FileResult) -> gr.Dataframe:
     )
 
 
-def _to_download(found: file.FileResult, cache: Path) -> tuple[list[str] | None, list[str]]:
+def _to_download(found: table_scores.FileResult, cache: Path) -> tuple[list[str] | None, list[str]]:
     """Write what can be downloaded among the files that Gradio deletes by itself; scores are shown even if that fails.
 
     Returns:

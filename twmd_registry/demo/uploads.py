@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from twmd_registry.errors import FileError, no_column
-from twmd_registry.judgments.fields import USUAL_REFERENCES, Fields
-from twmd_registry.judgments.table import FORMS
+from twmd_registry.errors import FileError
+from twmd_registry.judgments.reader import USUAL_REFERENCES, TableRow, read_rows
 from twmd_registry.record.content import InputFile
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
-"""What is read; of `FORMS` those that are text."""
+"""The forms that are read: those of text."""
 LARGEST = 2_000_000
 """Bytes of the largest file."""
 MOST_ROWS = 2_000
@@ -30,14 +27,14 @@ class UploadedTable(NamedTuple):
         predictions: One text per row.
         references: One list of texts per row.
         source: What a record keeps of the file.
-        rows: Where each row stands in the file: ``row 2``, counted with the header, or ``line 1``.
+        rows: The number of every row in the file, from 1; a header is row 1.
     """
 
     name: str
     predictions: list[str]
     references: list[list[str]]
     source: InputFile
-    rows: list[str]
+    rows: list[int]
 
 
 def read_upload(path: Path) -> UploadedTable:
@@ -49,30 +46,20 @@ def read_upload(path: Path) -> UploadedTable:
         path: The file.
 
     Raises:
-        FileError: Another suffix, a file that is empty, too large, cannot be read or has too many rows, a column that is missing,
-            or a row that cannot be scored; names the file without its folder, and the row.
+        FileError: Another suffix, a file that is empty, too large, cannot be read or has too many rows, a column that
+            is missing, or a row that cannot be scored; names the file without its folder, and the row.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise FileError(f"{path.name}: the suffix of a table is one of {', '.join(SUFFIXES)} here, not {path.suffix!r}.")
     try:
         _check_size(path.stat().st_size, path.name)
-        content = path.read_bytes()
+        return _read(path.name, path.read_bytes(), path.suffix.lower())
     except FileNotFoundError as error:
         raise FileError(f"{path.name}: it is not here any more: upload it again.") from error
-    if not content:
-        raise FileError(f"{path.name} is empty.")
-    rows = FORMS[path.suffix.lower()](path.name, content)  # not unpacked: a small file may unpack to more than fits into memory
-    if not rows:
-        raise FileError(f"{path.name}: there is no row under the header.")
-    if len(rows) > MOST_ROWS:
-        raise FileError(f"{path.name} has {len(rows):,} rows: this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number.")
-    predictions, references = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
-    source = InputFile("predictions", path.name, hashlib.sha256(content).hexdigest())
-    return UploadedTable(path.name, predictions, references, source, [row.place for row in rows])
 
 
 def read_pasted(text: str) -> UploadedTable:
-    """Read a table that was pasted; its first line says which form it has: JSON, tabs, or commas.
+    """Read a table that was pasted; its first line tells the form: JSON, tabs, or commas.
 
     Args:
         text: The table.
@@ -80,27 +67,33 @@ def read_pasted(text: str) -> UploadedTable:
     Raises:
         FileError: There is nothing; otherwise as for `read_upload`.
     """
-    content = text.strip("\n") + "\n"
-    if not content.strip():
+    text = text.strip("\n") + "\n"
+    if not text.strip():
         raise FileError(f"Nothing to score: upload a table, or paste one, with the columns {PREDICTION} and {REFERENCE}.")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"pasted{_form(content)}"
-        _check_size(len(content.encode("utf-8", errors="surrogatepass")), path.name)
-        try:
-            path.write_text(content, encoding="utf-8", newline="")
-        except UnicodeEncodeError as error:
-            raise FileError(f"{path.name} is not valid Unicode: lone surrogate at character {error.start}.") from error
-        return read_upload(path)
-
-
-def _form(text: str) -> str:
-    """The suffix of a file with this text."""
     first = text.partition("\n")[0]
+    form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"
+    name = f"pasted{form}"
     try:
-        is_object = isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
-        is_object = first.startswith("{")
-    return ".jsonl" if is_object else ".tsv" if "\t" in first else ".csv"
+        content = text.encode()
+    except UnicodeEncodeError as error:
+        raise FileError(f"{name} is not valid Unicode: lone surrogate at character {error.start}.") from error
+    _check_size(len(content), name)
+    return _read(name, content, form)
+
+
+def _read(name: str, content: bytes, form: str) -> UploadedTable:
+    if not content:
+        raise FileError(f"{name} is empty.")
+    # Not unpacked: a small file may unpack to more than fits into memory.
+    rows = read_rows(name, content, form)
+    if not rows:
+        raise FileError(f"{name}: there is no row under the header.")
+    if len(rows) > MOST_ROWS:
+        limit = f"this page scores up to {MOST_ROWS:,}; 'twmd score' scores any number"
+        raise FileError(f"{name} has {len(rows):,} rows: {limit}.")
+    predictions, references = [row.text(PREDICTION) for row in rows], [_references(row) for row in rows]
+    source = InputFile("predictions", name, hashlib.sha256(content).hexdigest())
+    return UploadedTable(name, predictions, references, source, [row.number for row in rows])
 
 
 def _check_size(size: int, name: str) -> None:
@@ -108,9 +101,8 @@ def _check_size(size: int, name: str) -> None:
         raise FileError(f"{name} has {size:,} bytes: this page reads up to {LARGEST:,}; 'twmd score' reads any number.")
 
 
-def _references(row: Fields) -> list[str]:
-    """All references of a row."""
+def _references(row: TableRow) -> list[str]:
     columns = tuple(name for name in row.values if name.startswith(REFERENCE))
     if not columns:
-        raise FileError(f"{row.names_where}: {no_column([REFERENCE], row.values)}.")
+        row.take(REFERENCE)  # refuses the row
     return row.references(() if set(USUAL_REFERENCES) <= set(columns) else columns)

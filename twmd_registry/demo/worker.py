@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from twmd_registry.demo.file import FileResult, score_file
+from twmd_registry.demo.table_scores import FileResult, score_file
 from twmd_registry.demo.uploads import UploadedTable
 from twmd_registry.errors import InputError, TwmdError
 from twmd_registry.record.content import InputFile

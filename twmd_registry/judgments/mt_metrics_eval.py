@@ -1,4 +1,4 @@
-"""WMT's systems and their ratings (MQM, direct assessment and others), in the layout of mt-metrics-eval: any year and language pair."""
+"""WMT's systems and their ratings (MQM, direct assessment and others), in the layout of mt-metrics-eval."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from twmd_registry.errors import FileError, menu, warn
-from twmd_registry.judgments.fields import read_rating
-from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather, read_lines
+from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
+from twmd_registry.judgments.reader import read_lines, read_rating
 
 UNRATED = "None"
 
@@ -27,14 +27,16 @@ class SystemRatings(NamedTuple):
 
 
 def read_mt_metrics_eval(folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = "refA") -> RatedSegments:
-    """Read the rated segments of every system, grouped by language pair; higher ratings are better (MQM counts errors below 0).
+    """Read the rated segments of every system, grouped by language pair.
 
-    Unrated segments, and segments whose reference is empty, are dropped and counted. What a warning names: systems that
-    are rated and have no output, systems with output and no rating, and systems without ratings of segments that others have.
+    Higher ratings are better (MQM counts errors below 0). Unrated segments, and segments whose reference is empty, are
+    dropped and counted. Warnings name systems that are rated and have no output, systems with output and no rating, and
+    systems without ratings of segments that others have.
 
     Args:
-        folder: A year's: ``references/PAIR.REFERENCE.txt`` and ``system-outputs/PAIR/SYSTEM.txt`` (a line per segment), and
-            ``human-scores/PAIR.RATING.seg.score`` (lines ``SYSTEM<TAB>SCORE``, a system's in the order of segments; ``None`` is unrated).
+        folder: A year's: ``references/PAIR.REFERENCE.txt`` and ``system-outputs/PAIR/SYSTEM.txt`` (a line per segment),
+            and ``human-scores/PAIR.RATING.seg.score`` (lines ``SYSTEM<TAB>SCORE``, a system's in the order of segments;
+            ``None`` is unrated).
         pair: A language pair; None for all that have the rating.
         rating: The kind of rating, such as mqm, wmt-z, wmt-raw or da-sqm.
         reference: Which reference the systems are compared with; itself, where it was rated like a system, is left out.
@@ -43,8 +45,8 @@ def read_mt_metrics_eval(folder: Path, *, pair: str | None = None, rating: str =
         Its rated segments; the items are called ``PAIR:NUMBER``, segments numbered from 1.
 
     Raises:
-        FileError: A file is missing (with the menu of those there are), or has another number of lines than there are segments, or a line has
-            another form.
+        FileError: A file is missing (with the choices), or has another number of lines than there are segments, or a
+            row has another form.
     """
     pairs = [pair] if pair else _pairs_with(folder, rating)
     read = [row for one in pairs for row in _read_pair(folder, one, rating, reference)]
@@ -61,7 +63,8 @@ def read_system_ratings(folder: Path, pair: str, *, rating: str = "mqm", referen
         reference: The reference that scores are taken with; itself, where it was rated like a system, is left out.
 
     Raises:
-        FileError: The file is missing (with the menu of those there are), rates a system twice or none at all, or a line has another form.
+        FileError: The file is missing (with the choices), rates a system twice or none at all, or a row has another
+            form.
     """
     path = _score_file(folder, pair, rating, "sys")
     ratings: dict[str, float] = {}
@@ -81,7 +84,7 @@ def read_system_ratings(folder: Path, pair: str, *, rating: str = "mqm", referen
 
 
 def _score_names(folder: Path, level: str) -> list[str]:
-    """``PAIR.RATING`` of every file of ratings at one level; a pair has no dot in it, a rating may have."""
+    """List ``PAIR.RATING`` of every file of ratings at one level; a rating may have dots, a pair has none."""
     ending = f".{level}.score"
     return sorted(path.name.removesuffix(ending) for path in (folder / "human-scores").glob(f"*{ending}"))
 
@@ -104,7 +107,7 @@ def _score_file(folder: Path, pair: str, rating: str, level: str) -> Path:
 
 
 def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
-    """Say that a file is missing, and which ones of its kind there are."""
+    """Refuse a file that is missing, with the choices of its kind."""
     raise FileError(f"{path}: No such file or directory; {menu(word, choices) if choices else 'nor any other of its kind'}.")
 
 
@@ -117,33 +120,34 @@ def _read_references(folder: Path, pair: str, reference: str) -> list[str]:
 
 
 def _read_scores(path: Path) -> dict[str, list[str]]:
-    """Every system's scores as text, in the order of the file."""
+    """Read every system's scores as text, in the order of the file."""
     scores: dict[str, list[str]] = {}
     for number, line in enumerate(read_lines(path), 1):
         system, tab, score = line.partition("\t")
         if not tab or not system:
-            raise FileError(f"{path}, line {number}: expected SYSTEM<TAB>SCORE, got {line!r}.")
+            raise FileError(f"{path}, row {number}: expected SYSTEM<TAB>SCORE, got {line!r}.")
         scores.setdefault(system, []).append(score)
     return scores
 
 
-def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[RatedRow | SkippedRow]:
-    """All segments of a language pair."""
+def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[RatedRow]:
+    """Read all segments of a language pair."""
     path = _score_file(folder, pair, rating, "seg")
     references = _read_references(folder, pair, reference)
     scores = {system: own for system, own in _read_scores(path).items() if system != reference}
     outputs = {one.name.removesuffix(".txt"): one for one in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
-    rows: list[RatedRow | SkippedRow] = []
+    rows: list[RatedRow] = []
     for system, own in scores.items():
         if system not in outputs:
-            rows += [SkippedRow(f"segment {i} of {system}", pair) for i in range(1, len(own) + 1)]
+            rows += [skipped(f"segment {i} of {system}", pair) for i in range(1, len(own) + 1)]
             continue
         texts = read_lines(outputs[system])
         if not len(texts) == len(own) == len(references):
-            raise FileError(f"{path}: {system} has {len(own)} ratings and {len(texts)} lines of output; there are {len(references)} references.")
+            lengths = f"{len(own)} ratings and {len(texts)} lines of output"
+            raise FileError(f"{path}: {system} has {lengths}; there are {len(references)} references.")
         for i, score in enumerate(own):
             if score == UNRATED or not references[i].strip():
-                rows.append(SkippedRow(f"segment {i + 1} of {system}", pair))
+                rows.append(skipped(f"segment {i + 1} of {system}", pair))
             else:
                 value = read_rating(score, f"{path}, segment {i + 1} of {system}")
                 rows.append(RatedRow(pair, texts[i], references[i], value, f"{pair}:{i + 1}", system))

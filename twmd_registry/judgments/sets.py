@@ -4,65 +4,38 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.judgments.generation import read_data_to_text, read_summeval
-from twmd_registry.judgments.hub import HUB, read_hub
+from twmd_registry.judgments.hub_data import HUB, read_hub
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
-from twmd_registry.judgments.rows import RatedSegments, form_of
-from twmd_registry.judgments.sts import read_sts
-from twmd_registry.judgments.stsb import read_stsb
-from twmd_registry.judgments.table import FORMS, read_table
+from twmd_registry.judgments.rated import RatedSegments, read_table
+from twmd_registry.judgments.reader import TABLE_SUFFIXES, form_of
+from twmd_registry.judgments.sts import read_sts, read_stsb
 from twmd_registry.judgments.wmt import read_wmt
 
 DIGITS = 12
 """Of a digest, as in fingerprints of models."""
 
 
-class DataFormat(NamedTuple):
-    """A form in which rated data come.
-
-    Attributes:
-        read: Its reader; takes a path, and the keys by their names.
-        keys: What may follow the path as ``,key=value``.
-    """
-
-    read: Callable[..., RatedSegments]
-    keys: tuple[str, ...] = ()
-
-
-FORMATS: dict[str, DataFormat] = {
-    "wmt": DataFormat(read_wmt),
-    "sts": DataFormat(read_sts),
-    "stsb": DataFormat(read_stsb),
-    "mrpc": DataFormat(read_mrpc),
-    "qqp": DataFormat(read_qqp),
-    "mte": DataFormat(read_mt_metrics_eval, ("pair", "rating", "reference")),
-    "d2t": DataFormat(read_data_to_text, ("rating",)),
-    "summeval": DataFormat(read_summeval, ("rating",)),
-    "table": DataFormat(read_table, ("prediction", "reference", "rating", "group", "item", "system")),
+FORMATS: dict[str, Callable[..., RatedSegments]] = {
+    "wmt": read_wmt,
+    "sts": read_sts,
+    "stsb": read_stsb,
+    "mrpc": read_mrpc,
+    "qqp": read_qqp,
+    "mte": read_mt_metrics_eval,
+    "d2t": read_data_to_text,
+    "summeval": read_summeval,
+    "table": read_table,
 }
-"""Forms by name; mte is the layout of mt-metrics-eval, d2t is data-to-text."""
-
-
-class DataReference(NamedTuple):
-    """A name of rated data, taken apart.
-
-    Attributes:
-        format: One of `FORMATS`.
-        path: The file or folder.
-        keys: What follows it.
-    """
-
-    format: str
-    path: Path
-    keys: dict[str, str]
+"""Readers by the names of their formats; mte is the layout of mt-metrics-eval, d2t is data-to-text."""
 
 
 def read_rated(text: str) -> RatedSegments:
@@ -77,13 +50,13 @@ def read_rated(text: str) -> RatedSegments:
     """
     if text in HUB:
         return read_hub(text)
-    named = _take_apart(text)
-    chosen = FORMATS[named.format]
-    unknown = next((key for key in named.keys if key not in chosen.keys), None)
+    read, path, keys = _take_apart(text)
+    _, *known = inspect.signature(read).parameters  # the first is the path
+    unknown = next((key for key in keys if key not in known), None)
     if unknown is not None:
-        hint = menu(unknown, chosen.keys) if chosen.keys else "this format takes none"
+        hint = menu(unknown, known) if known else "this format takes none"
         raise SpecError(f"{text}: no key {unknown!r}; {hint}.")
-    return chosen.read(named.path, **named.keys)
+    return read(path, **keys)
 
 
 def is_rated_name(text: str) -> bool:
@@ -101,13 +74,13 @@ def check_named(text: str) -> None:
     """
     if text in HUB:
         return
-    named = _take_apart(text)
-    if not named.path.exists():
-        raise FileError(f"{named.path}: {os.strerror(errno.ENOENT)}.")
+    _, path, _ = _take_apart(text)
+    if not path.exists():
+        raise FileError(f"{path}: {os.strerror(errno.ENOENT)}.")
 
 
-def _take_apart(text: str) -> DataReference:
-    """Read the name of rated data that are here: ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...``.
+def _take_apart(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
+    """Split the name of local data, ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...``, into reader, path and keys.
 
     Raises:
         SpecError: It has another form, or no such format; says how it is written.
@@ -125,25 +98,26 @@ def _take_apart(text: str) -> DataReference:
     path = ",".join(parts)
     if not path:
         raise SpecError(f"{text}: expected a path, as in table:ratings.csv,rating=score.")
-    return DataReference(form, Path(path).expanduser(), keys)
+    return FORMATS[form], Path(path).expanduser(), keys
 
 
 def _no_format(text: str) -> str:
-    """What to write instead of a name without a format."""
+    """Tell how data are named, for a name without a format."""
     if not text:
         return "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."
     form, colon, _ = text.partition(":")
     path = Path(text.partition(",")[0])
     if colon and not path.exists():
         return f"no format {form!r}; {menu(form, FORMATS)}."
-    if path.exists() or form_of(path.name) in FORMS:
-        example = text if form_of(path.name) in FORMS else "ratings.csv"
+    if path.exists() or form_of(path.name) in TABLE_SUFFIXES:
+        example = text if form_of(path.name) in TABLE_SUFFIXES else "ratings.csv"
         return f"{text}: expected FORMAT:PATH, as in table:{example}; the formats are {', '.join(FORMATS)}."
-    return f"{text!r} is neither FORMAT:PATH nor a data set on the Hub; {menu(text, [*HUB, *(f'{name}:PATH' for name in FORMATS)])}."
+    choices = [*HUB, *(f"{name}:PATH" for name in FORMATS)]
+    return f"{text!r} is neither FORMAT:PATH nor a data set on the Hub; {menu(text, choices)}."
 
 
 def content_of(rated: RatedSegments) -> str:
-    """Digest rated data: the first 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
+    """Digest rated data: 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
 
     One reference as a text, or as a list of one, is the same; what was dropped does not count.
     """
@@ -154,8 +128,8 @@ def content_of(rated: RatedSegments) -> str:
 
 
 def title_of(text: str) -> str:
-    """What data are called where they are reported: their name on the Hub, or the file's or folder's, without the way to it."""
-    return text if text in HUB else _take_apart(text).path.name
+    """Return the name of data for reports: their name on the Hub, or the file's or folder's without its path."""
+    return text if text in HUB else _take_apart(text)[1].name
 
 
 def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:

@@ -1,60 +1,78 @@
-"""A year of SemEval's semantic textual similarity (Agirre et al. 2012 to 2016): pairs of sentences rated from 0 to 5."""
+"""Semantic textual similarity: SemEval's years (Agirre et al. 2012 to 2016) and their benchmark (Cer et al. 2017)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from twmd_registry.errors import FileError, warn
-from twmd_registry.judgments.fields import read_rating
-from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather, read_lines
-from twmd_registry.judgments.stsb import HIGHEST
+from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
+from twmd_registry.judgments.reader import read_csv, read_lines, read_rating
 
+HIGHEST = 5.0
+"""The best rating; the worst is 0."""
 SENTENCES, RATINGS = "STS.input.", "STS.gs."
 
 
 def read_sts(folder: Path) -> RatedSegments:
     """Read the rated pairs of a year, grouped by subset.
 
-    Pairs without a rating are dropped, and counted. A subset of which only one of the two files is there (STS13's SMT is
-    distributed without its sentences) is left out, named and counted.
+    Pairs without a rating are dropped, and counted. A subset of which only one of the two files is there (STS13's SMT
+    is distributed without its sentences) is left out, named and counted.
 
     Args:
-        folder: Holds ``STS.input.SUBSET.txt`` (two tab-separated sentences per line) and ``STS.gs.SUBSET.txt`` (a rating per line; empty is
-            unrated).
+        folder: Holds ``STS.input.SUBSET.txt`` (two tab-separated sentences per line) and ``STS.gs.SUBSET.txt`` (a
+            rating per line; empty is unrated).
 
     Raises:
-        FileError: The folder or its files are missing, two files of a subset differ in length, or a line has another form; names the line.
+        FileError: The folder or its files are missing, two files of a subset differ in length, or a row has another
+            form; names the row.
     """
     sentences, ratings = _find(folder, SENTENCES), _find(folder, RATINGS)
-    rows: list[RatedRow | SkippedRow] = []
+    rows: list[RatedRow] = []
     for subset in sorted(sentences.keys() | ratings.keys()):
         if subset in sentences and subset in ratings:
             rows += _read_subset(subset, sentences[subset], ratings[subset])
             continue
         lines = len(read_lines(sentences.get(subset) or ratings[subset]))
-        warn(f"{folder}: {subset} has no {RATINGS if subset in sentences else SENTENCES}{subset}.txt; left out with its {lines} lines.")
-        rows += [SkippedRow(f"{subset}, line {number}", subset) for number in range(1, lines + 1)]
+        missing = f"{RATINGS if subset in sentences else SENTENCES}{subset}.txt"
+        warn(f"{folder}: {subset} has no {missing}; left out with its {lines} lines.")
+        rows += [skipped(f"{subset}, row {number}", subset) for number in range(1, lines + 1)]
     return gather(rows, folder)
 
 
 def _find(folder: Path, prefix: str) -> dict[str, Path]:
-    """Files of one kind, by subset."""
+    """Find the files of one kind, by subset."""
     found = {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
     if not found:
         raise FileError(f"{folder} holds no {prefix}SUBSET.txt; expected the folder of a year of STS.")
     return found
 
 
-def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow | SkippedRow]:
-    """A subset's lines."""
+def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:
+    """Read the pairs of a subset."""
     pairs, rated = read_lines(sentences), read_lines(ratings)
     if len(pairs) != len(rated):
         raise FileError(f"{ratings} has {len(rated)} lines, and {sentences.name} {len(pairs)}; expected as many.")
-    rows: list[RatedRow | SkippedRow] = []
+    rows: list[RatedRow] = []
     for number, (pair, rating) in enumerate(zip(pairs, rated, strict=True), 1):
         first, tab, second = pair.partition("\t")
         if not tab or "\t" in second:
-            raise FileError(f"{sentences}, line {number}: expected two sentences with a tab between them, got {pair!r}.")
-        value = read_rating(rating, f"{ratings}, line {number}", 0, HIGHEST) if rating.strip() else None
-        rows.append(SkippedRow(f"{subset}, line {number}", subset) if value is None else RatedRow(subset, first, second, value))
+            raise FileError(f"{sentences}, row {number}: expected two sentences with a tab between them, got {pair!r}.")
+        value = read_rating(rating, f"{ratings}, row {number}", 0, HIGHEST) if rating.strip() else None
+        rows.append(skipped(f"{subset}, row {number}", subset) if value is None else RatedRow(subset, first, second, value))
     return rows
+
+
+def read_stsb(path: Path) -> RatedSegments:
+    """Read the STS benchmark: ``sentence1,sentence2,rating`` without a header.
+
+    Raises:
+        FileError: The file is missing, empty, or a row has another form, or a rating that is none; names the row.
+    """
+    rows = []
+    for number, fields in enumerate(read_csv(path), 1):
+        where = f"{path}, row {number}"
+        if len(fields) != 3:
+            raise FileError(f"{where}: expected sentence1,sentence2,rating, without a header; got {len(fields)} fields.")
+        rows.append(RatedRow("stsb", fields[0], fields[1], read_rating(fields[2], where, 0, HIGHEST)))
+    return gather(rows, path)

@@ -10,7 +10,7 @@ import numpy as np
 
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError, menu, warn
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import (
     PAIRWISE,
     STATISTICS,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.edits import Edit, apply_edit, collect_names, rules_with
 
 UPPER = 0.75

@@ -12,7 +12,7 @@ import numpy as np
 
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, warn
-from twmd_registry.judgments.rows import RatedSegments, select
+from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.progress import Progress
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import FileError, InputError
-from twmd_registry.judgments.hub import read_hub
+from twmd_registry.judgments.hub_data import read_hub
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
-from twmd_registry.judgments.rows import RatedSegments, select
-from twmd_registry.judgments.stsb import read_stsb
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.sts import read_stsb
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS
 from twmd_registry.metaeval.roc import area
@@ -33,7 +33,7 @@ class StsDataset(NamedTuple):
     Attributes:
         read: Its reader.
         places: Where it is looked for below the data folder; the first that is there is taken.
-        hub: Its name on the Hub (`twmd_registry.judgments.hub`).
+        hub: Its name on the Hub (`twmd_registry.judgments.hub_data`).
         classes: Whether its ratings are two classes, 0 and 1.
     """
 

@@ -10,7 +10,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 
 LEXICAL: dict[str, Callable[[], Metric]] = {
     "bleu": lambda: BLEU(effective_order=True),

@@ -17,7 +17,7 @@ import numpy as np
 
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import Interval, bootstrap, interval
 from twmd_registry.metaeval.correlation import CorrelationEstimate, check_numbers
 from twmd_registry.metaeval.edited import EditCandidates, EditedTexts, choose_texts, edit_texts, lay_out

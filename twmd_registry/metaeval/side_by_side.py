@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
 from twmd_registry.metaeval.overlap import warn_about_overlap
 from twmd_registry.progress import Progress

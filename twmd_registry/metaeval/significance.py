@@ -11,7 +11,7 @@ from scipy import stats
 
 from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import SEED, Averaging, Stratum, UndefinedStratum, mean_of_defined, parts_of, report_undefined
 from twmd_registry.metaeval.correlation import STATISTICS, Statistic, check_numbers, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import InputError, SpecError, menu
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement, parts_of
 from twmd_registry.metaeval.correlation import Statistic, statistic_named

@@ -21,7 +21,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.group_correlation import measure_groups
 from twmd_registry.metaeval.reproduce.rows import METRICS, PaperTable, spec_of_row
 from twmd_registry.registry.names import Centering, MetricName

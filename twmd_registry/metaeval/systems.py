@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import InputError, SpecError, warn
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import RESAMPLES, SEED, Agreement, Averaging, agreement, draw, interval, parts_of
 from twmd_registry.metaeval.correlation import PAIRWISE, Statistic, check_numbers, statistic_named
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, collect_warnings
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.sweeps import measure
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.catalogue import entry

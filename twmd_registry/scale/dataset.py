@@ -9,15 +9,15 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from twmd_registry.engine.scorer import Scorer, check_scorers, make_scorer, score_all, scorer
-from twmd_registry.errors import InputError, ModelError, SpecError, TwmdError, no_column
-from twmd_registry.judgments.fields import USUAL_REFERENCES
+from twmd_registry.errors import InputError, SpecError, TwmdError, no_column
+from twmd_registry.judgments.reader import USUAL_REFERENCES
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale.engine import check_independent
-from twmd_registry.scale.partitions import columns_of
+from twmd_registry.scale.partitions import check_signature, columns_of
+from twmd_registry.scale.runner import check_independent
 from twmd_registry.scale.workers import RayWorkerPool, WorkerOptions
 
 Metrics = str | MetricSpec | Scorer | Sequence[Scorer]
-"""What a data set is scored by."""
+"""The metrics of a data set."""
 _BATCH = 1000
 """Rows that are scored at once."""
 _OWN: list[tuple[Any, _BatchScorer]] = []
@@ -33,29 +33,31 @@ def score_dataset(
     num_proc: int | None = None,
     workers: WorkerOptions | None = None,
 ) -> Any:
-    """Add scores to a data set: the score under the metric's name, and ``NAME_precision``, ``NAME_recall``, ``NAME_f1`` of a two-sided metric.
+    """Add scores to a data set: ``NAME``, and ``NAME_precision``, ``NAME_recall``, ``NAME_f1`` of a two-sided metric.
 
-    Scores are those of `Scorer.score` for all rows. A metric by which a row's score depends on other rows (``centering=batch``,
-    ``centering=corpus``, ``idf=corpus``, ``idf=references``) needs rows that have an order and stay together: it scores a
-    `datasets.Dataset` in one process, and is refused otherwise. Files can be scored by any metric: `twmd_registry.scale.engine.score_files`.
+    Scores are those of `Scorer.score` for all rows. A metric by which a row's score depends on other rows
+    (``centering=batch``, ``centering=corpus``, ``idf=corpus``, ``idf=references``) needs rows that have an order and
+    stay together: it scores a `datasets.Dataset` in one process, and is refused otherwise. Files can be scored by any
+    metric: `twmd_registry.scale.score_files`.
 
     Args:
-        dataset: A `ray.data.Dataset`, which is scored when it is consumed, or a `datasets.Dataset`, which is scored now.
+        dataset: A `ray.data.Dataset`, scored when it is consumed, or a `datasets.Dataset`, scored now.
         metrics: A metric's name, a signature, a specification, a scorer, or several scorers.
         prediction: The column of the predictions.
         reference: The column of the references: texts, or lists of texts; ``references`` or ``reference`` if not given.
-        num_proc: Processes that score a `datasets.Dataset`, each with a model of its own; this one alone if not given. They import the script
-            that calls this: its own work belongs under ``if __name__ == "__main__":``.
-        workers: Who scores a `ray.data.Dataset`.
+        num_proc: Processes that score a `datasets.Dataset`, each with a model of its own; this one alone if not given.
+            They import the script that calls this: its own work belongs under ``if __name__ == "__main__":``.
+        workers: The workers for a `ray.data.Dataset`.
 
     Returns:
         The data set with more columns, of the kind that was given.
 
     Raises:
-        InputError: It is neither kind, has no such column (or both usual ones of references), or has a column of that name; of a Ray data set,
-            rows are checked when it is consumed, and a bad one ends that with Ray's error, which quotes ours (`score_files` sets such rows
-            aside).
-        SpecError: There is no metric, or one that depends on other rows where it cannot; `num_proc` is not a whole number from 1.
+        InputError: It is neither kind, has no such column (or both usual ones of references), or has a column of that
+            name. Of a Ray data set, rows are checked when it is consumed, and a bad one ends that with Ray's error,
+            which quotes ours (`score_files` sets such rows aside).
+        SpecError: There is no metric, or one that depends on other rows where it cannot; `num_proc` is not a whole
+            number from 1.
         ModelError: As for `Scorer.score`.
         TwmdError: A process died.
         MissingExtraError: As for `Scorer.score`, or Ray is not installed.
@@ -87,11 +89,7 @@ def _specs(scorers: Sequence[Scorer]) -> list[MetricSpec]:
 
 
 def _find_texts(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple[str, str | None]) -> tuple[str, str]:
-    """The columns of predictions and references.
-
-    Raises:
-        InputError: There is no such column, both usual ones of references, or one that the scores would replace.
-    """
+    """Return the columns of predictions and references; refuse columns that the scores would replace."""
     prediction, reference = texts
     found = []
     for names in ((prediction,), USUAL_REFERENCES if reference is None else (reference,)):
@@ -108,21 +106,16 @@ def _find_texts(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple[st
 
 
 class _BatchScorer:
-    """Scores rows in batches, wherever it is sent to."""
+    """Scores rows in batches, in this process or another."""
 
     def __init__(self, scorers: Sequence[Scorer], signatures: Sequence[str], texts: tuple[str, str]) -> None:
         self._scorers, self._signatures, self._texts = scorers, signatures, texts
 
     def score(self, batch: Any) -> dict[str, list[float]]:
-        """The columns that a batch gets; the model must be the one that was found where this was made.
-
-        Raises:
-            ModelError: It is not.
-        """
+        """Return the columns that a batch gets; another model than where this was made is refused."""
         found = score_all(self._scorers, *(batch[name] for name in self._texts))
         for one, wanted in zip(self._scorers, self._signatures, strict=True):
-            if one.signature != wanted:
-                raise ModelError(f"this worker would score by {one.signature}, not by {wanted}: install the same model and package on all.")
+            check_signature(one, wanted)
         return columns_of(self._scorers, found)
 
     def __call__(self, batch: Any) -> Any:
@@ -160,11 +153,7 @@ def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | No
 
 
 def _score_apart(dataset: Any, batch: _BatchScorer, processes: int) -> dict[str, list[float]]:
-    """Score by processes that begin afresh: a copy of this one (which is what ``Dataset.map`` makes) stops for ever in torch, or in CUDA.
-
-    Raises:
-        TwmdError: A process died.
-    """
+    """Score by new processes: copies of this one, as ``Dataset.map`` makes them, stop for ever in torch, or in CUDA."""
     ranges = [range(first, min(first + _BATCH, len(dataset))) for first in range(0, len(dataset), _BATCH)]
     spawn = multiprocessing.get_context("spawn")
     try:
@@ -177,7 +166,7 @@ def _score_apart(dataset: Any, batch: _BatchScorer, processes: int) -> dict[str,
 
 
 def _begin(dataset: Any, batch: _BatchScorer) -> None:
-    """Keep what a process of ``num_proc`` works on."""
+    """Keep the data set and the scorer of a process of ``num_proc``."""
     _OWN.append((dataset, batch))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,201 +15,232 @@ from twmd_registry.engine.chunking import Pairs, make_pairs
 from twmd_registry.engine.pipeline import alone
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
-from twmd_registry.errors import FileError, InputError, ModelError, collect_warnings
+from twmd_registry.engine.validation import Segments
+from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, collect_warnings
+from twmd_registry.judgments.reader import TableRow
 from twmd_registry.progress import Progress
 from twmd_registry.record.environment import environment
 from twmd_registry.registry.names import Output
-from twmd_registry.scale.forms import read_span
-from twmd_registry.scale.plan import Partition, ScalePlan, check_unchanged
-from twmd_registry.scale.rows import ID, CheckedRows, RowPlace, check_rows, id_of
-from twmd_registry.scale.storage import OutputFolder
+from twmd_registry.scale.plan import ScalePlan, part_name
+from twmd_registry.scale.storage import OutputFolder, open_table
 from twmd_registry.scale.totals import CorpusTotals, collect, replay
 
-SUMMARY = b"twmd"
-"""Where a part's file keeps its summary."""
+_SUMMARY = b"twmd"
+"""The key of a part's summary in the metadata of its Parquet file."""
+ID = "id"
+"""The column that names a row, where the input has one; it comes back beside the scores."""
+MOST_TRIES = 3
+"""How many workers may die over one part."""
+TRIES = ".tries"
+"""Suffix of the file that counts the workers that have begun a part; it is removed when the part is done."""
+_PLACE = ("row", "file", "row_in_file", ID)
+_SHOWN = 500
+"""Characters of a rejected row that are kept."""
 
 
-class MetricSums(NamedTuple):
-    """What a part adds to the corpus score of one metric.
+class CheckedRows(NamedTuple):
+    """Rows of a part, sorted into those that can be scored and those that cannot.
 
     Attributes:
-        nrefs: References of every segment, or ``var``.
-        score: Sum of the scores.
-        sides: Sums of precision, recall and F1 of a two-sided metric.
-        counts: As in `twmd_registry.engine.result.Counts`; different texts are told apart within a part.
+        segments: The texts of those that can.
+        places: Where they stand: the row's number among all, its file, its number there (from 0), its ``id`` or None.
+        rejects: The others, as lines of ``rejects.jsonl``.
+        references: The columns from which references were read, in the order in which they came up.
     """
 
-    nrefs: str
-    score: float
-    sides: dict[str, float]
-    counts: dict[str, int]
+    segments: Segments
+    places: list[tuple[int, str, int, str | None]]
+    rejects: list[str]
+    references: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class PartitionSummary:
-    """What a finished part says about itself.
+class PartitionScorer:
+    """Does one pass over parts of a plan: a worker of Ray Data, numbers of parts in, results or errors out.
+
+    A model is loaded with the first part, so that its errors are results.
 
     Attributes:
-        plan: Hash of the plan that it was scored by.
-        part: Its number.
-        rows: Rows scored.
-        rejected: Rows that could not be.
-        texts: sha256 of its texts (`ScoreSet.texts`); empty where no row was scored.
-        references: The columns from which references were read.
-        metrics: By every metric; empty where no row was scored.
-        warnings: What there was to say.
-        environment: The machine.
+        plan: The plan.
+        scorers: Of its metrics.
+        folder: Where parts are written.
+        strict: Whether a row that cannot be scored is an error.
+        sums: Whether this is the first pass, which adds up `CorpusTotals`; otherwise parts are scored.
+        totals: What depends on all rows; None where nothing does, or in the first pass.
     """
 
-    plan: str
-    part: int
-    rows: int
-    rejected: int
-    texts: str
-    references: tuple[str, ...]
-    metrics: tuple[MetricSums, ...]
-    warnings: tuple[str, ...]
-    environment: dict[str, str]
+    plan: ScalePlan
+    scorers: tuple[Scorer, ...]
+    folder: str
+    strict: bool = False
+    sums: bool = False
+    totals: CorpusTotals | None = None
 
-    def to_json(self) -> str:
-        """As text."""
-        return json.dumps(asdict(self))
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """Do the parts of a batch; an error is the name of its class, and its text as content."""
+        results: dict[str, list[Any]] = {"part": [], "content": [], "failure": []}
+        for part in map(int, batch["part"]):
+            try:
+                content, failure = self.run(part), ""
+            except TwmdError as error:
+                content, failure = str(error).encode(), type(error).__name__
+            for column, value in zip(results.values(), (part, content, failure), strict=True):
+                column.append(value)
+        return results
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> PartitionSummary:
-        """Read it back."""
-        content = json.loads(text)
-        metrics = tuple(MetricSums(*one) for one in content.pop("metrics"))
-        lists = {name: tuple(content[name]) for name in ("references", "warnings")}
-        return cls(**{**content, **lists, "metrics": metrics})
+    def run(self, part: int) -> bytes:
+        """Do one part, unless several workers died over it (by its memory, say): Ray Data starts new ones for ever.
 
-
-class PartitionScorer:
-    """Scores parts of one plan, each by itself."""
-
-    def __init__(
-        self, plan: ScalePlan, scorers: Sequence[Scorer], folder: OutputFolder, *, strict: bool = False, totals: CorpusTotals | None = None
-    ) -> None:
-        """Remember what to do; nothing is loaded yet.
-
-        Args:
-            plan: The plan.
-            scorers: Of its metrics.
-            folder: Where parts are written.
-            strict: Whether a row that cannot be scored is an error.
-            totals: What depends on all rows; None where nothing does, or it is not known yet.
-        """
-        self._plan, self._scorers, self._folder, self._strict, self._totals = plan, scorers, folder, strict, totals
-
-    def sum_up(self, part: Partition) -> CorpusTotals:
-        """What a part adds to that which depends on all rows.
-
-        Raises:
-            FileError: A file cannot be read, or has changed.
-            InputError: A row cannot be scored, and `strict` is set.
-            ModelError: The model is not here, or another.
-        """
-        checked = self._read(part)
-        if not checked.places:
-            return CorpusTotals([], 1)
-        self._check_metrics()
-        backends = [member.backend for one in self._scorers for member in one.members]
-        pairs = _numbered(make_pairs(checked.segments), checked.numbers - part.start)
-        groups: list[list[np.ndarray]] = []
-        for members in group_by_model(backends):
-            found: list[np.ndarray] = []
-            backends[members[0]].sum_up([backends[i] for i in members], pairs, collect(found))
-            groups.append(found)
-        return CorpusTotals(groups, 1)
-
-    def score(self, part: Partition) -> PartitionSummary:
-        """Score a part and write it, unless it has been written before.
+        Returns:
+            `CorpusTotals`, or the summary (JSON) of a part that is written now or was before: ``part`` and the hash of
+            its ``plan``; the numbers of ``rows`` scored and ``rejected``; ``texts``, their sha256 (empty for no rows);
+            ``references``, the columns they were read from; ``warnings``; ``environment``; and ``metrics``, none for no
+            rows: of each ``nrefs`` (or ``var``), the sum ``score``, the sums ``sides``, and ``counts``.
 
         Raises:
             FileError: A file cannot be read, or has changed; the part cannot be written.
             InputError: A row cannot be scored, and `strict` is set.
             ModelError: The model is not here, or another; its memory does not suffice.
+            TwmdError: Workers died.
         """
-        finished = read_summary(self._folder, part, self._plan.hash)
+        folder, note = OutputFolder(self.folder), f"{part_name(part)}{TRIES}"
+        tries = int(folder.read(note)) if folder.has(note) else 0
+        folder.write(note, str(tries + 1).encode())
+        if tries >= MOST_TRIES:
+            hint = "Finished parts are kept: go on by --resume."
+            raise TwmdError(f"{tries} workers died over part {part} (killed, or out of memory). {hint}")
+        try:
+            return self._sum(part).to_bytes() if self.sums else json.dumps(self._score(part, folder)).encode()
+        finally:
+            folder.remove(note)
+
+    def _sum(self, part: int) -> CorpusTotals:
+        checked = self._read(part)
+        if not checked.places:
+            return CorpusTotals([], 1)
+        self._check_models()
+        backends = [member.backend for one in self.scorers for member in one.members]
+        pairs = self._number(make_pairs(checked.segments), checked, part)
+        tensors: list[np.ndarray] = []
+        for members in group_by_model(backends):
+            backends[members[0]].sum_up([backends[i] for i in members], pairs, collect(tensors))
+        return CorpusTotals(tensors, 1)
+
+    def _score(self, part: int, folder: OutputFolder) -> dict[str, Any]:
+        finished = _read_summary(folder, part, self.plan.hash)
         if finished is not None:
             return finished
         checked = self._read(part)
         with collect_warnings() as held:
-            found = self._score(checked, part) if checked.places else []
-        summary = PartitionSummary(
-            plan=self._plan.hash,
-            part=part.number,
-            rows=len(checked.places),
-            rejected=len(checked.rejects),
-            texts=found[0].texts if found else "",
-            references=checked.references,
-            metrics=tuple(_sums(one) for one in found),
-            warnings=tuple(held),
-            environment=environment(self._scorers[0].options.device),
-        )
+            found = self._score_rows(checked, part) if checked.places else []
+        summary = {
+            "plan": self.plan.hash,
+            "part": part,
+            "rows": len(checked.places),
+            "rejected": len(checked.rejects),
+            "texts": found[0].texts if found else "",
+            "references": checked.references,
+            "metrics": [_sums(one) for one in found],
+            "warnings": held,
+            "environment": environment(self.scorers[0].options.device),
+        }
         if checked.rejects:  # before the part: where that is finished, these are there
-            self._folder.write(rejects_name(part), "".join(one.as_line() for one in checked.rejects).encode())
-        self._folder.write(f"{part.name}.parquet", _parquet(checked.places, columns_of(self._scorers, found), summary))
+            folder.write(rejects_name(part), "".join(checked.rejects).encode())
+        folder.write(f"{part_name(part)}.parquet", _parquet(checked, columns_of(self.scorers, found), summary))
         return summary
 
-    def _read(self, part: Partition) -> CheckedRows:
-        rows = []
-        number = part.start
-        for t, span in part.slices:
-            table = self._plan.tables[t]
-            check_unchanged(table)
-            raw = read_span(table.file.url, table.form, table.columns, span, (*self._plan.columns.wanted, ID))
-            rows += [(RowPlace(number + i, table.name, span.first + i, id_of(one)), one) for i, one in enumerate(raw)]
-            number += len(raw)
-        checked = check_rows(rows, self._plan.columns)
-        if self._strict and checked.rejects:
-            raise InputError(f"{checked.rejects[0]}.")
-        return checked
+    def _read(self, part: int) -> CheckedRows:
+        checked, read = CheckedRows(Segments([], []), [], [], ()), dict[str, None]()
+        row, columns = part * self.plan.part_rows, self.plan.columns
+        for one in self.plan.parts[part]:
+            table = self.plan.tables[one.table]
+            with open_table(table.file[0], table.file) as opened:
+                raws = opened.read(one.first, one.rows, one.offset, (*columns.wanted, ID))
+            if len(raws) != one.rows:
+                raise FileError(f"{table.file[0]} has changed since its rows were counted: it has fewer of them.")
+            for at, (raw, values) in enumerate(raws, one.first):
+                name = None if isinstance(values, str) else _id_of(values)
+                place = (row, table.name, at, name)
+                where = f"row {row + 1} ({table.name}, row {at + 1} there)"
+                row += 1
+                try:
+                    if isinstance(values, str):
+                        raise FileError(f"{where}: {values}.")  # noqa: TRY301 (as all other reasons)
+                    own = TableRow(where, values)
+                    prediction, references = own.segment(columns)
+                except FileError as error:
+                    if self.strict:
+                        raise InputError(str(error)) from error
+                    reason = str(error).removeprefix(f"{where}: ").removesuffix(".")
+                    shown = raw.decode("utf-8", "replace").strip("\r\n") or json.dumps(values, default=str)
+                    checked.rejects.append(_reject_line(place, reason, shown[:_SHOWN]))
+                    continue
+                checked.segments.predictions.append(prediction)
+                checked.segments.references.append(references)
+                checked.places.append(place)
+                read |= dict.fromkeys(columns.references or own.usual_references())
+        return checked._replace(references=tuple(read))
 
-    def _check_metrics(self) -> None:
+    def _check_models(self) -> None:
         """Refuse a model that is not the one of the plan: every worker finds it by itself."""
-        for one, planned in zip(self._scorers, self._plan.signatures, strict=True):
-            if one.signature != planned:
-                raise ModelError(f"this worker would score by {one.signature}, not by {planned}: install the same model and package on all.")
+        for one, planned in zip(self.scorers, self.plan.signatures, strict=True):
+            check_signature(one, planned)
 
-    def _score(self, checked: CheckedRows, part: Partition) -> list[ScoreSet]:
-        self._check_metrics()
-        known = iter(self._totals.groups) if self._totals else None
+    def _score_rows(self, checked: CheckedRows, part: int) -> list[ScoreSet]:
+        self._check_models()
+        total = replay(self.totals.tensors) if self.totals else alone
 
         def score_group(group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
-            total = replay(next(known)) if known is not None else alone
-            return group[0].score_group(group, _numbered(pairs, checked.numbers - part.start), progress, total)
+            return group[0].score_group(group, self._number(pairs, checked, part), progress, total)
 
-        return score_segments(self._scorers, checked.segments, score_group=score_group, rows=checked.numbers.tolist())
+        rows = [place[0] for place in checked.places]
+        return score_segments(self.scorers, checked.segments, score_group=score_group, rows=rows)
+
+    def _number(self, pairs: Pairs, checked: CheckedRows, part: int) -> Pairs:
+        """Number segments by their rows: one that is missing leaves its place in a centering batch empty."""
+        numbers = np.array([place[0] for place in checked.places], dtype=np.int64) - part * self.plan.part_rows
+        return pairs._replace(segment=np.repeat(numbers, pairs.counts))
 
 
-def _numbered(pairs: Pairs, numbers: np.ndarray) -> Pairs:
-    """Number segments by their rows: one that is missing leaves its place in a centering batch empty."""
-    return pairs._replace(segment=np.repeat(numbers, pairs.counts))
+def check_signature(one: Scorer, wanted: object) -> None:
+    """Refuse a scorer whose signature, with the model of this machine, is not `wanted`, by a `ModelError`."""
+    if one.signature != wanted:
+        hint = "install the same model and package on all"
+        raise ModelError(f"this worker would score by {one.signature}, not by {wanted}: {hint}.")
 
 
-def rejects_name(part: Partition) -> str:
-    """Where a part's rejected rows wait until all parts are finished."""
-    return f"{part.name}.rejects.jsonl"
+def _id_of(values: dict[str, Any]) -> str | None:
+    """Return the ``id`` of a row as text; other values than texts as JSON, for a column of Parquet has one type."""
+    value = values.get(ID)
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate has no place in Parquet
+
+
+def _reject_line(place: tuple[int, str, int, str | None], reason: str, raw: str) -> str:
+    named = {name: value for name, value in zip(_PLACE, place, strict=True) if value is not None}
+    return json.dumps(named | {"reason": reason, "raw": raw}) + "\n"
+
+
+def rejects_name(part: int) -> str:
+    """Name the file that holds a part's rejected rows until all parts are finished."""
+    return f"{part_name(part)}.rejects.jsonl"
 
 
 def names_of(scorers: Iterable[Scorer]) -> list[str]:
-    """A column's name for every scorer: its metric's; from the second of one metric on, with a number."""
-    taken: dict[str, int] = {}
-    names = []
-    for one in scorers:
-        metric = str(one.requested.metric)
-        taken[metric] = taken.get(metric, 0) + 1
-        names.append(metric if taken[metric] == 1 else f"{metric}_{taken[metric]}")
-    return names
+    """Name a column for every scorer: its metric; from the second of one metric on, with a number."""
+    metrics = [str(one.requested.metric) for one in scorers]
+    times = [metrics[: i + 1].count(metric) for i, metric in enumerate(metrics)]
+    return [metric if time == 1 else f"{metric}_{time}" for metric, time in zip(metrics, times, strict=True)]
 
 
 def columns_of(scorers: Sequence[Scorer], found: Sequence[ScoreSet]) -> dict[str, list[float]]:
-    """Scores as columns: the score under the metric's name, and the sides of a two-sided metric behind it.
+    """Return scores as columns: the score under the metric's name, and the sides of a two-sided metric behind it.
 
     Args:
         scorers: The scorers.
-        found: What they found; nothing for no rows, which have the same columns.
+        found: Their scores; nothing for no rows, which have the same columns.
     """
     columns: dict[str, list[float]] = {}
     for i, (name, one) in enumerate(zip(names_of(scorers), scorers, strict=True)):
@@ -219,39 +250,35 @@ def columns_of(scorers: Sequence[Scorer], found: Sequence[ScoreSet]) -> dict[str
     return columns
 
 
-def _sums(found: ScoreSet) -> MetricSums:
-    sides = {str(output): float(np.sum(values)) for output in Output if (values := getattr(found, output)) is not None}
-    return MetricSums(found.signature.nrefs or "", float(np.sum(found.scores)), sides, found.counts._asdict())
+def _sums(found: ScoreSet) -> dict[str, Any]:
+    sides = {str(side): float(np.sum(values)) for side in Output if (values := getattr(found, side)) is not None}
+    score, nrefs = float(np.sum(found.scores)), found.signature.nrefs or ""
+    return {"nrefs": nrefs, "score": score, "sides": sides, "counts": found.counts._asdict()}
 
 
-def _parquet(places: Sequence[RowPlace], scores: dict[str, list[float]], summary: PartitionSummary) -> bytes:
+def _parquet(checked: CheckedRows, scores: dict[str, list[float]], summary: dict[str, Any]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet
 
-    rows, files, rows_in_files, ids = zip(*places, strict=True) if places else ((), (), (), ())
-    columns: dict[str, Any] = {
-        "row": pa.array(rows, pa.int64()),
-        "file": pa.array(files, pa.string()),
-        "row_in_file": pa.array(rows_in_files, pa.int64()),
-        ID: pa.array(ids, pa.string()),
-    }
+    places = zip(*checked.places, strict=True) if checked.places else [()] * len(_PLACE)
+    types = (pa.int64(), pa.string(), pa.int64(), pa.string())
+    columns = {name: pa.array(values, kind) for name, values, kind in zip(_PLACE, places, types, strict=True)}
     columns |= {name: pa.array(values, pa.float64()) for name, values in scores.items()}
-    table = pa.table(columns).replace_schema_metadata({SUMMARY: summary.to_json().encode()})
     written = io.BytesIO()
-    pyarrow.parquet.write_table(table, written)
+    pyarrow.parquet.write_table(pa.table(columns).replace_schema_metadata({_SUMMARY: json.dumps(summary).encode()}), written)
     return written.getvalue()
 
 
-def read_summary(folder: OutputFolder, part: Partition, plan: str) -> PartitionSummary | None:
-    """What a finished part says about itself; None for one that is not there, damaged, or scored by another plan."""
+def _read_summary(folder: OutputFolder, part: int, plan: str) -> dict[str, Any] | None:
+    """Read the summary of a finished part; None for one that is not there, damaged, or scored by another plan."""
     import pyarrow.parquet
 
-    name = f"{part.name}.parquet"
+    name = f"{part_name(part)}.parquet"
     if not folder.has(name):
         return None
     try:
         metadata = pyarrow.parquet.read_table(io.BytesIO(folder.read(name))).schema.metadata or {}
-        summary = PartitionSummary.from_json(metadata[SUMMARY])
+        summary: dict[str, Any] = json.loads(metadata[_SUMMARY])
+        return summary if summary["plan"] == plan else None
     except (FileError, OSError, ValueError, KeyError, TypeError):
         return None
-    return summary if summary.plan == plan else None

@@ -1,4 +1,4 @@
-"""The plan: which rows of which files are scored together. It depends on the data and the metrics alone, not on who scores."""
+"""The plan: which rows are scored together. It depends on the data and the metrics, not on the workers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, SpecError, no_column
-from twmd_registry.judgments.fields import Columns
-from twmd_registry.judgments.rows import PACKED
-from twmd_registry.scale.forms import SUFFIXES, Form, RowSpan, count_rows, form_of, read_span
-from twmd_registry.scale.rows import RowPlace, check_rows
-from twmd_registry.scale.storage import ListedFile, find, look_up, open_binary
+from twmd_registry.judgments.reader import PACKED, TABLE_SUFFIXES, Columns, OpenTable, TableRow, form_of
+from twmd_registry.scale.storage import FileVersion, find_files, open_table
 
 PART_ROWS = 10_000
 """Rows of a part, about."""
@@ -32,68 +29,28 @@ class InputTable(NamedTuple):
     Attributes:
         file: What the file system says.
         name: Its name without the folder that all have in common.
-        form: Its form.
-        columns: Its columns; none for JSON lines.
-        rows: Its rows.
+        rows: How many rows it has; 0 as long as they are not counted.
     """
 
-    file: ListedFile
+    file: FileVersion
     name: str
-    form: Form
-    columns: tuple[str, ...]
-    rows: int
+    rows: int = 0
 
 
 class TableSlice(NamedTuple):
-    """Some rows of one table.
+    """A range of rows of one table.
 
     Attributes:
         table: The number of the table.
-        span: Which rows.
+        first: The first row, from 0.
+        rows: How many.
+        offset: The byte at which the first begins.
     """
 
     table: int
-    span: RowSpan
-
-
-class Partition(NamedTuple):
-    """Rows that are scored together and written into one file.
-
-    Attributes:
-        number: From 0.
-        start: The number of its first row among all.
-        slices: Where its rows are.
-    """
-
-    number: int
-    start: int
-    slices: tuple[TableSlice, ...]
-
-    @property
-    def name(self) -> str:
-        """The name of its files, without what they end in."""
-        return f"part-{self.number:05d}"
-
-    @property
-    def rows(self) -> int:
-        """How many rows it has."""
-        return sum(one.span.rows for one in self.slices)
-
-
-class ScaleRequest(NamedTuple):
-    """What a user asks for, before any row is counted.
-
-    Attributes:
-        signatures: Of the metrics, without the number of references.
-        columns: Where texts stand.
-        part_rows: Rows of a part.
-        files: The input files.
-    """
-
-    signatures: tuple[str, ...]
-    columns: Columns
-    part_rows: int
-    files: tuple[ListedFile, ...]
+    first: int
+    rows: int
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -102,17 +59,18 @@ class ScalePlan:
 
     Attributes:
         signatures: Of the metrics, without the number of references.
-        columns: Where texts stand.
+        columns: The columns that hold texts.
         part_rows: Rows of every part but the last: a multiple of every centering batch.
         tables: The input files, in the order of their rows.
-        parts: The parts.
+        parts: The slices of every part, which are scored together and written into one file; none as long as rows are
+            not counted.
     """
 
     signatures: tuple[str, ...]
     columns: Columns
     part_rows: int
     tables: tuple[InputTable, ...]
-    parts: tuple[Partition, ...]
+    parts: tuple[tuple[TableSlice, ...], ...] = ()
 
     @property
     def rows(self) -> int:
@@ -121,11 +79,11 @@ class ScalePlan:
 
     @cached_property
     def hash(self) -> str:
-        """Hash of the plan: what every part was scored by."""
+        """Hash of the plan, which every part keeps."""
         return sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """The content of ``plan.json``."""
+        """Write the content of ``plan.json``."""
         return json.dumps({"format": _FORMAT} | asdict(self), indent=None, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -142,148 +100,116 @@ class ScalePlan:
                 signatures=tuple(content["signatures"]),
                 columns=Columns(prediction, tuple(references)),
                 part_rows=content["part_rows"],
-                tables=tuple(
-                    InputTable(ListedFile(*file), name, Form(form), tuple(columns), rows) for file, name, form, columns, rows in content["tables"]
-                ),
-                parts=tuple(
-                    Partition(number, start, tuple(TableSlice(table, RowSpan(*span)) for table, span in slices))
-                    for number, start, slices in content["parts"]
-                ),
+                tables=tuple(InputTable((*file,), name, rows) for file, name, rows in content["tables"]),
+                parts=tuple(tuple(TableSlice(*one) for one in slices) for slices in content["parts"]),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise FileError("plan.json is not a plan that this package wrote: give an empty output folder.") from error
 
 
-def list_files(inputs: Sequence[str]) -> list[ListedFile]:
-    """All input files: those of every path, pattern or folder, in the order given, sorted by name within each.
+def part_name(number: int) -> str:
+    """Name the files of a part, without their suffix."""
+    return f"part-{number:05d}"
+
+
+def list_tables(inputs: Sequence[str]) -> tuple[InputTable, ...]:
+    """List the input files of every path, pattern or folder, in the order given, sorted by name within each.
 
     Raises:
         FileError: There is none, one is named twice, or is of an unknown form.
         MissingExtraError: A file system needs a package.
     """
-    found: list[ListedFile] = []
+    files: list[FileVersion] = []
     for given in inputs:
-        listed = find(given)
-        known = [file for file in listed if form_of(file.url)]
+        known = [file for file in find_files(given) if form_of(file[0]) in TABLE_SUFFIXES]
         if not known:
-            packed = " Unpack compressed files: workers read from the middle of a file." if any(file.url.endswith(PACKED) for file in listed) else ""
-            raise FileError(f"{given}: the name of an input file ends in one of {', '.join(SUFFIXES)}.{packed}")
-        found += known
-    for name, times in Counter(file.url for file in found).items():
+            suffixes = f"{', '.join(TABLE_SUFFIXES)}, and may end in {' or '.join(PACKED)} after that"
+            raise FileError(f"{given}: the name of an input file ends in one of {suffixes}.")
+        files += known
+    for url, times in Counter(url for url, *_ in files).items():
         if times > 1:
-            raise FileError(f"{name} is named {times} times: every row is scored once.")
-    return found
+            raise FileError(f"{url} is named {times} times: every row is scored once.")
+    folders = [url.split("/")[:-1] for url, *_ in files]
+    same = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
+    common = "/".join(names[0] for names in same)
+    return tuple(InputTable(file, file[0].removeprefix(common).lstrip("/")) for file in files)
 
 
 def align_part_rows(rows: int, step: int) -> int:
-    """Rows of a part so that every centering batch lies in one: the next multiple of `step`."""
+    """Round the rows of a part up to the next multiple of `step`, so that every centering batch lies in one part."""
     return math.ceil(rows / step) * step
 
 
-def make_plan(asked: ScaleRequest) -> ScalePlan:
+def cut_into_parts(plan: ScalePlan) -> ScalePlan:
     """Count all rows and cut them into parts.
 
-    JSON lines, CSV and TSV are read through once; of Parquet, only the end is.
+    Text is read through once; of Parquet, only the end is.
 
     Raises:
         FileError: A file cannot be read; there is no row; none of the first rows of a file can be scored.
     """
-    folder = _common_folder([file.url for file in asked.files])
     tables: list[InputTable] = []
-    borders: list[list[tuple[int, int]]] = []
-    start = 0
-    for file in asked.files:
-        table, own = _count(file, file.url.removeprefix(folder).lstrip("/"), start, asked.part_rows)
-        if table.rows:
-            _try_rows(table, RowSpan(0, min(table.rows, _TRIED), own[0][1]), asked.columns)
-        tables.append(table)
-        borders.append(own)
-        start += table.rows
-    if not start:
-        raise FileError(f"there is nothing to score: no row in {', '.join(table.name for table in tables)}.")
-    return ScalePlan(asked.signatures, asked.columns, asked.part_rows, tuple(tables), tuple(_cut(tables, borders, asked.part_rows)))
-
-
-def _common_folder(urls: Sequence[str]) -> str:
-    folders = [url.split("/")[:-1] for url in urls]
-    return "/".join(names[0] for names in itertools.takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False)))
-
-
-def _count(file: ListedFile, name: str, start: int, part_rows: int) -> tuple[InputTable, list[tuple[int, int]]]:
-    """A file with its number of rows, and (first row, offset) of what every part has of it."""
-    form = form_of(file.url) or Form.JSONL
-    rows, borders = 0, list[tuple[int, int]]()
-    with open_binary(file.url) as opened:
-        try:
-            counted = count_rows(opened, form)
-            for offset in counted.offsets:
-                if rows == 0 or (start + rows) % part_rows == 0:
+    parts: list[list[TableSlice]] = []
+    total = 0
+    for t, table in enumerate(plan.tables):
+        rows, borders = 0, list[tuple[int, int]]()
+        with open_table(table.file[0]) as opened:
+            for offset in opened.offsets():
+                if rows == 0 or (total + rows) % plan.part_rows == 0:
                     borders.append((rows, offset))
                 rows += 1
+            if rows:
+                _try_rows(table.file[0], opened, min(rows, _TRIED), borders[0][1], plan.columns)
+        for (first, offset), (end, _) in itertools.pairwise([*borders, (rows, 0)]):
+            if (total + first) % plan.part_rows == 0:
+                parts.append([])
+            parts[-1].append(TableSlice(t, first, end - first, offset))
+        tables.append(table._replace(rows=rows))
+        total += rows
+    if not total:
+        raise FileError(f"there is nothing to score: no row in {', '.join(table.name for table in tables)}.")
+    return replace(plan, tables=tuple(tables), parts=tuple(map(tuple, parts)))
+
+
+def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Columns) -> None:
+    """Refuse a file of whose first rows none can be scored: a column's name is wrong, rather than its rows."""
+    for name in (columns.prediction, *columns.references) if opened.columns else ():
+        if name not in opened.columns:
+            raise FileError(f"{url}: {no_column([name], opened.columns)}.")
+    first = ""
+    for _, values in opened.read(0, rows, offset, columns.wanted):
+        try:
+            if not isinstance(values, str):
+                TableRow("", values).segment(columns)
+                return
+            first = first or values
         except FileError as error:
-            raise FileError(f"{file.url}: {error}.") from error
-    return InputTable(file, name, form, counted.columns, rows), borders
+            first = first or str(error).removeprefix(": ").removesuffix(".")
+    raise FileError(f"{url}: none of its first {rows} rows can be scored; the first: {first}.")
 
 
-def _try_rows(table: InputTable, span: RowSpan, columns: Columns) -> None:
-    """Refuse a file of whose first rows none can be scored: a column's name is wrong, rather than its rows.
-
-    Raises:
-        FileError: As said.
-    """
-    missing = next((name for name in (columns.prediction, *columns.references) if table.columns and name not in table.columns), None)
-    if missing is not None:
-        raise FileError(f"{table.file.url}: {no_column([missing], table.columns)}.")
-    rows = read_span(table.file.url, table.form, table.columns, span, columns.wanted)
-    checked = check_rows([(RowPlace(i, table.name, i), row) for i, row in enumerate(rows)], columns)
-    if not checked.places:
-        raise FileError(f"{table.file.url}: none of its first {span.rows} rows can be scored; the first: {checked.rejects[0].reason}.")
-
-
-def _cut(tables: Sequence[InputTable], borders: Sequence[list[tuple[int, int]]], part_rows: int) -> Iterator[Partition]:
-    """Cut rows into parts."""
-    slices: dict[int, list[TableSlice]] = {}
-    start = 0
-    for t, (table, own) in enumerate(zip(tables, borders, strict=True)):
-        ends = [*(first for first, _ in own[1:]), table.rows][: len(own)]  # nothing of a file without rows
-        for (first, offset), end in zip(own, ends, strict=True):
-            slices.setdefault((start + first) // part_rows, []).append(TableSlice(t, RowSpan(first, end - first, offset)))
-        start += table.rows
-    for number, held in slices.items():
-        yield Partition(number, number * part_rows, tuple(held))
-
-
-def check_same(plan: ScalePlan, asked: ScaleRequest) -> None:
-    """Refuse to go on by another plan than the one that the finished parts were scored by.
+def check_same(plan: ScalePlan, asked: ScalePlan) -> None:
+    """Refuse to go on by another plan than the one of the finished parts; rows of `asked` are not counted.
 
     Raises:
         SpecError: They differ; names what does.
     """
-    files = [table.file for table in plan.tables]
-    differing = {
+    urls = [[table.file[0] for table in one.tables] for one in (plan, asked)]
+    differing: dict[str, tuple[object, object]] = {
         "the metrics": (plan.signatures, asked.signatures),
         "the columns": (plan.columns, asked.columns),
         "the rows of a part": (plan.part_rows, asked.part_rows),
-        "the input files": ([file.url for file in files], [file.url for file in asked.files]),
+        "the input files": (urls[0], urls[1]),
     }
     for what, (before, now) in differing.items():
         if before != now:
-            raise SpecError(f"--resume: {what} are not those that the output folder was begun with ({_brief(before)}), but {_brief(now)}.")
-    for file, found in zip(files, asked.files, strict=True):
-        if file != found:
-            raise SpecError(f"--resume: {file.url} has changed since the run began: give an empty output folder.")
+            begun = f"{what} are not those that the output folder was begun with ({_brief(before)})"
+            raise SpecError(f"--resume: {begun}, but {_brief(now)}.")
+    for old, new in zip(plan.tables, asked.tables, strict=True):
+        if old.file != new.file:
+            raise SpecError(f"--resume: {old.file[0]} has changed since the run began: give an empty output folder.")
 
 
 def _brief(value: object) -> str:
     shown = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     return shown if len(shown) <= 400 else f"{shown[:397]}..."
-
-
-def check_unchanged(table: InputTable) -> None:
-    """Refuse a file that is not the one whose rows were counted.
-
-    Raises:
-        FileError: It has changed, or is gone.
-    """
-    if look_up(table.file.url) != table.file:
-        raise FileError(f"{table.file.url} has changed since its rows were counted: give an empty output folder.")

@@ -1,8 +1,8 @@
-"""What depends on a whole corpus (``centering=corpus``, ``idf=corpus``, ``idf=references``), added up part by part before anything is scored."""
+"""Sums over a corpus, part by part: ``centering=corpus``, ``idf=corpus``, ``idf=references`` need them to score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,61 +13,59 @@ from twmd_registry.engine.pipeline import AllReduce
 from twmd_registry.registry.names import Centering, Idf
 from twmd_registry.registry.spec import MetricSpec
 
-WHOLE = {Idf.CORPUS, Idf.REFERENCES}
-
 
 class CorpusTotals(NamedTuple):
-    """Sums over some parts: for every group of scorers that share a model, tensors in the order in which scoring asks for them.
+    """Sums over some parts.
 
     Attributes:
-        groups: Per group its tensors; no group at all for no rows.
+        tensors: The sums in the order in which scoring asks for them; none for no rows.
         parts: How many parts, from the first, were added.
     """
 
-    groups: list[list[np.ndarray]]
+    tensors: list[np.ndarray]
     parts: int = 0
 
     def plus(self, other: CorpusTotals) -> CorpusTotals:
-        """The sums of both; of floating-point numbers they depend on the order, which is that of the parts."""
-        if not (self.groups and other.groups):
-            return CorpusTotals(self.groups or other.groups, self.parts + other.parts)
-        groups = [[one + two for one, two in zip(*pair, strict=True)] for pair in zip(self.groups, other.groups, strict=True)]
-        return CorpusTotals(groups, self.parts + other.parts)
+        """Add both; sums of floating-point numbers depend on the order, which is that of the parts."""
+        if not (self.tensors and other.tensors):
+            return CorpusTotals(self.tensors or other.tensors, self.parts + other.parts)
+        sums = [own + more for own, more in zip(self.tensors, other.tensors, strict=True)]
+        return CorpusTotals(sums, self.parts + other.parts)
 
     def to_bytes(self) -> bytes:
-        """As safetensors."""
+        """Write them as safetensors."""
         from safetensors.numpy import save
 
-        tensors = {f"{g}.{call}": np.ascontiguousarray(array) for g, group in enumerate(self.groups) for call, array in enumerate(group)}
-        return save(tensors | {"parts": np.array([self.parts]), "groups": np.array([len(group) for group in self.groups], dtype=np.int64)})
+        tensors = {str(i): np.ascontiguousarray(tensor) for i, tensor in enumerate(self.tensors)}
+        return save(tensors | {"parts": np.array([self.parts])})
 
     @classmethod
     def from_bytes(cls, content: bytes) -> CorpusTotals:
-        """Read them back."""
+        """Read them."""
         from safetensors.numpy import load
 
         tensors = load(content)
-        sizes = tensors["groups"].tolist()
-        return cls([[tensors[f"{g}.{call}"] for call in range(size)] for g, size in enumerate(sizes)], int(tensors["parts"][0]))
+        parts = int(tensors.pop("parts")[0])
+        return cls([tensors[str(i)] for i in range(len(tensors))], parts)
 
 
 def depend_on_corpus(specs: Iterable[MetricSpec]) -> bool:
-    """Whether a score by one of these depends on every row."""
-    return any(spec.centering_kind is Centering.CORPUS or spec.idf in WHOLE for spec in specs)
+    """Check whether a score by one of these depends on every row."""
+    return any(spec.centering_kind is Centering.CORPUS or spec.idf in {Idf.CORPUS, Idf.REFERENCES} for spec in specs)
 
 
 def collect(into: list[np.ndarray]) -> AllReduce:
-    """A total that remembers what it is given."""
+    """Return a total that keeps the sums of this part."""
 
     def total(mine: Callable[[], Tensor]) -> Tensor:
-        found = mine()
-        into.append(found.cpu().numpy())
-        return found
+        local = mine()
+        into.append(local.cpu().numpy())
+        return local
 
     return total
 
 
-def replay(known: Sequence[np.ndarray]) -> AllReduce:
-    """A total that was added up before: nothing is looked at again."""
-    rest: Iterator[np.ndarray] = iter(known)
+def replay(known: Iterable[np.ndarray]) -> AllReduce:
+    """Return a total that was added up before: no text is looked at again."""
+    rest = iter(known)
     return lambda _mine: torch.from_numpy(next(rest))

@@ -9,7 +9,7 @@ import numpy as np
 
 from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, warn
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
 from twmd_registry.train.recipe import LEAST_CORRELATED

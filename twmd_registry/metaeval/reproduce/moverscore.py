@@ -12,7 +12,7 @@ import numpy as np
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.judgments.generation import DATA_TO_TEXT_RATINGS, read_data_to_text
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.group_correlation import correlations
 from twmd_registry.metaeval.published import NO_MODEL, published_rows

@@ -11,7 +11,7 @@ import numpy as np
 
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, warn
-from twmd_registry.judgments.rows import select
+from twmd_registry.judgments.rated import select
 from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.lexical import sentence_bleu, sentence_chrf

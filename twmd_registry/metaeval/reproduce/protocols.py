@@ -10,7 +10,7 @@ import numpy as np
 
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, warn
-from twmd_registry.judgments.rows import RatedSegments, select
+from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sts import read_sts
 from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.group_correlation import measure_groups

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.judgments.rows import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.reproduce.rows import TABLES
 from twmd_registry.metaeval.sweeps import TEMPERED, measure, temperature_settings
 from twmd_registry.metaeval.table import TextTable

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.scale.rows import (
+from tests.scale.segments import (
     Segment,
     assert_like_one_machine,
     draw_segments,
@@ -25,20 +26,19 @@ from tests.scale.rows import (
     write_jsonl,
     write_parquet,
 )
+from twmd_registry.cli import main
 from twmd_registry.engine.chunking import make_pairs, plan_chunks
 from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.engine.validation import check_segments
-from twmd_registry.errors import FileError, InputError, ModelError, SpecError, TwmdError, TwmdWarning
+from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset
-from twmd_registry.scale.engine import WorkerPool, score_parts
-from twmd_registry.scale.partitions import PartitionScorer
-from twmd_registry.scale.plan import Partition
-from twmd_registry.scale.rows import CheckedRows
+from twmd_registry.scale.partitions import MOST_TRIES, CheckedRows, PartitionScorer
+from twmd_registry.scale.runner import score_parts
 from twmd_registry.scale.storage import LOCK
-from twmd_registry.scale.workers import MOST_TRIES, PartitionResult, PartitionTask, PartitionWorker, Pass, here, without_lines
+from twmd_registry.scale.workers import without_lines
 
 SEGMENTS = draw_segments(23)
 
@@ -63,8 +63,14 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
+def here(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """Do parts in this process, one after another."""
+    for part in parts:
+        yield part, scorer.run(part)
+
+
 def score(own: Sequence[Scorer], data: Path, out: Path, each: Any = here, **how: Any) -> ScoredDataset:
-    return score_parts(own, [str(data)], str(out), ScaleOptions(**{"part_rows": 5, **how}), call=lambda: nullcontext(WorkerPool(each)))
+    return score_parts(own, [str(data)], str(out), ScaleOptions(**{"part_rows": 5, **how}), lambda: nullcontext((each, 1)))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -85,11 +91,8 @@ def test_parts_score_as_one_machine_does(model: Path, data: Path, tmp_path: Path
     assert left == {".lock", "plan.json", "record.json"}
 
 
-def test_other_columns_and_forms(model: Path, tmp_path: Path) -> None:
-    firsts: list[Segment] = [(prediction, references[:1]) for prediction, references in SEGMENTS]
+def test_references_of_several_columns_are_put_together(model: Path, tmp_path: Path) -> None:
     own = scorers(model, "none", "batch")
-    score(own, write_csv(tmp_path / "rows.csv", firsts), tmp_path / "csv")
-    assert_like_one_machine(tmp_path / "csv", own, firsts)
     rows = [{"ours": one, "first": several[0], "others": several[1:] or [several[0]]} for one, several in SEGMENTS]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     score(own, tmp_path / "rows.jsonl", tmp_path / "several", columns=Columns("ours", ("first", "others")))
@@ -117,8 +120,6 @@ def test_the_ids_of_rows_come_back_beside_their_scores(model: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("fields", "columns", "wanted"),
     [
-        (["references"], Columns(), ["references"]),
-        (["reference"], Columns(), ["reference"]),
         (["references", "reference"], Columns(), ["references", "reference"]),
         (["gold", "gold"], Columns(references=("gold", "gold")), ["gold"]),
     ],
@@ -155,12 +156,12 @@ def test_a_metric_twice_an_ensemble_and_a_regression_model(model: Path, data: Pa
 
 
 BAD_ROWS = [
-    ("no json", "not JSON"),
+    ("no json", "expected a JSON object (Expecting value at character 1)"),
     ('{"prediction": "the cat"}', "no column 'references' or 'reference'; Choices: prediction"),
-    ('{"prediction": 5, "references": ["a"]}', "must be a text; got int 5"),
-    ('{"prediction": "a", "references": []}', "is an empty list"),
+    ('{"prediction": 5, "references": ["a"]}', "expected a text as prediction, not 5"),
+    ('{"prediction": "a", "references": []}', "an empty list of references"),
     ('{"prediction": "a \\ud800", "references": ["a"]}', "lone surrogate"),
-    ('{"prediction": "a", "references": ["a", null]}', "must be a text; got NoneType"),
+    ('{"prediction": "a", "references": ["a", null]}', "expected a text as a reference, not None"),
 ]
 
 
@@ -196,7 +197,7 @@ def test_rows_that_cannot_be_scored_are_set_aside(model: Path, broken: Path, tmp
     assert not list((tmp_path / "out").glob("part-*.jsonl"))
 
 
-@pytest.mark.parametrize("part_rows", [3, 12, 100])
+@pytest.mark.parametrize("part_rows", [3, 100])
 def test_a_row_that_is_missing_leaves_its_place_in_its_batch(model: Path, broken: Path, tmp_path: Path, part_rows: int) -> None:
     """Scored batch by batch by themselves; two metrics with batches of different sizes."""
     own = [*scorers(model, "batch"), scorer("twmd", model=str(model), layer=1, centering="batch", centering_size=4, centering_side="joint")]
@@ -213,7 +214,7 @@ def test_a_row_that_is_missing_leaves_its_place_in_its_batch(model: Path, broken
 
 
 def test_strict_stops_at_the_row(model: Path, broken: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^row 5 \(rows\.jsonl, row 5 there\): not JSON: .*\.$"):
+    with pytest.raises(InputError, match=r"^row 5 \(rows\.jsonl, row 5 there\): expected a JSON object \(.*\)\.$"):
         score(scorers(model, "none"), broken, tmp_path / "out", strict=True)
     assert sorted(content(tmp_path / "out")) == []
     with pytest.warns(TwmdWarning, match="could not be scored: 6"):
@@ -222,19 +223,14 @@ def test_strict_stops_at_the_row(model: Path, broken: Path, tmp_path: Path) -> N
 
 def test_a_part_without_a_good_row(model: Path, data: Path, tmp_path: Path) -> None:
     lines = (data / "a.jsonl").read_text(encoding="utf-8").splitlines()
-    (data / "a.jsonl").write_text("\n".join([*lines[:3], "bad", "bad"]) + "\n", encoding="utf-8")
     own = scorers(model)
-    with pytest.warns(TwmdWarning, match="could not be scored: 2"):
-        record = score(own, data, tmp_path / "out", part_rows=3)
-    table = read_parts(tmp_path / "out")
-    assert (record.rows, table.num_rows, record.rejected) == (21, 21, 2)
     (data / "a.jsonl").write_text("".join(f"bad {i}\n" for i in range(3)) + "\n".join(lines) + "\n", encoding="utf-8")
     with pytest.warns(TwmdWarning, match="could not be scored: 3"):
-        record = score(own, data, tmp_path / "again", part_rows=3)
-    assert read_parts(tmp_path / "again").num_rows == 23
+        record = score(own, data, tmp_path / "out", part_rows=3)
+    assert (read_parts(tmp_path / "out").num_rows, record.rows, record.rejected) == (23, 23, 3)
     expected = score_all(own, *zip(*SEGMENTS, strict=True))
     for found, kept in zip(expected, record.metrics, strict=True):
-        np.testing.assert_allclose(read_parts(tmp_path / "again")[kept.column].to_numpy(), found.scores, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(read_parts(tmp_path / "out")[kept.column].to_numpy(), found.scores, rtol=0, atol=1e-5)
 
 
 class StopError(Exception):
@@ -247,13 +243,13 @@ class Interrupted:
     def __init__(self, parts: int) -> None:
         self.left, self.done = parts, list[tuple[str, int]]()
 
-    def __call__(self, task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def __call__(self, scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         for number in parts:
             if not self.left:
                 raise StopError
             self.left -= 1
-            self.done.append((str(task.what), number))
-            yield from here(task, [number])
+            self.done.append(("sum" if scorer.sums else "score", number))
+            yield from here(scorer, [number])
 
 
 @pytest.mark.parametrize("parts", [2, 4, 6])
@@ -268,13 +264,13 @@ def test_a_run_that_was_killed_goes_on_and_does_nothing_twice(
     kept = content(out)
     (out / "part-00003.parquet.99.part").write_bytes(b"half")
     scored: list[int] = []
-    real = PartitionScorer._score
+    real = PartitionScorer._score_rows
 
-    def spy(self: PartitionScorer, checked: CheckedRows, part: Partition) -> list[ScoreSet]:
-        scored.append(part.number)
+    def spy(self: PartitionScorer, checked: CheckedRows, part: int) -> list[ScoreSet]:
+        scored.append(part)
         return real(self, checked, part)
 
-    monkeypatch.setattr(PartitionScorer, "_score", spy)
+    monkeypatch.setattr(PartitionScorer, "_score_rows", spy)
     second = Interrupted(100)
     score(own, data, out, second, part_rows=6, resume=True)
     assert_like_one_machine(out, own, SEGMENTS)
@@ -293,11 +289,11 @@ def test_what_is_summed_up_is_not_summed_up_again_to_score(model: Path, data: Pa
     def refuse(*_: Any) -> None:
         raise AssertionError("looked at the texts of a total that is known")
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
-        if task.what is Pass.SCORE:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        if not scorer.sums:
             monkeypatch.setattr(PipelineRun, "_local_sum", refuse)
             monkeypatch.setattr("twmd_registry.engine.pipeline.count_documents", refuse)
-        yield from here(task, parts)
+        yield from here(scorer, parts)
 
     own = scorers(model, "corpus", "idf")
     score(own, data, tmp_path / "out", each)
@@ -319,15 +315,6 @@ def test_an_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path:
     score(own, data, out)
     with pytest.raises(FileError, match=r"out is not empty: give an empty folder, or go on with it by --resume"):
         score(own, data, out)
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"part_rows": 7}, "the rows of a part"),
-        ({"columns": Columns("prediction", ("references",))}, "the columns"),
-    ]
-    for changed, what in cases:
-        with pytest.raises(SpecError, match=f"--resume: {what} are not those"):
-            score(own, data, out, resume=True, **changed)
-    with pytest.raises(SpecError, match="--resume: the metrics are not those"):
-        score(scorers(model, "batch"), data, out, resume=True, part_rows=5)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "diary.txt").touch()
     with pytest.raises(FileError, match=r"--resume: .*other holds no plan\.json, but other files"):
@@ -339,60 +326,65 @@ def test_an_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path:
 def test_a_second_run_into_one_folder_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     own, refused = scorers(model, "none"), list[str]()
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         with pytest.raises(FileError) as error:
             score(own, data, tmp_path / "out", resume=True)
         refused.append(str(error.value))
-        yield from here(task, parts)
+        yield from here(scorer, parts)
 
     score(own, data, tmp_path / "out", each)
     assert refused == [f"{tmp_path / 'out'} is in use by another run: wait for it, or give another output folder."]
     assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
 
 
-def test_a_full_disk_ends_the_run_and_keeps_what_is_finished(model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own, out = scorers(model, "none"), tmp_path / "out"
-    real = paths.write_whole
-
-    def write_whole(path: Path, written: bytes) -> None:
-        if path.name == "part-00002.parquet":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, written)
-
-    with monkeypatch.context() as patched:
-        patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
-        with pytest.raises(
-            FileError, match=r"^cannot write .*/part-00002\.parquet: No space left on device\. Finished parts are kept: make room, and"
-        ):
-            score(own, data, out)
-    kept = content(out)
-    assert sorted(kept) == ["part-00000.parquet", "part-00001.parquet"]
-    score(own, data, out, resume=True)
-    assert {name: (out / name).read_bytes() for name in kept} == kept
-    assert_like_one_machine(out, own, SEGMENTS)
-
-
-@pytest.mark.parametrize("name", ["record.json", "rejects.jsonl"])
-def test_a_full_disk_at_the_end_costs_the_record_and_no_score(
-    model: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    own, out, found = scorers(model, "none"), tmp_path / "out", list[ScoredDataset]()
-    real = paths.write_whole
+def fill_disk(patched: pytest.MonkeyPatch, name: str) -> None:
+    """Let a file of this name find no space."""
 
     def write_whole(path: Path, written: bytes) -> None:
         if path.name == name:
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(path, written)
+        paths.write_whole(path, written)
 
-    with monkeypatch.context() as patched, pytest.warns(TwmdWarning, match="could not be scored: 6"):
-        patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
-        with pytest.raises(FileError, match=f"cannot write .*/{name}: No space left on device"):
+    patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
+
+
+@pytest.mark.filterwarnings("ignore:rows that could not be scored")
+@pytest.mark.parametrize("name", ["part-00002.parquet", "record.json", "rejects.jsonl"])
+def test_a_full_disk_costs_what_is_written_then_and_no_finished_part(
+    model: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    own, out, found = scorers(model, "none"), tmp_path / "out", list[ScoredDataset]()
+    with monkeypatch.context() as patched:
+        fill_disk(patched, name)
+        with pytest.raises(FileError, match=f"^cannot write .*/{name}: No space left on device\\. Finished parts are kept: make room, and"):
             score(own, broken, out, scored=found.append)
+    kept = {path.name: path.read_bytes() for path in out.glob("part-*.parquet")}
+    assert len(kept) == (2 if name.startswith("part") else 5)
     assert not (out / "record.json").exists()
-    with pytest.warns(TwmdWarning, match="could not be scored: 6"):
-        record = score(own, broken, out, Interrupted(100), resume=True, scored=found.append)
-    assert [one.metrics for one in found] == [record.metrics] * 2
-    assert score(own, broken, out, resume=True, scored=found.append) == found[2] == record
+    record = score(own, broken, out, resume=True, scored=found.append)
+    assert {part: (out / part).read_bytes() for part in kept} == kept
+    assert [one.metrics for one in found] == [record.metrics] * len(found)
+    assert score(own, broken, out, resume=True, scored=found.append) == found[-1] == record
+
+
+def test_a_full_disk_costs_the_record_and_not_the_printed_scores(
+    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def score_here(own: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, _workers: object) -> ScoredDataset:
+        return score_parts(own, inputs, output, manner, lambda: nullcontext((here, 1)))
+
+    monkeypatch.setattr("twmd_registry.scale.runner.score_files", score_here)
+    command = ["score", "--engine", "ray", "-i", str(data), "--output", str(tmp_path / "out"), "-m", "twmd"]
+    command += ["--set", f"model={model}", "layer=2", "centering=none"]
+    with monkeypatch.context() as patched:
+        fill_disk(patched, "record.json")
+        assert main(command) == 1
+    printed = capsys.readouterr()
+    (found,) = score_all(scorers(model, "none"), *zip(*SEGMENTS, strict=True))
+    assert printed.out.splitlines()[0] == f"{found.signature} = {found.score:.4f}"
+    assert printed.err.startswith(f"twmd: cannot write {tmp_path}/out/record.json: No space left on device.")
+    assert main([*command, "--resume"]) == 0
+    assert capsys.readouterr().out == printed.out
 
 
 @pytest.mark.parametrize("fault", ["gone", "changed", "unreadable"])
@@ -401,13 +393,13 @@ def test_an_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path,
     file = data / "b.parquet"
     whole = file.read_bytes()
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         for number in parts:
             if number == 1 and fault == "gone":
                 file.rename(tmp_path / "b.parquet")
             elif number == 1:
                 file.write_bytes(whole[:50] if fault == "changed" else b"PAR1" + b"x" * (len(whole) - 4))
-            yield from here(task, [number])
+            yield from here(scorer, [number])
 
     with pytest.raises(FileError, match=r"b\.parquet"):
         score(own, data, out, each)
@@ -423,9 +415,9 @@ def test_an_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path,
 def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "model")
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         tiny.save_encoder("bert", folder, seed=1)
-        yield from here(PartitionTask(task.what, task.plan, tuple(scorers(folder, "none")), task.folder), parts)
+        yield from here(replace(scorer, scorers=tuple(scorers(folder, "none"))), parts)
 
     with pytest.raises(ModelError, match=r"^this worker would score by twmd\|.*, not by twmd\|.*: install the same model and package on all\.$"):
         score(scorers(folder, "none"), data, tmp_path / "out", each)
@@ -434,11 +426,11 @@ def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_pat
 def test_a_part_that_kills_its_workers_ends_the_run_which_can_go_on(model: Path, data: Path, tmp_path: Path) -> None:
     own, out = scorers(model, "batch"), tmp_path / "out"
 
-    def each(task: PartitionTask, parts: Sequence[int]) -> Iterator[PartitionResult]:
+    def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         for number in parts:
             if number == 1:  # what workers that were killed leave behind
                 (out / "part-00001.tries").write_text(str(MOST_TRIES))
-            yield from (PartitionResult(*values) for values in zip(*PartitionWorker(task)({"part": [number]}).values(), strict=True))
+            yield number, scorer.run(number)
 
     with pytest.raises(TwmdError, match=r"^3 workers died over part 1 \(killed, or out of memory\)\. Finished parts are kept: go on by --resume\.$"):
         score(own, data, out, each)
@@ -474,7 +466,7 @@ def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Pat
 
     def refused(message: str, own: Sequence[Scorer], given: Path, out: Path, **how: Any) -> None:
         with pytest.raises(TwmdError, match=message):
-            score_parts(own, [str(given)], str(out), ScaleOptions(**how), call=nobody)
+            score_parts(own, [str(given)], str(out), ScaleOptions(**how), nobody)
 
     own, done = scorers(model, "none"), tmp_path / "done"
     score(own, data, done)
@@ -485,7 +477,7 @@ def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Pat
     refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
     refused("there is no metric to score by", [], data, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
-    assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), call=nobody).rows == len(SEGMENTS)
+    assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), nobody).rows == len(SEGMENTS)
 
 
 @pytest.mark.parametrize("fails", [False, True])

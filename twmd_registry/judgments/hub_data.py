@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.errors import FileError, menu
 from twmd_registry.judgments.generation import SUMMARY_RATINGS
-from twmd_registry.judgments.rows import RatedRow, RatedSegments, SkippedRow, gather
+from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
 
 
 class HubData(NamedTuple):
@@ -18,7 +18,8 @@ class HubData(NamedTuple):
     Attributes:
         repo: Its repository.
         config: Its configuration; None where there is but one.
-        split: Which of its splits is read; of GLUE's STS-B and QQP the development set, because the test sets' ratings are not published.
+        split: The split that is read; of GLUE's STS-B and QQP the development set, because the ratings of the test sets
+            are not published.
         columns: The prediction, the reference and the rating.
         lowest: Smaller ratings stand for none (GLUE writes -1).
         group: The column of the groups; None where there are none.
@@ -45,7 +46,7 @@ def _sts(year: int) -> HubData:
 
 
 def _direct_assessment(year: int) -> HubData:
-    """Direct assessments of a year's systems that translate into English; ratings are z-scores."""
+    """Describe a year's direct assessments of systems that translate into English; ratings are z-scores."""
     return HubData(
         "RicardoRei/wmt-da-human-evaluation",
         None,
@@ -59,7 +60,7 @@ def _direct_assessment(year: int) -> HubData:
 
 
 def _summeval(rating: str) -> HubData:
-    """Summaries of 100 articles; which system wrote one is not said."""
+    """Describe summaries of 100 articles; the data do not name their systems."""
     return HubData("mteb/summeval", None, "test", ("machine_summaries", "human_summaries", rating), item="id", several=True)
 
 
@@ -99,7 +100,8 @@ def read_hub(name: str, split: str | None = None) -> RatedSegments:
         Its rated rows. Rows without a text or a rating (GLUE's test sets have -1) are left out, and counted.
 
     Raises:
-        FileError: Not a name of `HUB`, no network and not in the cache, without a column that is needed, or without a rated row.
+        FileError: Not a name of `HUB`, no network and not in the cache, without a column that is needed, or without a
+            rated row.
     """
     if name not in HUB:
         raise FileError(f"no data set is called {name!r} here; {menu(name, HUB)}.")
@@ -132,7 +134,7 @@ def _load(name: str, wanted: HubData, split: str) -> Any:
 
 
 def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapping[str, Any]]:
-    """A row per prediction."""
+    """Yield a row per prediction."""
     if not wanted.several:
         yield row
         return
@@ -143,11 +145,11 @@ def _unfold(row: Mapping[str, Any], wanted: HubData, name: str) -> Iterator[Mapp
         yield {**row, prediction: text, rating: value}
 
 
-def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> RatedRow | SkippedRow:
-    """One row; left out where a text or the rating is missing."""
+def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> RatedRow:
+    """Read a row; it is left out where a text or the rating is missing."""
     prediction, reference, rating = (row[column] for column in wanted.columns)
     if not prediction or not reference or rating is None or not (math.isfinite(rating) and rating >= wanted.lowest):
-        return SkippedRow(f"rated text {number}")
+        return skipped(f"rated text {number}")
     group, item, system = (str(row[column]) if column else None for column in (wanted.group, wanted.item, wanted.system))
     if group and item:
         item = f"{group}:{item}"  # the same sentence may be a source in two language pairs

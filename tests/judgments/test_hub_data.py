@@ -9,7 +9,7 @@ import pytest
 
 from twmd_registry.errors import FileError
 from twmd_registry.judgments.generation import SUMMARY_RATINGS
-from twmd_registry.judgments.hub import HUB, read_hub
+from twmd_registry.judgments.hub_data import HUB, read_hub
 from twmd_registry.metaeval.herbold import SOURCES
 
 STS = [f"sts{year}-sts" for year in range(12, 17)]

@@ -74,7 +74,7 @@ def score_file(uploaded: UploadedTable, metrics: Sequence[str], preset: str) -> 
     return FileResult(
         rows=tuple(map(_row, sets)),
         pictures=histograms({str(one.metric): one.scores for one in sets}),
-        segment_headers=(uploaded.rows[0].split()[0], "prediction", "references", *(str(one.metric) for one in sets)),
+        segment_headers=("row", "prediction", "references", *(str(one.metric) for one in sets)),
         segments=tuple(_segments(uploaded, sets)),
         signatures="\n".join(str(one.signature) for one in sets),
         tsv=sentence_lines(SystemComparison((uploaded.name,), columns), DIGITS, header=True) + "\n",
@@ -94,8 +94,8 @@ def _row(found: ScoreSet) -> tuple[str, ...]:
 def _segments(uploaded: UploadedTable, sets: Sequence[ScoreSet]) -> list[tuple[str | int | float, ...]]:
     texts = zip(uploaded.rows, uploaded.predictions, uploaded.references, strict=True)
     return [
-        (int(place.split()[1]), _shortened(prediction), _shortened(" / ".join(references)), *(round(one.scores[i], 4) for one in sets))
-        for i, (place, prediction, references) in enumerate(texts)
+        (row, _shortened(prediction), _shortened(" / ".join(references)), *(round(one.scores[i], 4) for one in sets))
+        for i, (row, prediction, references) in enumerate(texts)
     ]
 
 

@@ -1,0 +1,200 @@
+"""The reader of files: the same rows in every form, whole or from anywhere in the file, and one clear error."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import lzma
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twmd_registry.errors import FileError
+from twmd_registry.judgments import reader
+from twmd_registry.judgments.reader import TABLE_SUFFIXES, OpenTable, TableRow, detect_form, open_unpacked, read_rows
+
+TEXTS = [('two\nlines\n\nand "quotes"', "the cat, the dog"), ("", '5" of; rain'), ("\u2028 a", "b\tc"), ("last", "d")]
+ROWS = [{"prediction": prediction, "reference": reference, "other": "x"} for prediction, reference in TEXTS]
+QUOTED = '"two\nlines, and ""quotes""",the cat'
+
+
+def content_of(form: str, rows: list[dict[str, Any]] = ROWS, delimiter: str = ",") -> bytes:
+    """The rows in a form; a list is JSON in a cell of CSV or TSV."""
+    if form in {".parquet", ".pq"}:
+        written = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows), written, row_group_size=3)
+        return written.getvalue()
+    if form in {".jsonl", ".ndjson"}:
+        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter="\t" if form == ".tsv" else delimiter)
+    writer.writerow(rows[0])
+    writer.writerows([json.dumps(cell) if isinstance(cell, list) else cell for cell in row.values()] for row in rows)
+    return text.getvalue().encode()
+
+
+def opened(content: bytes, form: str) -> OpenTable:
+    return OpenTable(open_unpacked(io.BufferedReader(io.BytesIO(content))), form)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("form", [*TABLE_SUFFIXES, ";"])
+def test_rows_are_the_same_from_wherever_they_are_read(form: str, pack: Any) -> None:
+    form, delimiter = (".csv", ";") if form == ";" else (form, ",")
+    content = content_of(form, delimiter=delimiter)
+    assert [row.values for row in read_rows("rows", content, form)] == ROWS
+    table = opened(pack(content), form)
+    offsets = list(table.offsets())
+    for first in range(4):
+        for number in range(1, 5 - first):
+            found = table.read(first, number, offsets[first], ["prediction", "reference"])
+            wanted = [{name: values[name] for name in ("prediction", "reference")} for values in ROWS[first : first + number]]
+            assert [{name: values[name] for name in wanted[0]} for _, values in found if isinstance(values, dict)] == wanted
+
+
+@given(
+    form=st.sampled_from([".csv", ".tsv", ".jsonl"]),
+    content=st.lists(st.sampled_from(["a", ",", ";", "\t", '"', '""', "\n", "\r", "\r\n", "\u2028", '{"a": 1}', "[1]", "\xff"]), max_size=20),
+)
+def test_a_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list[str]) -> None:
+    try:
+        table = opened("".join(content).encode("latin-1", "replace"), form)
+    except ValueError:
+        return
+    rows, offsets = [values for values in table.rows() if values is not None], list(table.offsets())
+    assert len(offsets) == len(rows)
+    assert [[values for _, values in table.read(i, len(rows), offset, [])] for i, offset in enumerate(offsets)] == [
+        rows[i:] for i in range(len(rows))
+    ]
+
+
+def test_a_column_of_parquet_that_is_not_needed_is_not_read() -> None:
+    assert opened(content_of(".parquet"), ".parquet").read(0, 1, 0, ["prediction"]) == [(b"", {"prediction": TEXTS[0][0]})]
+
+
+def test_json_lines_may_have_a_mark_empty_lines_and_other_line_ends() -> None:
+    content = '\ufeff{"prediction": "a\u2028b"}\r\n\n   \n{"prediction": "c"}\nno json\n[1]\n{"prediction": "d"}'.encode() + b"\n\xff\n"
+    table = opened(content, ".jsonl")
+    offsets = list(table.offsets())
+    found = table.read(0, 6, offsets[0], [])
+    assert [values for _, values in found] == [
+        {"prediction": "a\u2028b"},
+        {"prediction": "c"},
+        "expected a JSON object (Expecting value at character 1)",
+        "expected a JSON object, not [1]",
+        {"prediction": "d"},
+        "not UTF-8: byte 0xff",
+    ]
+    assert [values for _, values in table.read(4, 1, offsets[4], [])] == [{"prediction": "d"}]
+    rows = read_rows("a.jsonl", b'\xef\xbb\xbf{"a": 1}\n\n{"b": 2}\n', ".jsonl")
+    assert [(row.where, row.place, row.values) for row in rows] == [
+        ("a.jsonl, row 1", "row 1", {"a": 1}),
+        ("a.jsonl, row 3", "row 3", {"b": 2}),
+    ]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_csv_is_read_as_pythons_own_reader_does(end: str) -> None:
+    rows = [["a", 'say "hi"'], ["two\nlines", "x,y"], ["", ""], ["ends\r\n", 'three\n""\r\rlines'], ['5" of rain', "plain"]]
+    written = io.StringIO(newline="")
+    csv.writer(written, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([["prediction", "reference"], *rows])
+    found = read_rows("a.csv", written.getvalue().encode(), ".csv")
+    assert [row.values for row in found] == list(csv.DictReader(io.StringIO(written.getvalue(), newline="")))
+    assert found[4].where == "a.csv, row 6 (row 1 is the header)"
+
+
+@pytest.mark.parametrize("tail", ["", 'z,"and one more\n'])
+def test_a_quote_that_nobody_closes_costs_its_own_row(tail: str) -> None:
+    others = [f"row {i},the dog" for i in range(20)]
+    lines = ["prediction,reference", QUOTED, '"open,the cat', *others, 'x,5" of rain', "a,b,c"]
+    table = opened(("\n".join(lines) + "\n" + tail).encode(), ".csv")
+    offsets = list(table.offsets())
+    found = table.read(0, 30, offsets[0], [])
+    assert len(found) == len(offsets) == 24 + bool(tail)
+    assert found[0][1] == {"prediction": 'two\nlines, and "quotes"', "reference": "the cat"}
+    assert (found[1][0], "is a quote not closed?" in found[1][1]) == (b'"open,the cat\n', True)
+    assert [raw.decode().rstrip() for raw, _ in found[2:22]] == others
+    assert all(isinstance(values, dict) for _, values in found[2:23])
+    assert found[23][1] == "expected 2 fields (prediction, reference), got 3"
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "message"),
+    [
+        (".csv", b"a,a\n1,2\n", r"rows: row 1 \(the header\): a column's name occurs twice: a, a\."),
+        (".csv", b'"a\nb,c\n', r"rows: row 1 \(the header\): unexpected end of data; is a quote not closed\?\."),
+        (".csv", b"PAR1\xff", r"rows is a Parquet file: give it a name that ends in \.parquet\."),
+        (".parquet", b"PAR0 no parquet at all", "rows: .*[Pp]arquet.*"),
+        (".parquet", b"", "rows: .*[Pp]arquet.*"),
+        (".jsonl", b"a\n\xff\n", r"rows is not UTF-8: byte 0xff in line 2\. Convert it first\."),
+        (".jsonl", b'{"a": 1}\n' + b"x" * 60 + b"\n", "rows: the line at byte 9 has more than 50 bytes: these are no lines of text."),
+    ],
+)
+def test_what_is_not_of_its_form_says_so(form: str, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "LONGEST_LINE", 50)
+    with pytest.raises(FileError, match=f"^{message}$"):
+        read_rows("rows", content, form)
+
+
+def test_a_row_of_parquet_that_is_not_utf8_costs_itself() -> None:
+    written = io.BytesIO()
+    pq.write_table(pa.table({"prediction": pa.array([b"a", b"\xff", b"c"]).view(pa.string())}), written)
+    found = opened(written.getvalue(), ".parquet").read(0, 3, 0, ["prediction"])
+    assert [values for _, values in found] == [{"prediction": "a"}, "not UTF-8: byte 0xff", {"prediction": "c"}]
+    with pytest.raises(FileError, match=r"^rows, row 2: not UTF-8: byte 0xff\.$"):
+        read_rows("rows", written.getvalue(), ".parquet")
+
+
+def test_a_form_is_told_by_the_name_or_by_the_content() -> None:
+    parquet = content_of(".parquet")
+    assert detect_form("standard input", parquet, ["prediction"]) == ".parquet"
+    assert detect_form("rows.PQ.gz", b"", []) == ".pq"
+    assert detect_form("rows.txt", b"PAR1 is a word,\nand so is PAR1", ["prediction"]) is None
+    assert detect_form("rows.txt", b'{"hypothesis": "a"}\n', ["prediction"]) is None
+
+
+NO_LIST = 'looks like a list and is no JSON list of texts: write ["one", "another"], or call a column of single texts reference.'
+
+
+def references(values: dict[str, Any], columns: tuple[str, ...] = ()) -> list[str] | str:
+    """The references of a row, or why it has none."""
+    try:
+        return TableRow("row 3", {"prediction": "a"} | values).references(columns)
+    except FileError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"reference": "b"}, ["b"]),
+        ({"references": ["b", "c"]}, ["b", "c"]),
+        ({"references": '["b", "c"]'}, ["b", "c"]),
+        ({"reference": '["b", "c"]'}, ['["b", "c"]']),
+        ({"reference": "b", "references": None}, ["b"]),
+        ({"reference": None, "references": ["c"]}, ["c"]),
+        ({"references": "[music] plays"}, ["[music] plays"]),
+        ({"references": '[ "d" ]'}, ["d"]),
+        ({"references": "['b', 'c']"}, f"row 3: references {NO_LIST}"),
+        ({"references": '["b", 1]'}, f"row 3: references {NO_LIST}"),
+        ({"reference": "b", "references": ""}, "row 3: both 'references' and 'reference' are there: keep one of them, or name the column to take."),
+        ({"reference": None, "references": None}, "row 3: expected a text as a reference, not None."),
+        ({"references": []}, "row 3: an empty list of references: every row needs at least one."),
+        ({"refrence": "b"}, "row 3: no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence."),
+    ],
+)
+def test_a_row_gives_its_references_or_a_reason(values: dict[str, Any], expected: list[str] | str) -> None:
+    assert references(values) == expected
+
+
+def test_a_column_that_was_chosen_is_taken_whatever_else_is_there() -> None:
+    values = {"reference": "b", "references": ["c"], "more": ""}
+    assert references(values, ("reference",)) == ["b"]
+    assert references(values, ("reference", "more", "references")) == ["b", "c"]
+    assert references({"one": "", "two": None}, ("one", "two")) == [""]

@@ -1,0 +1,201 @@
+"""Rated texts: the value that every reader of rated data returns, and the reader of a user's own table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from twmd_registry.errors import FileError, menu, warn
+from twmd_registry.judgments.reader import TABLE_SUFFIXES, TableRow, form_of, read_content, read_rows
+
+if TYPE_CHECKING:  # a command reads its files, and refuses bad ones, before it loads numpy
+    import numpy as np
+
+_NAMED = 5
+"""How many of the rows that are left out a warning names."""
+
+
+class RatedSegments(NamedTuple):
+    """Segments that people have rated.
+
+    Attributes:
+        group: The group of every segment (a language pair, a system); one name for all where there are none.
+        predictions: Texts; the first of a pair.
+        references: A text per segment (the second of a pair), or a list of texts per segment.
+        ratings: Shape (segments,).
+        dropped: Rows that were left out: a text too short, or not rated.
+        item: What every segment is a version of (a source sentence, an input): segments of one item may be compared
+            with each other; None where the data do not say.
+        system: What wrote every segment; None where the data do not say.
+    """
+
+    group: list[str]
+    predictions: list[str]
+    references: list[Any]
+    ratings: np.ndarray
+    dropped: int
+    item: list[str] | None = None
+    system: list[str] | None = None
+
+
+class RatedRow(NamedTuple):
+    """One row of rated data: a rated segment, or a row that is left out (not rated, or a text is too short).
+
+    Attributes:
+        group: Its group; None for a row that is left out of data without groups.
+        prediction: A text.
+        reference: A text, or a list of texts.
+        rating: The rating; None for a row that is left out.
+        item: What it is a version of.
+        system: What wrote it.
+        place: Where a row that is left out stands: ``row 3``.
+    """
+
+    group: str | None
+    prediction: str = ""
+    reference: str | list[str] = ""
+    rating: float | None = None
+    item: str | None = None
+    system: str | None = None
+    place: str = ""
+
+
+def skipped(place: str, group: str | None = None) -> RatedRow:
+    """Make a row that is left out."""
+    return RatedRow(group, place=place)
+
+
+def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
+    """Bundle rows; where one row has a list of references, all get lists.
+
+    Args:
+        read: The rows.
+        where: Where they were read, for the messages.
+
+    Raises:
+        FileError: None is rated.
+
+    Warns:
+        TwmdWarning: Rows were left out: how many, the first of them, and the groups that have no other.
+    """
+    import numpy as np
+
+    every = list(read)
+    rows, left = ([row for row in every if (row.rating is None) is out] for out in (False, True))
+    if not rows:
+        raise FileError(f"{where} holds no rated segment{f' ({len(left)} rows left out)' if left else ''}.")
+    if left:
+        places = ", ".join(row.place for row in left[:_NAMED])
+        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        counts = Counter(row.group for row in left if row.group is not None)
+        lost = sorted(counts.keys() - {row.group for row in rows})
+        groups = ", ".join(f"{name} ({counts[name]} rows)" for name in lost)
+        nothing = f"; nothing is left of {groups}" if lost else ""
+        name = where.name if isinstance(where, Path) else where
+        what = "rows without a rating, or with a text too short, left out"
+        warn(f"{name}: {what}: {len(left)} ({places}{more}){nothing}.")
+    group, predictions, references, ratings, item, system, _ = map(list, zip(*rows, strict=True))
+    if any(isinstance(one, list) for one in references):
+        references = [[one] if isinstance(one, str) else one for one in references]
+    scores = np.array(ratings, dtype=np.float64)
+    known = [None if None in names else names for names in (item, system)]
+    return RatedSegments(group, predictions, references, scores, len(left), *known)
+
+
+def select(rated: RatedSegments, rows: np.ndarray) -> RatedSegments:
+    """Return some of the segments, in the order of `rows`.
+
+    Args:
+        rated: Rated segments.
+        rows: Their numbers; shape (chosen,).
+    """
+    chosen: dict[str, Any] = {
+        name: [column[i] for i in rows.tolist()]
+        for name, column in rated._asdict().items()
+        if name not in {"ratings", "dropped"} and column is not None
+    }
+    return rated._replace(**chosen, ratings=rated.ratings[rows])
+
+
+def read_table(
+    path: Path,
+    *,
+    prediction: str = "prediction",
+    reference: str | None = None,
+    rating: str = "rating",
+    group: str | None = None,
+    item: str | None = None,
+    system: str | None = None,
+) -> RatedSegments:
+    """Read a user's own table; its form is told by the suffix, one of `TABLE_SUFFIXES`, maybe compressed.
+
+    In CSV and TSV a field may be in double quotes, with quotes inside doubled. In JSON lines and Parquet a reference
+    may be a list of texts.
+
+    Args:
+        path: The file.
+        prediction: The column of the predictions.
+        reference: The column of the references; None for ``reference`` or ``references``.
+        rating: The column of the ratings.
+        group: The column of the groups; None for ``group``, or where there is none for one group that is called like
+            the file.
+        item: The column that says what a row is a version of; None for ``item``, if there is one.
+        system: The column that says what wrote a row; None for ``system``, if there is one.
+
+    Returns:
+        The rated rows; unrated ones (empty, null or NaN) are dropped, and counted.
+
+    Raises:
+        FileError: The file cannot be read or has no rated row, there is no such column (with the choices), or a row has
+            a rating that is no finite number, or no text; names the row.
+    """
+    form = form_of(path.name)
+    if form not in TABLE_SUFFIXES:
+        raise FileError(f"{path}: the suffix of a table is one of {', '.join(TABLE_SUFFIXES)}, not {form!r}.")
+    rows = read_rows(path, read_content(path), form)
+    present = dict.fromkeys(name for row in rows for name in row.values)
+    if reference is None:
+        for row in rows:
+            row.usual_references()  # refuses both
+        reference = next((name for name in ("reference", "references") if name in present), "reference")
+    columns = {"prediction": prediction, "reference": reference, "rating": rating}
+    for role, given in {"group": group, "item": item, "system": system}.items():
+        if given or role in present:
+            columns[role] = given or role
+    for role, name in columns.items():
+        if rows and name not in present:
+            raise FileError(f"{path}: no column {name!r} to take the {role} from; {menu(name, present)}.")
+    return _qualify_items(gather((_read_row(row, columns, path.stem) for row in rows), path), path)
+
+
+def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
+    """Read a row; of an unrated one a line of JSON may have no rating at all."""
+    rating = row.rating(columns["rating"]) if columns["rating"] in row.values else None
+    if rating is None:
+        return skipped(row.place, str(row.values.get(columns["group"])) if "group" in columns else None)
+    labels = {role: row.label(columns[role]) for role in ("group", "item", "system") if role in columns}
+    texts = row.text(columns["prediction"]), row.texts(columns["reference"])
+    return RatedRow(labels.pop("group", name), *texts, rating, **labels)
+
+
+def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
+    """Name items by their groups, too, where one name stands for different references in different groups.
+
+    Segments are often numbered anew in every language pair: number 1 of one pair is not to be compared with number 1 of
+    another.
+
+    Warns:
+        TwmdWarning: It is so.
+    """
+    if rated.item is None:
+        return rated
+    first: dict[str, tuple[str, Any]] = {}
+    for name, group, reference in zip(rated.item, rated.group, rated.references, strict=True):
+        own = first.setdefault(name, (group, reference))
+        if own[0] != group and own[1] != reference:
+            which = f"item {name} of {own[0]} and of {group} have different references"
+            warn(f"{path.name}: {which}: items of different groups are told apart.")
+            return rated._replace(item=[f"{of}:{item}" for of, item in zip(rated.group, rated.item, strict=True)])
+    return rated

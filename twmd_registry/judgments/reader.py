@@ -1,0 +1,511 @@
+"""Reading files: JSON lines, CSV, TSV, Parquet and plain text, each also compressed by gzip or xz.
+
+A file is read whole (`read_rows`, `read_lines`), or by row ranges of one open file (`OpenTable`).
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import itertools
+import json
+import lzma
+import math
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twmd_registry.errors import FileError, no_column, not_utf8
+
+DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comma is the decimal point
+"""By suffix, the delimiters of delimited text; the one that splits the header into most names is used."""
+JSON_SUFFIXES = (".jsonl", ".ndjson")
+PARQUET_SUFFIXES = (".parquet", ".pq")
+TABLE_SUFFIXES = (*DELIMITERS, *JSON_SUFFIXES, *PARQUET_SUFFIXES)
+"""Suffixes of the files that have columns."""
+PACKED = (".gz", ".xz")
+"""Suffixes of compressed files; they follow the suffix of the content."""
+USUAL_REFERENCES = ("references", "reference")
+"""Columns of references that are read if none is named."""
+LONGEST_LINE = 1 << 26
+"""Most bytes of one line."""
+_SHOWN = 60
+"""Characters of a wrong value that an error shows."""
+_GZIP, _XZ, _PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"PAR1"
+_LIST = re.compile(r"\[\s*(['\"].*)?\]\s*", re.DOTALL)
+"""A cell that holds a list of texts."""
+_NO_RATING = frozenset({"", "nan", "none", "null"})
+"""Texts that stand for no rating, in small letters."""
+
+
+def form_of(name: str) -> str:
+    """Return the suffix that tells a file's form, in small letters; of a compressed file that of its content.
+
+    >>> form_of("data/ratings.CSV.gz"), form_of("ref.txt")
+    ('.csv', '.txt')
+    """
+    path = Path(name.lower())
+    return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
+
+
+def detect_form(name: str, content: bytes, columns: Sequence[str]) -> str | None:
+    """Tell the form of a file, one of `TABLE_SUFFIXES`, by its name or else by its content; None for lines of text.
+
+    Unpacked content is a table if it is Parquet, or if its first line is a JSON object or a header with one of
+    `columns`, from which texts are taken.
+    """
+    form = form_of(name)
+    if form in TABLE_SUFFIXES:
+        return form
+    if content.startswith(_PARQUET) and content.endswith(_PARQUET) and b"\0" in content:
+        return PARQUET_SUFFIXES[0]
+    first = content.partition(b"\n")[0].decode("utf-8-sig", "replace").removesuffix("\r")
+    try:
+        values = json.loads(first)
+    except (ValueError, RecursionError):
+        forms = {"\t": ".tsv", ",": ".csv", ";": ".csv"}
+        return next((form for delimiter, form in forms.items() if _is_header(first, delimiter, columns)), None)
+    return JSON_SUFFIXES[0] if isinstance(values, dict) and not set(columns).isdisjoint(values) else None
+
+
+def _is_header(line: str, delimiter: str, columns: Sequence[str]) -> bool:
+    """Check for two or more different names without blanks around them, one of them a known column."""
+    names = _split_fields(line, delimiter, strict=True)
+    plain = all(name and name == name.strip() for name in names)
+    return plain and len(names) > 1 and len(set(names)) == len(names) and not set(columns).isdisjoint(names)
+
+
+def _split_fields(line: str, delimiter: str, *, strict: bool = False) -> list[str]:
+    """Split a line; no fields where a quote in it is wrong."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=strict), [])
+    except csv.Error:
+        return []
+
+
+def unpack(name: object, content: bytes) -> bytes:
+    """Undo gzip or xz, which are known by the first bytes; return other content as it is.
+
+    Raises:
+        FileError: It begins like a compressed file and cannot be unpacked.
+    """
+    try:
+        return open_unpacked(io.BufferedReader(io.BytesIO(content))).read()
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
+
+
+def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
+    """Return a file of the unpacked content of a file that was just opened."""
+    first = file.peek(len(_XZ))
+    if first.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=file)
+    return lzma.LZMAFile(file) if first.startswith(_XZ) else file
+
+
+def decode(name: object, content: bytes) -> str:
+    """Decode UTF-8, with or without a byte-order mark; line ends stay as they are.
+
+    Raises:
+        FileError: It is not UTF-8; names the line.
+    """
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_utf8(name, error) from error
+
+
+def read_content(path: Path) -> bytes:
+    """Read a file's bytes, unpacked.
+
+    Raises:
+        FileError: It cannot be read or unpacked.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}.") from error
+    return unpack(path, content)
+
+
+def read_lines(path: Path) -> list[str]:
+    r"""Read a file's lines, ended by ``\n`` or ``\r\n`` and nothing else; a last line without an end counts.
+
+    Raises:
+        FileError: It cannot be read, or is not UTF-8.
+    """
+    lines = [line.removesuffix("\r") for line in decode(path, read_content(path)).split("\n")]
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def read_csv(path: Path, **form: Any) -> list[list[str]]:
+    """Read the records of a file without names; keywords as for `csv.reader`, which is lenient with quotes.
+
+    Raises:
+        FileError: It cannot be read, or a field is too long, as after a quote that is not closed; names the row.
+    """
+    records: list[list[str]] = []
+    reader = csv.reader(io.StringIO(decode(path, read_content(path)), newline=""), **form)
+    try:
+        records.extend(reader)
+    except csv.Error as error:
+        raise FileError(f"{path}, row {len(records) + 1}: {error}; is a quote not closed?") from error
+    return records
+
+
+class Columns(NamedTuple):
+    """The columns that hold the texts of a row.
+
+    Attributes:
+        prediction: The column of the predictions.
+        references: The columns of the references, each a text or a list of texts; empty for the usual one.
+    """
+
+    prediction: str = "prediction"
+    references: tuple[str, ...] = ()
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """Every column that may be read."""
+        return (self.prediction, *(self.references or USUAL_REFERENCES))
+
+
+class TableRow(NamedTuple):
+    """One row of a table.
+
+    Methods raise `FileError`, which names the row, where there is no such column or it holds something else.
+
+    Attributes:
+        where: The file and the row, for messages.
+        values: By column.
+        number: Its number in the file, from 1; a header is row 1.
+        header: The place of the names of a table with a header, for messages; None where the row has names of its own.
+    """
+
+    where: str
+    values: Mapping[str, Any]
+    number: int = 0
+    header: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Its number, without the file: ``row 3``."""
+        return f"row {self.number}"
+
+    def take(self, *names: str) -> Any:
+        """Return the value of a column, or of the last of several that must all be there."""
+        if missing := [name for name in names if name not in self.values]:
+            raise FileError(f"{self.header or self.where}: {no_column(missing, self.values)}.")
+        return self.values[names[-1]]
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        return self._check_text(self.take(name), name)
+
+    def _check_text(self, value: Any, name: str) -> str:
+        """Refuse what is no text, and a lone surrogate, which JSON can hold."""
+        if not isinstance(value, str):
+            raise FileError(f"{self.where}: expected a text as {name}, not {_shown(value)}.")
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            position = f"lone surrogate at character {error.start}"
+            raise FileError(f"{self.where}: {name} is not valid Unicode: {position}.") from error
+        return value
+
+    def segment(self, columns: Columns) -> tuple[str, list[str]]:
+        """Return the prediction and its references."""
+        return self.text(columns.prediction), self.references(columns.references)
+
+    def references(self, columns: tuple[str, ...] = ()) -> list[str]:
+        """Return the references, one or more texts.
+
+        In one column, unless it is called ``reference``, a text that looks like a list of quoted texts must be a JSON
+        list, and is taken as one: a cell of CSV holds nothing but text. Of several columns, empty texts and nulls are
+        no references as long as another one is there.
+
+        Args:
+            columns: The columns that hold them; none for the one of `USUAL_REFERENCES` that is there and not null.
+        """
+        columns = columns or self.usual_references()
+        self.take(*(columns or USUAL_REFERENCES))
+        cells = [self._parse_list(columns[0])] if len(columns) == 1 else [self.values[name] for name in columns]
+        texts = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell])]
+        if len(columns) > 1:
+            texts = [text for text in texts if text is not None and text != ""] or texts[:1]
+        if not texts:
+            raise FileError(f"{self.where}: an empty list of references: every row needs at least one.")
+        return [self._check_text(text, "a reference") for text in texts]
+
+    def usual_references(self) -> tuple[str, ...]:
+        """Return the one of `USUAL_REFERENCES` that is there, if any; of both, which are refused, the one not null."""
+        present = [name for name in USUAL_REFERENCES if name in self.values]
+        filled = [name for name in present if self.values[name] is not None]
+        if len(filled) > 1:
+            names = " and ".join(map(repr, filled))
+            raise FileError(f"{self.where}: both {names} are there: keep one of them, or name the column to take.")
+        return tuple(filled or present[:1])
+
+    def _parse_list(self, name: str) -> Any:
+        """Return the list that is written in a cell; anything else as it is."""
+        value = self.values[name]
+        if name == "reference" or not isinstance(value, str) or not _LIST.fullmatch(value):
+            return value
+        try:
+            texts = json.loads(value)
+        except (ValueError, RecursionError):
+            texts = None
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            hint = 'write ["one", "another"], or call a column of single texts reference'
+            raise FileError(f"{self.where}: {name} looks like a list and is no JSON list of texts: {hint}.")
+        return texts
+
+    def texts(self, name: str) -> str | list[str]:
+        """Return a text, or a list of one or more texts."""
+        value = self.take(name)
+        if isinstance(value, str) or (isinstance(value, list) and value and all(isinstance(one, str) for one in value)):
+            return value
+        raise FileError(f"{self.where}: expected a text or a list of texts as {name}, not {_shown(value)}.")
+
+    def label(self, name: str) -> str:
+        """Return the name of a group, an item or a system: a text, or a number as text."""
+        value = self.take(name)
+        if value is None or value == "" or value != value:  # noqa: PLR0124 (NaN, which tables write for nothing)
+            raise FileError(f"{self.where}: expected a name as {name}, not {value!r}.")
+        return str(value)
+
+    def rating(self, name: str) -> float | None:
+        """Return a rating, a finite number; None for an unrated row (null, NaN or an empty text)."""
+        value = self.take(name)
+        if str(value).strip().lower() in _NO_RATING:
+            return None
+        return read_rating(value, f"{self.where}, {name}")
+
+
+def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: float = math.inf) -> float:
+    """Return a rating: a finite number from `lowest` to `highest`, written as a number or as text.
+
+    Raises:
+        FileError: It is no number, not finite, or outside the range; begins with `where`.
+    """
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not (math.isfinite(number) and lowest <= number <= highest):
+        wanted = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
+        raise FileError(f"{where}: expected a rating, {wanted}, not {_shown(value)}.")
+    return number
+
+
+def _shown(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+
+
+def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
+    """Read all rows of a table, its unpacked content in one of the forms `TABLE_SUFFIXES`; blank lines are passed over.
+
+    Rows are numbered from 1, and in CSV and TSV the header is row 1; in JSON lines, a row has the number of its line.
+
+    Raises:
+        FileError: It is not of that form; names the file and the row.
+    """
+    if form not in PARQUET_SUFFIXES:
+        decode(name, content)  # one message for a whole file that is compressed, Parquet or in another encoding
+    begin, counted = (2, " (row 1 is the header)") if form in DELIMITERS else (1, "")
+    header = f"{name}, row 1 (the header)" if form in DELIMITERS else None
+    rows = []
+    try:
+        for number, values in enumerate(OpenTable(io.BytesIO(content), form).rows(), begin):
+            where = f"{name}, row {number}{counted}"
+            if isinstance(values, str):
+                raise FileError(f"{where}: {values}.")
+            if values is not None:
+                rows.append(TableRow(where, values, number, header))
+    except ValueError as error:
+        raise FileError(f"{name}: {error}.") from error
+    return rows
+
+
+class OpenTable:
+    """An open file with columns; rows can be counted, and read from any row on.
+
+    Attributes:
+        columns: Its columns; none for JSON lines, whose rows name their own.
+    """
+
+    def __init__(self, file: io.BufferedIOBase, form: str) -> None:
+        """Read the header of unpacked content in one of the forms `TABLE_SUFFIXES`.
+
+        Raises:
+            ValueError: It is not of that form, or has a column twice.
+        """
+        self._file, self._delimiter, self._begin = file, "", 0
+        self._parquet: Any = None
+        self.columns: tuple[str, ...] = ()
+        if form in PARQUET_SUFFIXES:
+            import pyarrow.parquet
+
+            try:
+                self._parquet = pyarrow.parquet.ParquetFile(file)
+            except (OSError, ValueError) as error:  # pyarrow's errors are of these two kinds
+                raise ValueError(str(error).splitlines()[0].removesuffix(".")) from error
+            self.columns = tuple(self._parquet.schema_arrow.names)
+        elif form in DELIMITERS:
+            self._read_header(DELIMITERS[form])
+
+    def _read_header(self, delimiters: str) -> None:
+        """Choose the delimiter that splits the header into most names, the first of those that do."""
+        first = next((line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0, carriage_returns=True)), "")
+        self._delimiter = max(delimiters, key=lambda sign: len(_split_fields(first, sign)))
+        for start, raw, names in itertools.islice(self._records(0), 1):
+            if isinstance(names, str):
+                raise ValueError(f"row 1 (the header): {names}")  # noqa: TRY004 (the content is wrong)
+            self.columns, self._begin = tuple(names), start + len(raw)
+        if len(set(self.columns)) < len(self.columns):
+            raise ValueError(f"row 1 (the header): a column's name occurs twice: {', '.join(self.columns)}")
+
+    def _records(self, offset: int) -> Iterator[tuple[int, bytes, list[str] | str]]:
+        """Yield records of text from an offset on, as `_split_records` does; a line of JSON has one field."""
+        lines = _split_lines(self._file, offset, carriage_returns=bool(self._delimiter))
+        if self._delimiter:
+            return _split_records(lines, self._delimiter)
+        return ((start, line, [""] if line.decode("utf-8", "replace").strip() else []) for start, line in lines)
+
+    def rows(self) -> Iterator[dict[str, Any] | str | None]:
+        """Yield the values of every row, why it has none, or None for a blank line.
+
+        Raises:
+            ValueError: It cannot be read any further.
+        """
+        if self._parquet:
+            yield from (values for _, values in self._read_parquet(0, self._parquet.metadata.num_rows, self.columns))
+        else:
+            yield from (self._parse(raw, fields) if fields else None for _, raw, fields in self._records(self._begin))
+
+    def offsets(self) -> Iterator[int]:
+        """Yield the byte at which every row begins, without blank lines; zeros for Parquet, which needs none."""
+        if self._parquet:
+            return itertools.repeat(0, self._parquet.metadata.num_rows)
+        return (start for start, _, fields in self._records(self._begin) if fields)
+
+    def read(self, first: int, number: int, offset: int, columns: Sequence[str]) -> list[tuple[bytes, dict[str, Any] | str]]:
+        """Read a range of rows, blank lines not counted.
+
+        Args:
+            first: The first row, from 0; used for Parquet.
+            number: How many.
+            offset: The byte at which the first begins; used for text.
+            columns: The columns that are needed; others are not read from Parquet.
+
+        Returns:
+            For every row its bytes (none for Parquet), and its values or why it has none.
+
+        Raises:
+            ValueError: It cannot be read.
+        """
+        if self._parquet:
+            return self._read_parquet(first, number, [name for name in self.columns if name in columns])
+        records = ((raw, fields) for _, raw, fields in self._records(offset) if fields)
+        return [(raw, self._parse(raw, fields)) for raw, fields in itertools.islice(records, number)]
+
+    def _parse(self, raw: bytes, fields: list[str] | str) -> dict[str, Any] | str:
+        if isinstance(fields, str):
+            return fields
+        if not self._delimiter:
+            return _parse_json(raw)
+        if len(fields) != len(self.columns):
+            return f"expected {len(self.columns)} fields ({', '.join(self.columns)}), got {len(fields)}"
+        return dict(zip(self.columns, fields, strict=True))
+
+    def _read_parquet(self, first: int, number: int, columns: Sequence[str]) -> list[tuple[bytes, dict[str, Any] | str]]:
+        about = self._parquet.metadata
+        sizes = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
+        starts = list(itertools.accumulate(sizes, initial=0))
+        groups = [g for g, size in enumerate(sizes) if starts[g] < first + number and first < starts[g] + size]
+        if not groups:
+            return []
+        try:
+            table = self._parquet.read_row_groups(groups, columns=list(columns))
+        except (OSError, ValueError) as error:
+            raise ValueError(str(error).splitlines()[0].removesuffix(".")) from error
+        table = table.slice(first - starts[groups[0]], number)
+        try:
+            return [(b"", values) for values in table.to_pylist()]
+        except UnicodeDecodeError:
+            return [(b"", _take_row(table, row)) for row in range(table.num_rows)]
+
+
+def _parse_json(raw: bytes) -> dict[str, Any] | str:
+    try:
+        values = json.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return _not_utf8(error)
+    except json.JSONDecodeError as error:
+        return f"expected a JSON object ({error.msg} at character {error.pos + 1})"
+    except RecursionError:
+        return "expected a JSON object (nested too deeply)"
+    return values if isinstance(values, dict) else f"expected a JSON object, not {_shown(values)}"
+
+
+def _take_row(table: Any, row: int) -> dict[str, Any] | str:
+    try:
+        return {name: table[name][row].as_py() for name in table.column_names}
+    except UnicodeDecodeError as error:
+        return _not_utf8(error)
+
+
+def _not_utf8(error: UnicodeDecodeError) -> str:
+    return f"not UTF-8: byte 0x{error.object[error.start]:02x}"
+
+
+def _split_lines(file: io.BufferedIOBase, offset: int, *, carriage_returns: bool) -> Iterator[tuple[int, bytes]]:
+    """Yield lines with the offset of each, without the byte-order mark.
+
+    They end at line feeds, and at carriage returns if so asked: old spreadsheets write nothing else.
+
+    Raises:
+        ValueError: A line is too long.
+    """
+    file.seek(offset)
+    while line := file.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"the line at byte {offset} has more than {LONGEST_LINE} bytes: these are no lines of text")
+        if offset == 0 and line.startswith(codecs.BOM_UTF8):
+            offset, line = len(codecs.BOM_UTF8), line.removeprefix(codecs.BOM_UTF8)
+        for piece in line.splitlines(keepends=True) if carriage_returns else [line]:
+            yield offset, piece
+            offset += len(piece)
+
+
+def _split_records(lines: Iterator[tuple[int, bytes]], delimiter: str) -> Iterator[tuple[int, bytes, list[str] | str]]:
+    """Yield records of delimited text: offset, bytes, and the fields or why there are none; no field is a blank line.
+
+    Reading is strict: a lenient reader would take a stray quote, or the rest of the file, out of a text. A quote that
+    is not closed costs its own line: reading goes on behind that.
+    """
+    pending, held = deque[tuple[int, bytes]](), list[tuple[int, bytes]]()
+
+    def feed() -> Iterator[str]:
+        while line := pending.popleft() if pending else next(lines, None):
+            held.append(line)
+            yield line[1].decode("utf-8")
+
+    while True:
+        held.clear()
+        fields: list[str] | str
+        try:
+            fields = next(csv.reader(feed(), delimiter=delimiter, strict=True))
+        except StopIteration:
+            return
+        except (csv.Error, UnicodeDecodeError) as error:
+            fields = _not_utf8(error) if isinstance(error, UnicodeDecodeError) else f"{error}; is a quote not closed?"
+            pending.extendleft(reversed(held[1:]))
+            del held[1:]
+        yield held[0][0], b"".join(line for _, line in held), fields
