@@ -14,8 +14,7 @@ from twmd_registry.errors import SpecError, warn
 from twmd_registry.judgments.rows import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
 from twmd_registry.metaeval.overlap import hash_references, write_hashes
-from twmd_registry.metaeval.sweeps import layers_of
-from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, Trial, read_tried, settings, tune, varied_keys, write_preset
+from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, Trial, layers_above_embeddings, read_tried, settings, tune, varied_keys, write_preset
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import known_name
 from twmd_registry.registry.keys import KEYS
@@ -48,7 +47,7 @@ def run_tune(arguments: argparse.Namespace) -> int:
     if unused := [name for name in tried if not any(name in entry(metric).keys for metric in metrics)]:
         raise SpecError(f"--try {unused[0]}: none of {', '.join(metrics)} has such a key.")
     data = read_all_rated(arguments.data)
-    layers = arguments.layers or layers_of(arguments.model, options)
+    layers = arguments.layers or layers_above_embeddings(arguments.model, options)
     limit, kept = most and most // len(metrics), ("layer",) if arguments.layers else ()
     specs = list(dict.fromkeys(spec for metric in metrics for spec in settings(metric, arguments.model, layers, tried, most=limit, kept=kept)))
     segments = sum(len(rated.ratings) for rated in data.values())

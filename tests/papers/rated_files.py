@@ -8,8 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from tests import tiny
-from twmd_registry.metaeval.reproduce.protocols import YEARS
-from twmd_registry.metaeval.reproduce.rows import LANGUAGE_PAIRS
+
+YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
+LANGUAGE_PAIRS = {
+    15: ("cs-en", "de-en"),
+    16: ("cs-en", "de-en"),
+    17: ("cs-en", "de-en", "fi-en", "lv-en", "ru-en", "tr-en", "zh-en"),
+    18: ("cs-en", "zh-en", "ru-en", "fi-en", "tr-en", "et-en", "de-en"),
+}
+"""By year of WMT, in the order of the TWMD paper's columns; of 2015 and 2016 some."""
+RATINGS = {"Inf": "informativeness", "Nat": "naturalness", "Qual": "quality"}
 
 R = np.random.default_rng(11)
 SUBSETS = (("one", 4), ("two", 40))
@@ -41,3 +49,19 @@ def write_sts(folder: Path) -> Path:
             (own / f"STS.input.{subset}.txt").write_text("".join(f"{sentence()}\t{sentence()}\n" for _ in range(rows)), encoding="utf-8")
             (own / f"STS.gs.{subset}.txt").write_text("".join(f"{R.uniform(0, 5):.2f}\n" for _ in range(rows)), encoding="utf-8")
     return folder
+
+
+def write_utterances(folder: Path) -> dict[str, list[dict[str, object]]]:
+    """BAGEL and SFHOTEL with a reference that comes twice; returns their lines."""
+    written = {}
+    for name, rows in (("bagel", 9), ("sfhotel", 11)):
+        lines: list[dict[str, object]] = []
+        for i in range(rows):
+            first = sentence()
+            ratings = {rating: float(R.integers(1, 7)) for rating in RATINGS.values()}
+            lines.append({"id": str(i), "prediction": sentence(), "references": [first, sentence(), first], **ratings})
+        path = folder / "d2t" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        written[name.upper()] = lines
+    return written
