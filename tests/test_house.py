@@ -29,7 +29,7 @@ FLOORS = (
     {"record", "judgments"},
     {"plugins", "metaeval", "scale"},
     {"train"},
-    {"report"},
+    {"papers", "report"},
     {"hub", "demo"},
     {"cli"},
 )

@@ -160,7 +160,7 @@ def test_papers_numbers_are_the_papers() -> None:
     large = theirs(CardPaperRow("twmd-table8", "TWMD-b"))[1]
     assert large.whose == "Chen et al. (2020), TWMD, Table 8: TWMD-b on roberta-large"
     assert large.cells == {"kendall": "57.5", "pearson": "77.3"}
-    (herbold,) = theirs(CardPaperRow("Table 1", "STSScore"))
+    (herbold,) = theirs(CardPaperRow("stsscore-table1", "STSScore"))
     assert herbold.cells == {"pearson": "90", "spearman": "89"}
     assert all(theirs(row) for metric in METRICS_WITH_CARD for row in prose_of(metric).papers)
 

@@ -15,8 +15,7 @@ from tests import tiny
 from tests.conftest import shared
 from tests.train.rated_words import write_words
 from twmd_registry.cli import main
-from twmd_registry.cli.herbold_study import _score as score_measures
-from twmd_registry.errors import ModelError, TwmdWarning
+from twmd_registry.errors import ModelError
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.metaeval.overlap import TRAINING_DATA, describe_overlap, hash_references, read_hashes, training_hashes, write_hashes
 from twmd_registry.models.adapter import packaged_adapters
@@ -119,16 +118,6 @@ def test_the_share_of_known_rows_is_described() -> None:
         "twmd was trained or tuned (layer, special, centering, temperature of twmd) on references of 3 of 4 rows of mine.csv (75.0%;"
     )
     assert "from wmt15.jsonl@5340e8ebf603)" in text
-
-
-def test_a_papers_study_warns_of_training_data_too() -> None:
-    train = read_rated(f"stsb:{shared('data/stsb/train.csv')}")
-    rated = train._replace(predictions=train.predictions[:2], references=[train.references[0], "Nobody rated this one."], ratings=train.ratings[:2])
-    with (
-        twmd_registry.scorer("stsscore") as scorer,
-        pytest.warns(TwmdWarning, match=r"^STSScore was trained or tuned .* of 1 of 2 rows of STS-B \(50.0%; from STS-B train@"),
-    ):
-        score_measures({"STSScore": scorer}, {"STS-B": rated})
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.signature import parse_signature
-from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
+from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
 
 if TYPE_CHECKING:
     from twmd_registry.engine.scorer import Scorer
@@ -182,18 +182,6 @@ def _ask(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> 
 def metrics_of(arguments: Arguments) -> tuple[MetricSpec | str, ...]:
     """Return the metrics of ``-m`` in their order: specifications, and names of SacreBLEU's."""
     return tuple(one.name if one.spec is None else one.spec for one in arguments.asked)
-
-
-def spec_with_keys(metric: str) -> MetricSpec:
-    """The specification of one metric with keys, written as a member of an ensemble is.
-
-    Raises:
-        SpecError: It is none, or several.
-    """
-    specs = member_specs(make_spec(MetricName.ENSEMBLE, members=metric))
-    if len(specs) != 1:
-        raise SpecError(f"expected one metric with its keys, not {len(specs)}: {metric}.")
-    return specs[0][1]
 
 
 def make_scorers(asked: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:

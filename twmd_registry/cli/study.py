@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import rich_click as click
 
-from twmd_registry.cli.declare import FOLDER, INPUT_FOLDER, Arguments, Declare, argument, command, option, run_options
-from twmd_registry.errors import InputError
+from twmd_registry.cli.declare import FOLDER, INPUT_FOLDER, Arguments, Declare, argument, command, option, output_format, run_options
+from twmd_registry.cli.files import write_file
+from twmd_registry.cli.reproduce import SUFFIXES, write_tables
+from twmd_registry.cli.requested import options_of
+from twmd_registry.cli.terminal import progress_bar, say
+from twmd_registry.errors import FileError, InputError
 
-MEASURES = {
-    "stsscore": "stsscore",
-    "bertscore": "bertscore_centered;centering=none;baseline=d6bd8bc4d4c0",
-    "sbert": "sbert;layer=6;special=all;centering=none",
-}
-"""What the STSScore paper measures beside BLEU, on the embedded model."""
+MEMBERS = {"stsscore": "STSScore", "bertscore": "BERTScore", "sbert": "S-BERT"}
+"""By option, the paper's row whose metric it puts in place."""
+TABLES = ("table1", "table2", "table3", "table4", "auc")
 
 
-def _measure(name: str) -> Declare:
-    about = f"A metric with keys, as a member of an ensemble (default: {MEASURES[name]})."
-    return option(f"--{name}", default=MEASURES[name], metavar="METRIC", help=about)
+def _member(name: str) -> Declare:
+    about = "A metric with keys, as a member of an ensemble (default: the paper's, on the embedded model)."
+    return option(f"--{name}", metavar="METRIC", help=about)
 
 
 @command("study", example="twmd study stsscore --data-dir data/ -o out/")
@@ -25,18 +28,55 @@ def _measure(name: str) -> Declare:
 @option("--data-dir", type=INPUT_FOLDER, metavar="DIR", help="Holds stsb/, mrpc/, qqp/, wmt22/, as far as you have them.")
 @option("--hub", is_flag=True, help="Read from the Hugging Face Hub what DIR does not hold.")
 @option("-o", "--output", type=FOLDER, required=True, metavar="DIR", help="Tables (text, Markdown, LaTeX, TSV), figures (PNG, SVG, CSV).")
-@_measure("stsscore")
-@_measure("bertscore")
-@_measure("sbert")
+@output_format(*SUFFIXES)
+@_member("stsscore")
+@_member("bertscore")
+@_member("sbert")
 @run_options
 def study_command(arguments: Arguments) -> int:
     """Repeat a paper's analysis: its tables beside the paper's numbers, and its figures. The paper is Herbold 2024 (stsscore).
 
     Raises:
         InputError: Neither a folder nor the Hub is named.
+        FileError: The folder to write is not empty.
     """
     if not arguments.data_dir and not arguments.hub:
         raise InputError("no data: give --data-dir DIR, --hub, or both.")
-    from twmd_registry.cli.herbold_study import run_study
+    from twmd_registry.papers.experiment import read_experiment
+    from twmd_registry.papers.pictures import draw_data_sets
+    from twmd_registry.papers.run import reproduce
+    from twmd_registry.report.figures import require_matplotlib
 
-    return run_study(arguments)
+    require_matplotlib()
+    _check_empty(arguments.output)
+    options = options_of(arguments)
+    members = {row: given for option, row in MEMBERS.items() if (given := getattr(arguments, option))}
+    experiments = [read_experiment(f"{arguments.paper}-{name}", members) for name in TABLES]
+    with progress_bar() as progress:
+        found = dict(
+            zip(
+                TABLES,
+                reproduce(experiments, arguments.data_dir, hub=arguments.hub, options=options, progress=progress),
+                strict=True,
+            )
+        )
+    sizes = {name: sum(len(segments.ratings) for segments in groups.values()) for name, groups in found["table1"].rated.items()}
+    write_file(arguments.output / "data.txt", "".join(f"{name}\t{size}\n" for name, size in sizes.items()).encode())
+    write_tables(found, arguments.output)
+    rows: dict[str, str] = {}
+    for table in found.values():
+        for setting, signature in zip(table.settings, table.signatures, strict=True):
+            rows.setdefault(signature, setting.row)
+    signatures = "".join(f"{row}\t{signature}\n" for signature, row in rows.items())
+    write_file(arguments.output / "signatures.txt", signatures.encode())
+    for name, content in draw_data_sets(found):
+        write_file(arguments.output / name, content)
+    say("\n\n".join(one.text(SUFFIXES[arguments.format]) for one in found.values()))
+    print(f"\n{signatures}", end="")
+    return 0
+
+
+def _check_empty(output: Path) -> None:
+    """Refuse a folder with files: those of a run on other data would stay beside the new ones."""
+    if output.is_dir() and any(output.iterdir()):
+        raise FileError(f"{output} is not empty: give a new folder, so that all files in it are of one run.")

@@ -67,8 +67,7 @@ def tune_command(arguments: Arguments) -> int:
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
     from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
-    from twmd_registry.metaeval.sweeps import layers_of
-    from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, read_tried, settings, tune, varied_keys
+    from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, layers_above_embeddings, read_tried, settings, tune, varied_keys
     from twmd_registry.report.figures import require_matplotlib
 
     if arguments.output:
@@ -82,7 +81,7 @@ def tune_command(arguments: Arguments) -> int:
     if unused := [name for name in tried if not any(name in entry(metric).keys for metric in metrics)]:
         raise SpecError(f"{unused[0]}: none of {', '.join(metrics)} has such a key.")
     data = read_all_rated(arguments.data)
-    layers = [int(layer)] if layer is not None else arguments.layers or layers_of(model, options)
+    layers = [int(layer)] if layer is not None else arguments.layers or layers_above_embeddings(model, options)
     limit, kept = most and most // len(metrics), ("layer",) if layer is not None or arguments.layers else ()
     specs = list(dict.fromkeys(spec for metric in metrics for spec in settings(metric, model, layers, tried, most=limit, kept=kept)))
     segments = sum(len(rated.ratings) for rated in data.values())

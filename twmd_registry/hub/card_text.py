@@ -59,7 +59,7 @@ class CardPaperRow(NamedTuple):
     """A row of a paper's table that a card shows.
 
     Attributes:
-        table: A table of `twmd_registry.metaeval.published`.
+        table: One of `twmd_registry.papers.experiment.experiment_names`.
         row: What the paper calls the metric.
     """
 

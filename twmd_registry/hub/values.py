@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from importlib import resources
 from typing import NamedTuple
 
 from twmd_registry.hub.card_text import CardPaperRow
-from twmd_registry.metaeval.published import HERBOLD, HERBOLD_COLUMNS, published_rows
+from twmd_registry.papers.experiment import AVERAGE, UNNAMED, read_experiment
 from twmd_registry.registry.names import MetricName
 
 DATA = {"wmt17": "WMT17, mean of 7 language pairs into English", "stsb-test": "STS-B, test set"}
@@ -83,19 +82,17 @@ def theirs(shown: CardPaperRow) -> tuple[CardValue, ...]:
     Raises:
         SpecError: There is no such table.
     """
-    if shown.table in HERBOLD:
-        cells = dict(zip(HERBOLD_COLUMNS, HERBOLD[shown.table][shown.row], strict=True))
-        pair = {"pearson": f"{100 * float(cells['STS-B r']):.0f}", "spearman": f"{100 * float(cells['STS-B rho']):.0f}"}
-        return (CardValue(DATA["stsb-test"], f"Herbold (2024), {shown.table}: {shown.row}", pair),)
-    table = published_rows(shown.table)
-    paper, _, about = table.about.partition(":")
-    names = [name.lower() for name in re.findall(r"Pearson|Spearman|Kendall", about)]
+    table = read_experiment(shown.table)
+    name, _, _ = table.about.partition(":")
+    overall = [i for i, cell in enumerate(table.cells) if cell.unit in {AVERAGE, "STS-B"}]
+    on_stsb = "STS-B" in table.data
+    decimals = table.decimals if table.scale == 100 else table.decimals - 2
     return tuple(
         CardValue(
-            DATA["wmt17"],
-            f"{paper}: {row.metric} on {row.model}",
-            {name: f"{value:.1f}" for name, value in zip(names, row.values[table.columns.index("Avg.")], strict=True)},
+            DATA["stsb-test" if on_stsb else "wmt17"],
+            f"{name}: {row.metric}" + ("" if row.model == UNNAMED else f" on {row.model}"),
+            {table.cells[i].statistic: f"{100 * row.values[i] / table.scale:.{decimals}f}" for i in overall},
         )
-        for row in table.rows
+        for row in table.printed
         if row.metric == shown.row
     )

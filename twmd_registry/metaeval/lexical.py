@@ -41,25 +41,11 @@ def score_lexically(name: str, rated: RatedSegments) -> LexicalScores:
         rated: The segments.
     """
     metric = LEXICAL[name]()
-    scores, references = _scores(metric, rated), _references(rated)
+    references = _references(rated)
+    scores = [metric.sentence_score(text, own).score / 100 for text, own in zip(rated.predictions, references, strict=True)]
     streams = [[own[k] if k < len(own) else None for own in references] for k in range(max(map(len, references)))]
     metric.corpus_score(rated.predictions, streams)  # type: ignore[arg-type]  # SacreBLEU signs what a corpus was scored by
-    return LexicalScores(scores, f"{name}|{metric.get_signature().format()}")
-
-
-def sentence_bleu(rated: RatedSegments) -> np.ndarray:
-    """Sentence BLEU, from 0 to 1; shape (segments,)."""
-    return _scores(LEXICAL["bleu"](), rated)
-
-
-def sentence_chrf(rated: RatedSegments) -> np.ndarray:
-    """chrF++ of each sentence, from 0 to 1; shape (segments,)."""
-    return _scores(LEXICAL["chrf++"](), rated)
-
-
-def _scores(metric: Metric, rated: RatedSegments) -> np.ndarray:
-    pairs = zip(rated.predictions, _references(rated), strict=True)
-    return np.array([metric.sentence_score(text, own).score / 100 for text, own in pairs])
+    return LexicalScores(np.array(scores), f"{name}|{metric.get_signature().format()}")
 
 
 def _references(rated: RatedSegments) -> list[list[str]]:

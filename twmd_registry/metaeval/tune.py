@@ -15,10 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.errors import SpecError, collect_warnings
-from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.sweeps import measure
+from twmd_registry.errors import InputError, SpecError, collect_warnings, warn
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS, Value, key
@@ -159,15 +161,71 @@ def tune(
 
     Returns:
         The settings as they were applied, with the model as it was named.
+
+    Raises:
+        InputError: As for `mean_correlations`.
     """
     scorers = [Scorer(spec, options) for spec in specs]  # held together, or the model would be loaded again for each
     if announce is not None:
         announce(estimate_seconds(scorers, data))
     expect(progress, sum(len(rated.ratings) for rated in data))
-    by_set = [[one.pearson for one in measure(specs, [rated], options, progress=progress)] for rated in data]
+    by_set = [mean_correlations(scorers, rated, progress) for rated in data]
     weighted = np.average(by_set, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
     applied = [one.spec.replace(model=spec.model, adapter=spec.adapter) for one, spec in zip(scorers, specs, strict=True)]
     return sorted(map(Trial, applied, weighted.tolist()), key=lambda trial: -trial.pearson)
+
+
+def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:
+    """Correlate every setting's scores with ratings: Pearson's r within each group, and the plain mean over groups.
+
+    Groups are scored apart, so that no centering batch spans two of them; each text of a group is encoded once for all settings. A group that
+    has no correlation by any setting (fewer than three rows, ratings that do not vary) is left out.
+
+    Args:
+        scorers: The settings.
+        rated: One data set.
+        progress: Called with the number of segments scored.
+
+    Returns:
+        Shape (settings,).
+
+    Raises:
+        InputError: No group has a correlation, or a setting whose scores of a group do not vary where those of others do.
+
+    Warns:
+        TwmdWarning: A group was left out; says why.
+    """
+    names, means = np.array(rated.group), []
+    for group in dict.fromkeys(rated.group):
+        own = select(rated, np.flatnonzero(names == group))
+        found = score_all(scorers, own.predictions, own.references, progress=progress)
+        pearson, reasons = np.full(len(scorers), np.nan), []
+        for i, one in enumerate(found):
+            try:
+                pearson[i] = correlate("pearson", one.scores, own.ratings)
+            except InputError as error:
+                reasons.append(str(error))
+        if reasons:
+            warn(f"{group}: no correlation for {len(reasons)} of {len(scorers)} settings: {reasons[0]}")
+        if 0 < len(reasons) < len(scorers):
+            setting = scorers[int(np.isnan(pearson).argmax())]
+            raise InputError(f"group {group}: pearson is undefined for {setting}, and not for others: they cannot be compared.")
+        if not reasons:
+            means.append(pearson)
+    if not means:
+        raise InputError(f"no group has a correlation: {', '.join(dict.fromkeys(rated.group))} ({len(rated.ratings)} segments).")
+    return np.array(np.mean(means, axis=0))
+
+
+def layers_above_embeddings(model: str, options: RunOptions) -> range:
+    """Return every layer of a model above its embeddings. Loads the model.
+
+    Raises:
+        ModelError: The model is not here or cannot be loaded.
+    """
+    backend = TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options)
+    encoder: Encoder = backend.model
+    return range(1, encoder.depth + 1)
 
 
 def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -> float:

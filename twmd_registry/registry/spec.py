@@ -219,6 +219,18 @@ def member_specs(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
     return tuple(found)
 
 
+def spec_with_keys(metric: str) -> MetricSpec:
+    """Read the specification of one metric with keys, written as a member of an ensemble is.
+
+    Raises:
+        SpecError: It is none, or several.
+    """
+    specs = member_specs(make_spec(MetricName.ENSEMBLE, members=metric))
+    if len(specs) != 1:
+        raise SpecError(f"expected one metric with its keys, not {len(specs)}: {metric}.")
+    return specs[0][1]
+
+
 def is_pinned(spec: MetricSpec) -> bool:
     """Whether it says which content of every model is used."""
     return all(one.fingerprint for _, one in member_specs(spec)) if spec.members else spec.fingerprint is not None

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -80,11 +80,11 @@ def density(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x, gaussian_kde(values)(x)
 
 
-def roc(curves: Mapping[str, Any], title: str, suffix: str) -> bytes:
+def roc(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, suffix: str) -> bytes:
     """ROC curves in one panel, each with its area.
 
     Args:
-        curves: By measure, shares of negatives (``false``) and positives (``true``).
+        curves: By measure, shares of negatives and of positives; shape (points,) each.
         title: Of the figure.
         suffix: Of `SUFFIXES`.
 
@@ -94,8 +94,8 @@ def roc(curves: Mapping[str, Any], title: str, suffix: str) -> bytes:
     from scipy.integrate import trapezoid
 
     def panel(axes: Axes, _name: str) -> None:
-        for name, one in curves.items():
-            axes.plot(one.false, one.true, label=f"{name} ({trapezoid(one.true, one.false):.3f})", linewidth=1)
+        for name, (false, true) in curves.items():
+            axes.plot(false, true, label=f"{name} ({trapezoid(true, false):.3f})", linewidth=1)
         axes.plot((0, 1), (0, 1), color="black", linewidth=0.5)
         axes.set_xlabel("false positive rate")
         axes.set_ylabel("true positive rate")

@@ -1,0 +1,67 @@
+"""Rated data as they lie on a disk, made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from tests import tiny
+
+YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
+LANGUAGE_PAIRS = {
+    15: ("cs-en", "de-en"),
+    16: ("cs-en", "de-en"),
+    17: ("cs-en", "de-en", "fi-en", "lv-en", "ru-en", "tr-en", "zh-en"),
+    18: ("cs-en", "zh-en", "ru-en", "fi-en", "tr-en", "et-en", "de-en"),
+}
+"""By year of WMT, in the order of the TWMD paper's columns; of 2015 and 2016 some."""
+RATINGS = {"Inf": "informativeness", "Nat": "naturalness", "Qual": "quality"}
+
+R = np.random.default_rng(11)
+SUBSETS = (("one", 4), ("two", 40))
+"""A year's subsets: the larger one takes two centering batches, so that the order of its pairs matters."""
+
+
+def sentence() -> str:
+    return " ".join(R.choice(tiny.WORDS[:18], size=R.integers(3, 9)))
+
+
+def write_wmt(folder: Path, year: int, pairs: tuple[str, ...] | None = None, rows: int = 5) -> Path:
+    """A year with a few rows per language pair, in another order than the paper's."""
+    path = folder / "wmt" / f"wmt{year}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"lang": pair, "candidate": sentence(), "reference": sentence(), "score": float(R.normal())}
+        for pair in sorted(pairs or LANGUAGE_PAIRS[year])
+        for _ in range(rows)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+def write_sts(folder: Path) -> Path:
+    for year in YEARS:
+        (folder / "sts" / year).mkdir(parents=True)
+        for subset, rows in SUBSETS:
+            own = folder / "sts" / year
+            (own / f"STS.input.{subset}.txt").write_text("".join(f"{sentence()}\t{sentence()}\n" for _ in range(rows)), encoding="utf-8")
+            (own / f"STS.gs.{subset}.txt").write_text("".join(f"{R.uniform(0, 5):.2f}\n" for _ in range(rows)), encoding="utf-8")
+    return folder
+
+
+def write_utterances(folder: Path) -> dict[str, list[dict[str, object]]]:
+    """BAGEL and SFHOTEL with a reference that comes twice; returns their lines."""
+    written = {}
+    for name, rows in (("bagel", 9), ("sfhotel", 11)):
+        lines: list[dict[str, object]] = []
+        for i in range(rows):
+            first = sentence()
+            ratings = {rating: float(R.integers(1, 7)) for rating in RATINGS.values()}
+            lines.append({"id": str(i), "prediction": sentence(), "references": [first, sentence(), first], **ratings})
+        path = folder / "d2t" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        written[name.upper()] = lines
+    return written

@@ -1,0 +1,414 @@
+"""Experiments computed here: every number against scores of one group by one scorer, layouts, and bad input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+from scipy import stats
+
+from tests import tiny
+from tests.conftest import shared
+from tests.papers.rated_files import LANGUAGE_PAIRS, RATINGS, SUBSETS, YEARS, write_sts, write_utterances, write_wmt
+from twmd_registry.engine.scorer import Scorer, score_all, scorer
+from twmd_registry.errors import FileError, InputError, SpecError, TwmdWarning
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.sts import read_sts
+from twmd_registry.judgments.wmt import read_wmt
+from twmd_registry.papers.experiment import AVERAGE, read_experiment
+from twmd_registry.papers.plans import first_pairs, marginal_errors
+from twmd_registry.papers.reproduction import Reproduction
+from twmd_registry.papers.run import reproduce
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec, make_spec
+
+pytestmark = pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+"""Tiny models are untuned, and some tables leave language pairs out; where a warning matters, a test asks for it."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny.save_encoder("bert", tmp_path_factory.mktemp("models") / "bert"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_sts(tmp_path_factory.mktemp("data"))
+    for year, rows in ((15, 35), (16, 6), (17, 40), (18, 6)):
+        write_wmt(folder, year, rows=rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def second(data: Path, model: str) -> Reproduction:
+    return run("twmd-table2", data, model=model, layer=2)
+
+
+def run(name: str, folder: Path, *, model: str, layer: int | None = None) -> Reproduction:
+    (found,) = reproduce([read_experiment(name)], folder, model=model, layer=layer)
+    return found
+
+
+def values(found: Reproduction, row: str) -> dict[tuple[str, str], float]:
+    """Of the first row of this name, the numbers by column and statistic."""
+    own = next(one for one in found.rows if one.metric == row)
+    return {(cell.column, cell.statistic): value for cell, value in zip(found.experiment.cells, own.values, strict=True)}
+
+
+def of_group(rated: RatedSegments, group: str) -> RatedSegments:
+    return select(rated, np.flatnonzero(np.array(rated.group) == group))
+
+
+def pearson(spec: MetricSpec | str, own: RatedSegments, side: str = "scores") -> float:
+    with Scorer(spec) if isinstance(spec, MetricSpec) else scorer(spec) as one:
+        scores = getattr(one.score(own.predictions, own.references), side)
+    return float(stats.pearsonr(scores, own.ratings).statistic)
+
+
+@pytest.mark.parametrize(("table", "side"), [("twmd-table2", "precision"), ("twmd-table6", "recall"), ("twmd-table8", "f1")])
+def test_cells_are_correlations_of_each_pairs_own_scores(table: str, side: str, model: str, data: Path) -> None:
+    found, rated = values(run(table, data, model=model, layer=2), "TWMD-b"), read_wmt(data / "wmt" / "wmt17.jsonl")
+    temperature = 0.08 if side == "f1" else 0.1
+    spec = make_spec("twmd", "paper", model=model, layer=2, output="f1", temperature=temperature, centering="batch", centering_size=32)
+    cells: dict[tuple[str, str], float] = {}
+    for pair in LANGUAGE_PAIRS[17]:
+        own = of_group(rated, pair)
+        scores = getattr(Scorer(spec).score(own.predictions, own.references), side)
+        cells[pair, "kendall"] = 100 * stats.kendalltau(scores, own.ratings).statistic
+        cells[pair, "pearson"] = 100 * stats.pearsonr(scores, own.ratings).statistic
+    for statistic in ("kendall", "pearson"):
+        cells[AVERAGE, statistic] = float(np.mean([cells[pair, statistic] for pair in LANGUAGE_PAIRS[17]]))
+    assert found == pytest.approx(cells, abs=1e-3)
+    assert list(found) == list(cells)
+
+
+def test_years_are_weighted_by_subset_and_then_counted_alike(model: str, data: Path) -> None:
+    years = []
+    spec = next(one.metric for one in run("twmd-table1", data, model=model, layer=1).settings if one.row == "BERTscore-batch")
+    with Scorer(spec) as one:  # type: ignore[arg-type]
+        for year in YEARS:
+            rated, total = read_sts(data / "sts" / year), np.zeros(2)
+            for subset, size in SUBSETS:
+                rows = [i for i, group in enumerate(rated.group) if group == subset]
+                rows.sort(key=lambda i: len(rated.predictions[i]) + len(rated.references[i]))
+                own = select(rated, np.array(rows))
+                scores = one.score(own.predictions, own.references).scores
+                total += size * np.array([stats.pearsonr(scores, own.ratings).statistic, stats.spearmanr(scores, own.ratings).statistic])
+            years.append(100 * total / 44)
+    found = run("twmd-table1", data, model=model, layer=1)
+    assert list(values(found, "BERTscore-batch").values()) == pytest.approx(np.mean(years, axis=0), abs=1e-3)
+    assert found.segments == {AVERAGE: 220}
+    by_layer = run("twmd-figure5", data, model=model)
+    figure = next(value for one, (value,) in zip(by_layer.settings, by_layer.values, strict=True) if one.label == "BERTscore-b layer=1")
+    assert figure == pytest.approx(values(found, "BERTscore-batch")[AVERAGE, "pearson"] / 100, abs=1e-6)
+
+
+def test_other_layers_stand_beside_the_papers_other_layers(model: str, data: Path) -> None:
+    found = run("twmd-table5", data, model=model, layer=2)
+    assert [(ours.layer, theirs.source) for ours, theirs in found.compared[:2]] == [("1", "roberta-base, layer 9"), ("3", "roberta-base, layer 11")]
+    whole = values(run("twmd-table3", data, model=model, layer=3), "SBERT")
+    assert found.rows[1].values == pytest.approx((whole[AVERAGE, "kendall"], whole[AVERAGE, "pearson"]), abs=1e-3)
+    assert set(found.rank_agreement()) == {"9", "11"}
+
+
+def test_fine_tuned_model_has_the_numbers_of_the_other_tables(model: str, data: Path, tmp_path: Path) -> None:
+    found = run("twmd-table4", data, model=model, layer=2)
+    for row in ("TWMD", "TWMD-b"):
+        own = values(found, row)
+        first, other = (values(run(f"twmd-table{number}", data, model=model, layer=2), row) for number in (2, 3))
+        assert list(own.values()) == pytest.approx([first[AVERAGE, "kendall"], first[AVERAGE, "pearson"], other[AVERAGE, "kendall"]])
+    assert [row.metric for row in found.experiment.printed] == ["BLEURT-pre", "BLEURT", "TWMD", "TWMD-b"] * 2
+    with pytest.warns(TwmdWarning, match=r"left out: wmt18 \(no wmt/wmt18.jsonl in"):
+        alone = run("twmd-table4", write_wmt(tmp_path, 17), model=model, layer=2)
+    assert np.isnan(alone.values).tolist() == [[False, False, True]] * 2
+    assert "\tWMT18 tau\t0\tkendall\t\t34.7\t" in alone.text("tsv")
+    with pytest.raises(SpecError, match="is of models that were fine-tuned on WMT15-16: give one by --model"):
+        reproduce([read_experiment("twmd-table4")], data)
+
+
+def test_table_sets_our_rows_beside_the_papers(second: Reproduction) -> None:
+    table = second.table()
+    assert table.header == ("metric", "source", *LANGUAGE_PAIRS[17], AVERAGE)
+    assert table.rows[0] == ("segments", "here", *["40"] * 7, "280")
+    at = next(i for i, row in enumerate(table.rows) if row[0] == "TWMD-b")
+    sources = [row[1] for row in table.rows[at : at + 4]]
+    assert sources == ["here, layer 2", "roberta-base, layer 10", "roberta-large, layer 19", "here - roberta-base, layer 10"]
+    tau, r = (values(second, "TWMD-b")["cs-en", statistic] for statistic in ("kendall", "pearson"))
+    assert [row[2] for row in table.rows[at : at + 4]] == [
+        f"{tau:.1f} / {r:.1f}",
+        "50.0 / 68.5",
+        "53.9 / 73.3",
+        f"{tau - 50.0:+.1f} / {r - 68.5:+.1f}",
+    ]
+    assert "\\toprule" in second.text("tex")
+
+
+def test_rank_agreement_is_kendalls_tau_over_the_rows(second: Reproduction) -> None:
+    ((rows, taus),) = second.rank_agreement().values()
+    assert rows == 12
+    theirs = {row.metric: row.values for row in second.experiment.printed if row.model == "roberta-base"}
+    for c, tau in enumerate(taus):
+        expected = stats.kendalltau([row.values[c] for row in second.rows], [theirs[row.metric][c] for row in second.rows]).statistic
+        assert tau == pytest.approx(expected)
+    last = second.table().rows[-1]
+    assert last[:2] == ("rank agreement", "tau-b of 12 rows, roberta-base")
+    assert last[-1] == f"{taus[-2]:.2f} / {taus[-1]:.2f}"
+    itself = replace(second, values=np.array([theirs[row.metric] for row in second.rows]))
+    assert all(tau == pytest.approx(1) for tau in itself.rank_agreement()[""][1])
+    few = replace(second, settings=second.settings[:2], specs=second.specs[:2], values=second.values[:2])
+    assert few.rank_agreement() == {}
+
+
+def test_undefined_correlation_spreads_to_the_mean_and_to_no_other_cell(model: str, tmp_path: Path) -> None:
+    path = write_wmt(tmp_path, 17) / "wmt" / "wmt17.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text("".join(json.dumps(line | ({"score": 0.5} if line["lang"] == "lv-en" else {})) + "\n" for line in lines), encoding="utf-8")
+    with pytest.warns(TwmdWarning, match="lv-en: not every number is defined for 6 of 6 rows; kendall is undefined: the ratings are constant"):
+        found = run("twmd-table8", tmp_path, model=model, layer=2)
+    undefined = {cell.column for cell, gone in zip(found.experiment.cells, np.isnan(found.values).all(axis=0), strict=True) if gone}
+    assert (
+        undefined
+        == {"lv-en", AVERAGE}
+        == {cell.column for cell, gone in zip(found.experiment.cells, np.isnan(found.values).any(0), strict=True) if gone}
+    )
+    assert found.table().rows[1][5] == "- / -"
+    assert "\tlv-en\t5\tkendall\t\t" in found.text("tsv")
+    assert np.isnan(found.rank_agreement()[""][1]).sum() == 4
+
+
+def test_missing_data_are_named(model: str, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"expected wmt/wmt18\.jsonl in .*; not there"):
+        run("twmd-table3", tmp_path, model=model)
+    (tmp_path / "sts" / "STS13").mkdir(parents=True)
+    with pytest.raises(FileError, match="expected sts/STS12, sts/STS14, sts/STS15, sts/STS16 in"):
+        run("twmd-table1", tmp_path, model=model)
+    with pytest.raises(FileError, match="wmt17 has no row of lv-en, zh-en: the table's groups are cs-en"):
+        run("twmd-table2", write_wmt(tmp_path, 17, ("cs-en", "de-en", "fi-en", "ru-en", "tr-en")), model=model)
+    with pytest.raises(FileError, match=r"twmd-figure3: none of the data sets is here: wmt15 \(no wmt/wmt15.jsonl in .*; wmt18"):
+        run("twmd-figure3", tmp_path / "sts", model=model)
+    with pytest.raises(FileError, match=r"expected d2t/bagel\.jsonl, d2t/sfhotel\.jsonl in"):
+        run("moverscore-table3", tmp_path, model=model)
+    with pytest.raises(FileError, match=r"none\.jsonl is not a folder; expected one that holds wmt/wmt17\.jsonl"):
+        run("twmd-table2", tmp_path / "none.jsonl", model=model)
+    with pytest.warns(TwmdWarning, match=r"wmt17: groups that the table does not have, left out: xx-en \(5 rows\)"):
+        found = run("twmd-table8", write_wmt(tmp_path, 17, (*LANGUAGE_PAIRS[17], "xx-en")), model=model, layer=1)
+    assert found.segments[AVERAGE] == 35
+    for name in ("twmd-figure5", "moverscore-table1", "moverscore-figure2"):
+        with pytest.raises(SpecError, match=f"{name} does not read one layer alone: leave --layer 2 out"):
+            run(name, data, model=model, layer=2)
+
+
+def test_default_layer_is_the_models_own(model: str, data: Path) -> None:
+    found = run("twmd-table8", data, model=model)
+    assert {row.layer for row in found.rows} == {str(Scorer(make_spec("twmd", model=model)).spec.layer)}
+
+
+def test_temperatures_are_weighted_by_the_size_of_a_year(model: str, data: Path) -> None:
+    found, total = run("twmd-appendix-b", data, model=model, layer=2), {}
+    rated = [read_wmt(data / "wmt" / f"wmt{year}.jsonl") for year in (15, 16)]
+    for label in ("TWMD output=precision temperature=0.15", "TRWMD-b output=f1 temperature=0.001", "TWMD-b output=recall temperature=0.05"):
+        (place,) = (i for i, one in enumerate(found.settings) if one.label == label)
+        by_year = [np.mean([pearson(found.settings[place].metric, of_group(own, pair)) for pair in LANGUAGE_PAIRS[15]]) for own in rated]
+        total[label] = found.values[place, 0]
+        assert total[label] == pytest.approx(100 * np.average(by_year, weights=[70, 12]), abs=1e-3)
+    table = found.table()
+    assert table.header == (
+        "data",
+        "segments",
+        "metric",
+        "output",
+        "0.001",
+        "0.005",
+        "0.01",
+        "0.02",
+        "0.03",
+        "0.05",
+        "0.06",
+        "0.08",
+        "0.1",
+        "0.15",
+        "best",
+        "paper",
+    )
+    assert len(table.rows) == 12
+    row = next(row for row in table.rows if row[2:4] == ("TWMD-b", "recall"))
+    assert row[9] == f"{total['TWMD-b output=recall temperature=0.05']:.2f}"
+    assert row[-1] == "0.1"
+    assert float(row[table.header.index(row[-2])]) == max(map(float, row[4:-2]))
+
+
+def test_lines_of_a_figure_are_its_rows(model: str, data: Path) -> None:
+    panels = run("twmd-figure3", data, model=model, layer=2).curves()
+    assert {panel: list(lines) for panel, lines in panels.items()} == {
+        f"wmt{year}": ["twmd", "twmd-b", "trwmd", "trwmd-b"] for year in (15, 16, 17, 18)
+    }
+    x, y = panels["wmt16"]["trwmd-b"]
+    assert (x[3], len(x)) == (0.02, len(y))
+    rated = read_wmt(data / "wmt" / "wmt16.jsonl")
+    spec = make_spec("trwmd", "paper", model=model, layer=2, output="precision", special="cls", centering="batch", temperature=0.02)
+    assert y[3] == pytest.approx(np.mean([pearson(spec, of_group(rated, pair)) for pair in LANGUAGE_PAIRS[16]]), abs=1e-5)
+    assert list(run("twmd-figure6", data, model=model).curves()["wordset_cka"]) == ["wordset_cka", "wordset_cka-b"]
+
+
+def test_marginal_errors_are_those_of_plans_made_by_hand(model: str, data: Path) -> None:
+    found = run("twmd-figure4", data, model=model, layer=2)
+    found = replace(found, experiment=replace(found.experiment, plans=4, vary={"temperature": [0.05, 0.2], "iterations": [1, 3, 200]}))
+    group, rated = first_pairs(found)
+    assert (group, len(rated.ratings)) == ("cs-en", 4)
+    lines = marginal_errors(found, RunOptions())
+    assert list(lines) == ["twmd-b T=0.05", "twmd-b T=0.2"]
+    scores = Scorer(found.settings[0].metric).score(rated.predictions, rated.references)  # type: ignore[arg-type]
+    for temperature, (sweeps, errors) in zip((0.05, 0.2), lines.values(), strict=True):
+        for number, error in zip(sweeps, errors, strict=True):
+            expected = []
+            for segment in range(4):
+                plan = np.exp(scores.explain(segment).similarities.astype(np.float64) / temperature)
+                for _ in range(int(number)):
+                    plan /= plan.sum(0)
+                    plan /= plan.sum(1, keepdims=True)
+                n, m = plan.shape
+                expected.append(sum(abs(plan[:, j].sum() / n - 1 / m) for j in range(m)))
+            assert error == pytest.approx(np.mean(expected), rel=1e-6, abs=1e-9)
+        assert errors[0] > errors[1] > errors[2]
+    empty = {"wmt17": {"cs-en": rated._replace(predictions=[""] * 4, references=[""] * 4)}}
+    with pytest.raises(InputError, match="there is no plan to measure"):
+        marginal_errors(replace(found, rated=empty), RunOptions())
+
+
+def test_movers_are_measured_on_each_pair_apart(model: str, data: Path) -> None:
+    found, rated = run("moverscore-table1", data, model=model), read_wmt(data / "wmt" / "wmt17.jsonl")
+    spec = make_spec("moverscore", "moverscore-v1", model=model, layer="1-3", ngram=2)
+    cells = [100 * pearson(spec, of_group(rated, pair)) for pair in LANGUAGE_PAIRS[17]]
+    assert list(values(found, "WMD-2").values()) == pytest.approx([*cells, np.mean(cells)], abs=1e-2)
+    sources = [row[1] for row in found.table().rows if row[0] == "WMD-1"]
+    assert sources == ["here, layer 1-3", "W2V", "ELMO, layer 1-3", "BERT, layer 8-12", "BERT + MNLI, layer 8-12", "here - BERT + MNLI, layer 8-12"]
+    assert [row[1] for row in found.table().rows if row[0] == "RUSE"] == ["paper"]
+    assert [row[1] for row in found.table().rows if row[0] == "BERTSCORE-F1"][1:] == ["paper", "here - paper"]
+    bert = replace(found, near="BERT")
+    assert [ours.metric for ours, _ in bert.compared] == ["BERTSCORE-F1", "SMD", "WMD-1"]
+    assert bert.rank_agreement()[""][0] == 3
+
+
+def test_hard_alignments_are_the_sides_of_one_score(model: str, data: Path) -> None:
+    with pytest.warns(TwmdWarning, match=r"left out: ru-en, tr-en, zh-en \(120 rows\)"):
+        found = run("moverscore-table5", data, model=model, layer=3)
+    own = of_group(read_wmt(data / "wmt" / "wmt17.jsonl"), "fi-en")
+    tokens = {"special": "all", "idf": "corpus", "punctuation": "drop-ascii", "subwords": "drop", "centering": "none"}
+    spec = make_spec("bertscore_centered", "paper", model=model, layer=3, **tokens)
+    for name, side in (("HMD-PREC", "precision"), ("HMD-RECALL", "recall"), ("HMD-F1", "f1")):
+        assert values(found, name)["fi-en", "pearson"] == pytest.approx(100 * pearson(spec, own, side), abs=1e-2)
+
+
+def test_layers_stand_beside_the_papers_from_the_last(model: str, data: Path) -> None:
+    found = run("moverscore-table6", data, model=model)
+    layers = {"LAYER 10": "1", "LAYER 11": "2", "LAYER 12": "3", "ROUTING": "1-3", "PMEANS": "1-3"}
+    assert {row.metric: row.layer for row in found.rows} == {f"WMD-1 + {name}": layer for name, layer in layers.items()}
+    sources = [row[:2] for row in found.table().rows]
+    assert sources[1] == ("WMD-1 + LAYER 8", "BERT, layer 8")  # a model of three layers has no counterpart
+    assert sources[3:5] == [("WMD-1 + LAYER 10", "here, layer 1"), ("WMD-1 + LAYER 10", "BERT, layer 10")]
+
+
+def test_utterances_take_their_best_reference_by_rating(tmp_path: Path, model: str) -> None:
+    written = write_utterances(tmp_path)
+    found = run("moverscore-table3", tmp_path, model=model)
+    assert found.segments == {f"{name} {short}": len(lines) for name, lines in written.items() for short in RATINGS}
+    spec = make_spec("bertscore_centered", model=model, centering="none", special="partners", output="f1")
+    for name, lines in written.items():
+        with Scorer(spec) as one:
+            best = [max(one.score([line["prediction"]] * 3, line["references"]).scores) for line in lines]  # type: ignore[list-item,arg-type]
+        for short, rating in RATINGS.items():
+            expected = 100 * stats.spearmanr(best, np.array([line[rating] for line in lines], dtype=float)).statistic
+            assert values(found, "BERTSCORE-F1")[f"{name} {short}", "spearman"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_measures_are_correlated_with_each_other(model: str, data: Path) -> None:
+    found, own = run("moverscore-figure3", data, model=model), of_group(read_wmt(data / "wmt" / "wmt17.jsonl"), "zh-en")
+    word = Scorer(make_spec("moverscore", "moverscore-v1", model=model, layer="1-3")).score(own.predictions, own.references).scores
+    pairs = list(zip(own.predictions, own.references, strict=True))
+    numbers = {
+        "SentBLEU": [sacrebleu.sentence_bleu(text, [other], use_effective_order=True).score for text, other in pairs],
+        "CHRF++": [sacrebleu.sentence_chrf(text, [other], word_order=2).score for text, other in pairs],
+        "WordMover": list(word),
+        "DA": own.ratings.tolist(),
+    }
+    names = list(numbers)
+    for i, other in enumerate(names):
+        for one in names[:i]:
+            expected = 100 * stats.pearsonr(numbers[one], numbers[other]).statistic
+            assert values(found, f"{one} ~ {other}")["zh-en", "pearson"] == pytest.approx(expected, abs=1e-2)
+    assert len(found.rows) == 10
+
+
+def rated_pairs(folder: Path, pairs: list[tuple[str, str, float]]) -> Path:
+    path = folder / "stsb" / "test.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f'"{a}","{b}",{rating}\n' for a, b, rating in pairs), encoding="utf-8")
+    return folder
+
+
+def test_pairs_are_split_at_their_median_length(tmp_path: Path) -> None:
+    pairs = [("a " * (i % 7 + 1), "the heron " * (i % 5 + 1), float(i % 6)) for i in range(21)]
+    (found,) = reproduce([read_experiment("stsscore-table4")], rated_pairs(tmp_path, pairs))
+    lengths = [(len(a) + len(b)) / 2 for a, b, _ in pairs]
+    ratings, scores = np.array([one for *_, one in pairs]), np.array(found.scores["All"]["STS-B", next(iter(found.rated["STS-B"]))])
+    for half, rows in (("Shorter", lengths < np.median(lengths)), ("Longer", lengths >= np.median(lengths)), ("All", np.full(21, fill_value=True))):
+        assert values(found, half)["STS-B rho", "spearman"] == pytest.approx(stats.spearmanr(scores[rows], ratings[rows]).statistic)
+    assert found.segments == {column: 21 if column.startswith("STS-B") else 0 for column in found.experiment.columns}
+
+
+def test_training_data_are_warned_of(tmp_path: Path) -> None:
+    lines = shared("data/stsb/train.csv").read_text(encoding="utf-8").splitlines()[:1]
+    (tmp_path / "stsb").mkdir()
+    (tmp_path / "stsb" / "test.csv").write_text("\n".join([*lines, "Nobody rated this one.,Nor this one.,2.0"]) + "\n", encoding="utf-8")
+    with pytest.warns(TwmdWarning, match=r"^All was trained or tuned .* of 1 of 2 rows of STS-B \(50.0%; from STS-B train@"):
+        reproduce([read_experiment("stsscore-table4")], tmp_path)
+
+
+def test_hub_is_asked_only_for_what_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def read(name: str) -> RatedSegments:
+        asked.append(name)
+        raise FileError("cannot read it from the Hub: no network")
+
+    monkeypatch.setattr("twmd_registry.papers.sources.read_hub", read)
+    folder = rated_pairs(tmp_path, [("a heron", "the heron", 1.0), ("a heron waits", "it rains", 2.0), ("rain", "the rain", 3.0)])
+    (found,) = reproduce([read_experiment("stsscore-table4")], folder, hub=True)
+    assert asked == ["glue/mrpc", "glue/qqp", "wmt22-zh-en-mqm"]
+    assert list(found.rated) == ["STS-B"]
+    with pytest.raises(FileError, match=r"none of the data sets is here: STS-B \(cannot read it from the Hub: no network\); MRPC"):
+        reproduce([read_experiment("stsscore-table4")], None, hub=True)
+
+
+def test_papers_column_of_s_bert_comes_out_as_published() -> None:
+    shared("data/stsb/test.csv")
+    experiment = read_experiment("stsscore-table1")
+    (found,) = reproduce([replace(experiment, rows={"S-BERT": experiment.rows["S-BERT"]})], shared("data"))
+    published = next(row.values for row in experiment.printed if row.metric == "S-BERT")
+    assert [round(value, 2) for value in found.rows[0].values[:6]] == list(published[:6])
+
+
+TRUTHS = {
+    ("twmd", 4): (68.3, 68.5, 68.5),
+    ("bertscore_centered", 4): (64.4, 64.3, 67.2),
+    ("twmd", 6): (67.8, 67.9, 67.9),
+    ("bertscore_centered", 6): (65.5, 64.8, 66.4),
+}
+"""WMT17, mean Pearson of precision, recall and F1 by metric and layer: the embedded model without centering, special=cls, T = 0.1, one sweep."""
+
+
+def test_known_truths_of_the_embedded_model() -> None:
+    rated = read_wmt(shared("data/wmt/wmt17.jsonl"))
+    pairs = [np.flatnonzero(np.array(rated.group) == pair) for pair in LANGUAGE_PAIRS[17]]
+    keys = {"model": "embedded", "centering": "none", "special": "cls"}
+    scorers = [
+        Scorer(make_spec(metric, "paper", layer=layer, **keys, **({"temperature": 0.1} if metric == "twmd" else {}))) for metric, layer in TRUTHS
+    ]
+    for expected, result in zip(TRUTHS.values(), score_all(scorers, rated.predictions, rated.references), strict=True):
+        for value, side in zip(expected, (result.precision, result.recall, result.f1), strict=True):
+            scores = np.array(side)
+            assert np.mean([100 * stats.pearsonr(scores[rows], rated.ratings[rows]).statistic for rows in pairs]) == pytest.approx(value, abs=0.06)

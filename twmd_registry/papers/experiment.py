@@ -1,0 +1,205 @@
+"""`Experiment`: a table or figure of a paper as data, read from ``data/papers/PAPER.toml``."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, NamedTuple
+
+from twmd_registry.errors import SpecError, menu
+
+AVERAGE = "Avg."
+"""The column of an average over all groups and sets."""
+UNNAMED = "paper"
+"""The source of printed numbers that have no encoder, or whose encoder the paper does not name."""
+EVERY = "every"
+"""Stands for the values of an axis over all layers of the model."""
+_SHARED = ("about", "encoders", "keys", "rows", "data", "defaults")
+_FOLDER = resources.files("twmd_registry").joinpath("data/papers")
+
+
+class TableRow(NamedTuple):
+    """A row of a table, printed or computed here.
+
+    Attributes:
+        metric: The paper's name of the metric.
+        model: The encoder; `UNNAMED` where the paper names none.
+        layer: Its hidden states as text; empty where there are none.
+        values: A number per cell of `Experiment.cells`, NaN where undefined.
+    """
+
+    metric: str
+    model: str
+    layer: str
+    values: tuple[float, ...]
+
+    @property
+    def source(self) -> str:
+        """Return the encoder with its layers."""
+        return f"{self.model}, layer {self.layer}" if self.layer else self.model
+
+
+class ExperimentCell(NamedTuple):
+    """One number of a row: a statistic of a column.
+
+    Attributes:
+        column: The column's name.
+        unit: What it is measured on: a group (a language pair), a data set, or `AVERAGE`.
+        statistic: A key of `twmd_registry.papers.measures.MEASURES`.
+    """
+
+    column: str
+    unit: str
+    statistic: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of a paper.
+
+    Attributes:
+        name: The paper and the table, such as ``twmd-table2``.
+        about: The same in words.
+        data: By set, its ``format`` and its possible ``paths``; maybe ``keys`` of the format, ``by_length`` (pairs are batched by length), and
+            ``hub``, its name on the Hub.
+        rows: By the paper's name, the keys of a metric's specification. ``layer`` may be ``own`` (the one that is asked for, that
+            the paper reads, or of the model's preset or rule), a share of the model's depth, ``last:N`` (N layers or as many as
+            there are) or ``last-N`` (N below the last). Besides: ``lexical`` (a metric of SacreBLEU), ``member`` (a metric with
+            its keys in one text), ``members`` (the mean of other rows), ``against`` (the keys of another row, correlated with
+            instead of the ratings), ``half`` (``shorter`` or ``longer`` pairs), ``optional`` (left out where its model is not
+            here).
+        columns: By name, a unit and the statistics.
+        printed: The paper's own rows.
+        encoders: By model (``static`` for word vectors, ``other`` for any other), which of the paper's encoders it is compared with; ``first``
+            and ``last`` are of those in `printed`.
+        keys: Keys of every row whose metric has them.
+        groups: By set, the groups that take part; where there are none, those that are columns, else all.
+        optional: Sets that may be missing.
+        weights: For ``groups`` and ``sets``, whether an average weighs them by ``size``; else all count alike.
+        vary: By key of the specification, the values that every row is computed with (`EVERY` layer, say).
+        offsets: The layers that are read, relative to the ``own`` one.
+        scale: What numbers are multiplied by.
+        decimals: Digits that are shown.
+        picture: How a figure is drawn: ``kind``, and for curves ``panels``, ``x`` and ``logarithmic``.
+        plans: Pairs whose transport plans' marginal errors are measured as well.
+        centerings: Of a diagnosis of the model's word vectors, the centerings that are shown.
+        properties: By centering, what the paper says of the three properties of `twmd_registry.metaeval.diagnose.Property`.
+        fine_tuned: Whether the model must be one that the user has fine-tuned.
+    """
+
+    name: str
+    about: str
+    data: Mapping[str, Mapping[str, Any]]
+    rows: Mapping[str, dict[str, Any]]
+    columns: Mapping[str, tuple[str, ...]]
+    printed: tuple[TableRow, ...]
+    encoders: Mapping[str, str]
+    keys: dict[str, Any] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
+    weights: Mapping[str, str] = field(default_factory=dict)
+    vary: Mapping[str, Any] = field(default_factory=dict)
+    offsets: tuple[int, ...] = (0,)
+    scale: int = 100
+    decimals: int = 1
+    picture: Mapping[str, Any] = field(default_factory=dict)
+    plans: int = 0
+    centerings: tuple[str, ...] = ()
+    properties: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fine_tuned: bool = False
+
+    @property
+    def cells(self) -> tuple[ExperimentCell, ...]:
+        """Return the numbers of a row, in their order."""
+        return tuple(ExperimentCell(column, unit, one) for column, (unit, *statistics) in self.columns.items() for one in statistics)
+
+    @property
+    def reads_one_layer(self) -> bool:
+        """Whether a layer may be asked for."""
+        layers = [(self.keys | row).get("layer") for row in self.rows.values()]
+        return "layer" not in self.vary and any(layer == "own" or isinstance(layer, float) for layer in layers)
+
+    def nearest(self, model: str, depth: int) -> str:
+        """Return the encoder of the paper that a model is compared with.
+
+        Args:
+            model: The model as it was asked for.
+            depth: Its layers; 0 for word vectors.
+        """
+        models = list(dict.fromkeys(row.model for row in self.printed if row.model != UNNAMED)) or [UNNAMED]
+        other = models[0 if self.encoders["other"] == "first" else -1]
+        wanted = self.encoders.get("static" if depth == 0 else model, model)
+        return wanted if wanted in models else other
+
+
+def experiment_names() -> tuple[str, ...]:
+    """Return the names of all experiments, by paper."""
+    return tuple(f"{paper}-{name}" for paper, content in _papers().items() for name in content if name not in _SHARED)
+
+
+def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Experiment:
+    """Read an experiment.
+
+    Args:
+        name: One of `experiment_names`.
+        members: By row, a metric with its keys in the place of the row's ``member``.
+
+    Raises:
+        SpecError: There is none of this name; the message lists those there are.
+    """
+    if name not in experiment_names():
+        raise SpecError(f"no table or figure {name!r} to compute again; {menu(name, experiment_names())}.")
+    paper, _, key = name.partition("-")
+    shared = _papers()[paper]
+    own = shared.get("defaults", {}) | shared[key]
+    printed = tuple(
+        TableRow(metric, *_source(source), tuple(map(float, numbers)))
+        for source, rows in own.pop("printed", {}).items()
+        for metric, numbers in rows.items()
+    )
+    rows = {row: dict(keys) for row, keys in shared["rows"].items()}
+    for row, keys in own.pop("rows", {}).items():
+        rows[row] |= keys
+    for row, text in (members or {}).items():
+        rows[row]["member"] = text
+    measured = own.pop("measured", [row for row in dict.fromkeys(row.metric for row in printed) if row in rows])
+    columns, statistics = own.pop("columns", {}), own.pop("statistics", ())
+    if not isinstance(columns, dict):
+        columns = {column: (column, *statistics) for column in columns}
+    return Experiment(
+        name=name,
+        about=f"{shared['about']}, {own.pop('about')}",
+        data={one: shared["data"][one] for one in own.pop("data")},
+        rows={row: _resolve(row, rows) for row in measured},
+        columns={column: tuple(cells) for column, cells in columns.items()},
+        printed=printed,
+        encoders=shared["encoders"],
+        keys=shared.get("keys", {}) | own.pop("keys", {}),
+        **own,
+    )
+
+
+def _source(text: str) -> tuple[str, str]:
+    model, _, layer = text.partition(", layer ")
+    return model, layer
+
+
+def _resolve(row: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Take the keys of the row that a row is the ``same`` as, and put its own in their place; other rows that it names become their keys."""
+    keys = dict(rows[row])
+    if same := keys.pop("same", None):
+        keys = _resolve(same, rows) | keys
+    if "against" in keys:
+        keys["against"] = _resolve(keys["against"], rows)
+    if "members" in keys:
+        keys |= {"metric": "ensemble", "members": ",".join(rows[member]["member"] for member in keys["members"])}
+    return keys
+
+
+@functools.cache
+def _papers() -> dict[str, dict[str, Any]]:
+    files = sorted((path for path in _FOLDER.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
+    return {path.name.removesuffix(".toml"): tomllib.loads(path.read_text(encoding="utf-8")) for path in files}

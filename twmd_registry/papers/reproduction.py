@@ -1,0 +1,250 @@
+"""`Reproduction`: a table computed here, beside the paper's."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import numpy as np
+
+from twmd_registry.errors import InputError
+from twmd_registry.metaeval.correlation import correlate
+from twmd_registry.metaeval.table import FORMATS, NOT_HERE, TextTable, as_text
+from twmd_registry.metaeval.vectors import LEAST_ROWS
+from twmd_registry.papers.experiment import UNNAMED, Experiment, TableRow
+from twmd_registry.papers.settings import Setting
+from twmd_registry.papers.sources import GroupedSegments
+from twmd_registry.registry.names import Centering
+from twmd_registry.registry.spec import MetricSpec
+
+Place = tuple[str, str]
+"""A set and a group of it."""
+HERE, AGREEMENT = "here", "rank agreement"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """An experiment computed here.
+
+    Attributes:
+        experiment: The experiment.
+        near: The paper's encoder that ours is compared with.
+        settings: What was computed.
+        specs: By setting, the specification as it was applied; None for a metric of SacreBLEU.
+        signatures: By setting.
+        segments: By column, how many segments our numbers are measured on; 0 where the data are not here.
+        values: Our numbers, NaN where undefined; shape (settings, cells).
+        rated: What was scored.
+        scores: By row and place, a score per segment.
+    """
+
+    experiment: Experiment
+    near: str
+    settings: tuple[Setting, ...]
+    specs: tuple[MetricSpec | None, ...]
+    signatures: tuple[str, ...]
+    segments: Mapping[str, int]
+    values: np.ndarray
+    rated: GroupedSegments
+    scores: Mapping[str, Mapping[Place, np.ndarray]]
+
+    @property
+    def model(self) -> str:
+        """Return the models of the rows, without whose they are or the folders they are in."""
+        return ", ".join(dict.fromkeys(short_name(spec.model) for spec in self.specs if spec and spec.model))
+
+    @property
+    def title(self) -> str:
+        """Return what is shown and by which model."""
+        statistics = {tuple(cells[1:]) for cells in self.experiment.columns.values()}
+        scale = "" if self.experiment.scale == 1 else f"{self.experiment.scale} x "
+        cells = f" Cells: {scale}{' / '.join(*statistics)}." if len(statistics) == 1 else ""
+        varied = f" Columns: {list(self.experiment.vary)[-1]}." if self.experiment.vary else ""
+        return f"{self.experiment.about}{cells}{varied} Here: {self.model}."
+
+    @functools.cached_property
+    def rows(self) -> tuple[TableRow, ...]:
+        """Return our rows."""
+        layers = ("" if spec is None or spec.layer is None else str(spec.layer) for spec in self.specs)
+        return tuple(
+            TableRow(setting.row, HERE, layer, tuple(values))
+            for setting, layer, values in zip(self.settings, layers, self.values.tolist(), strict=True)
+        )
+
+    @functools.cached_property
+    def compared(self) -> tuple[tuple[TableRow, TableRow], ...]:
+        """Return our rows with the paper's of the encoder `near`, or of none; a row that it has at several layers in their order."""
+        found = []
+        for metric in dict.fromkeys(row.metric for row in self.rows):
+            ours = [row for row in self.rows if row.metric == metric]
+            theirs = [row for row in self.experiment.printed if row.metric == metric and row.model in {self.near, UNNAMED}]
+            found += list(zip(ours, theirs, strict=False))
+        return tuple(found)
+
+    def rank_agreement(self) -> dict[str, tuple[int, tuple[float, ...]]]:
+        """Return, by the paper's layer, the number of rows compared and per cell Kendall's tau-b of our numbers with the paper's.
+
+        The correlation is NaN where fewer than three rows are defined or all are equal.
+        """
+        several = len(self.experiment.offsets) > 1
+        layers = [theirs.layer if several else "" for _, theirs in self.compared]
+        found = {}
+        for layer in dict.fromkeys(layers):
+            pairs = [pair for pair, own in zip(self.compared, layers, strict=True) if own == layer]
+            ours, theirs = (np.array([pair[side].values for pair in pairs]) for side in (0, 1))  # (rows, cells)
+            if len(pairs) >= LEAST_ROWS:
+                found[layer] = len(pairs), tuple(_tau(x, y) for x, y in zip(ours.T, theirs.T, strict=True))
+        return found
+
+    def table(self) -> TextTable:
+        """Lay out our rows, each followed by the paper's of the same name and the difference; of what is varied, a column per value."""
+        return self._by_axis() if self.experiment.vary else self._beside()
+
+    def text(self, suffix: str) -> str:
+        """Write the table.
+
+        Args:
+            suffix: A key of `twmd_registry.metaeval.table.FORMATS`; ``tsv`` has a line per number, ours to full precision.
+        """
+        if suffix == "tsv" and not self.experiment.vary:
+            return as_text(self._numbers(), FORMATS[suffix])
+        return as_text(self.table(), FORMATS[suffix])
+
+    def _beside(self) -> TextTable:
+        columns = tuple(self.experiment.columns)
+        lines = [("segments", HERE, *(str(self.segments[column]) for column in columns))]
+        printed = self.experiment.printed
+        for metric in dict.fromkeys(row.metric for row in (*printed, *self.rows)):
+            own = [row for row in (*self.rows, *printed) if row.metric == metric]
+            lines += [(metric, row.source, *self._cells(row.values)) for row in own]
+            for ours, theirs in self.compared:
+                if ours.metric == metric:
+                    lines.append((metric, f"{HERE} - {theirs.source}", *self._cells(_difference(ours, theirs), "+")))
+        for layer, (rows, taus) in self.rank_agreement().items():
+            source = f"tau-b of {rows} rows, {self.near}{f', layer {layer}' if layer else ''}"
+            lines.append((AGREEMENT, source, *self._cells(taus, decimals=2)))
+        return TextTable(self.title, ("metric", "source", *columns), lines)
+
+    def _cells(self, values: Sequence[float], sign: str = "", decimals: int | None = None) -> list[str]:
+        """Write the numbers of a row, a text per column."""
+        digits, numbers = self.experiment.decimals if decimals is None else decimals, iter(values)
+        return [
+            " / ".join(_rounded(number, digits, sign) for number in itertools.islice(numbers, len(statistics)))
+            for _, *statistics in self.experiment.columns.values()
+        ]
+
+    def _numbers(self) -> TextTable:
+        """Lay out a line per number, empty where there is none."""
+        models = list(dict.fromkeys(row.model for row in self.experiment.printed))
+        header = ("metric", "layer", "column", "segments", "statistic", HERE, *models, "difference")
+        return TextTable(self.title, header, list(self._lines(models)))
+
+    def _lines(self, models: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        undefined = (math.nan,) * len(self.experiment.cells)
+        printed = self.experiment.printed
+        for metric in dict.fromkeys(row.metric for row in (*printed, *self.rows)):
+            ours = [row for row in self.rows if row.metric == metric] or [TableRow(metric, HERE, "", undefined)]
+            for i, row in enumerate(ours):
+                theirs = {model: [one.values for one in printed if (one.metric, one.model) == (metric, model)][i : i + 1] for model in models}
+                paper = next((paper for own, paper in self.compared if own is row), None)
+                difference = _difference(row, paper) if paper else undefined
+                for c, cell in enumerate(self.experiment.cells):
+                    numbers = (
+                        row.values[c],
+                        *((own[0] if own else undefined)[c] for own in theirs.values()),
+                        difference[c],
+                    )
+                    yield (
+                        metric,
+                        row.layer,
+                        cell.column,
+                        str(self.segments[cell.column]),
+                        cell.statistic,
+                        *map(_in_full, numbers),
+                    )
+        for layer, (_, taus) in self.rank_agreement().items():
+            for cell, tau in zip(self.experiment.cells, taus, strict=True):
+                yield (
+                    AGREEMENT,
+                    layer,
+                    cell.column,
+                    str(self.segments[cell.column]),
+                    cell.statistic,
+                    _in_full(tau),
+                    *[""] * (len(models) + 1),
+                )
+
+    def _by_axis(self) -> TextTable:
+        *others, axis = self.experiment.vary
+        values = list(dict.fromkeys(setting.varied[axis] for setting in self.settings))
+        paper = ("paper",) if self.experiment.printed else ()
+        lines = []
+        for c, cell in enumerate(self.experiment.cells):
+            for row, *fixed in dict.fromkeys((setting.row, *(setting.varied[key] for key in others)) for setting in self.settings):
+                numbers = [self._value(c, row, dict(zip(others, fixed, strict=True)) | {axis: value}) for value in values]
+                best = NOT_HERE if np.isnan(numbers).all() else f"{values[int(np.nanargmax(numbers))]:g}"
+                theirs = [f"{one.values[0]:g}" for one in self.experiment.printed if one.metric == row and one.model in map(str, fixed)]
+                cells = (_rounded(number, self.experiment.decimals) for number in numbers)
+                lines.append((cell.column, str(self.segments[cell.column]), row, *map(str, fixed), *cells, best, *theirs))
+        header = ("data", "segments", "metric", *others, *(f"{value:g}" for value in values), "best", *paper)
+        return TextTable(self.title, header, [line for line in lines if line[1] != "0"])
+
+    def _value(self, cell: int, row: str, varied: Mapping[str, object]) -> float:
+        return next(float(self.values[i, cell]) for i, one in enumerate(self.settings) if one.row == row and one.varied == varied)
+
+    def curves(self) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
+        """Return what a figure draws: by panel and line, the values of the last axis and the numbers; shape (points,) each."""
+        *others, axis = self.experiment.vary
+        points: dict[str, dict[str, list[tuple[float, float]]]] = {}
+        for c, cell in enumerate(self.experiment.cells):
+            for i, (setting, spec) in enumerate(zip(self.settings, self.specs, strict=True)):
+                if spec is None or not self.segments[cell.column]:
+                    continue
+                panel = str(spec.metric) if self.experiment.picture["panels"] == "metric" else cell.column
+                line = line_name(spec, spec.temperature if "temperature" in others else None)
+                points.setdefault(panel, {}).setdefault(line, []).append((float(setting.varied[axis]), float(self.values[i, c])))
+        return {
+            panel: {name: (np.array([x for x, _ in line]), np.array([y for _, y in line])) for name, line in lines.items()}
+            for panel, lines in points.items()
+        }
+
+
+def line_name(spec: MetricSpec, temperature: float | None = None) -> str:
+    """Name a line of a figure as the papers do, with ``-b`` for batch centering.
+
+    Args:
+        spec: What it is computed by.
+        temperature: That tells it from other lines.
+    """
+    batch = "-b" if spec.centering_kind is Centering.BATCH else ""
+    return f"{spec.metric}{batch}" if temperature is None else f"{spec.metric}{batch} T={temperature}"
+
+
+def short_name(model: str) -> str:
+    """Return a model's own name, without whose it is or the folder it is in."""
+    return PurePath(model).name
+
+
+def _difference(ours: TableRow, theirs: TableRow) -> tuple[float, ...]:
+    return tuple(here - paper for here, paper in zip(ours.values, theirs.values, strict=True))
+
+
+def _tau(ours: np.ndarray, theirs: np.ndarray) -> float:
+    known = np.isfinite(ours)
+    try:
+        return correlate("kendall", ours[known], theirs[known])
+    except InputError:
+        return math.nan
+
+
+def _rounded(value: float, decimals: int, sign: str = "") -> str:
+    return NOT_HERE if math.isnan(value) else f"{value:{sign}z.{decimals}f}"
+
+
+def _in_full(value: float) -> str:
+    """Write a number for other programs; empty where it is undefined."""
+    return "" if math.isnan(value) else repr(value)

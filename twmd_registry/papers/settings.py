@@ -1,0 +1,142 @@
+"""The rows of an experiment as metrics: the paper's names of rows become specifications for a model at hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from twmd_registry.engine.scorer import Scorer
+from twmd_registry.errors import SpecError
+from twmd_registry.papers.experiment import EVERY, Experiment
+from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.keys import layers_text
+from twmd_registry.registry.names import Aggregation, MetricName
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys
+
+Metric = MetricSpec | str
+"""A specification, or the name of a metric of SacreBLEU."""
+_OWN, _DEEP = "own", "last"
+_NO_KEYS = {"lexical", "member", "against", "half", "optional"}
+
+
+class Setting(NamedTuple):
+    """One way to compute a row.
+
+    Attributes:
+        row: The paper's name.
+        metric: What it is computed by.
+        varied: The keys that the experiment varies, with this setting's values.
+        against: The metric that it is correlated with; None for the ratings.
+        half: Which pairs count: ``shorter``, ``longer``, or empty for all.
+        optional: Whether it is left out where its model is not here.
+    """
+
+    row: str
+    metric: Metric
+    varied: Mapping[str, Any]
+    against: Metric | None = None
+    half: str = ""
+    optional: bool = False
+
+    @property
+    def label(self) -> str:
+        """Return the row with what is varied."""
+        return " ".join([self.row, *(f"{key}={value}" for key, value in self.varied.items())])
+
+
+def depth_of(model: str, options: RunOptions) -> int:
+    """Return the number of a model's layers; 0 for a table of word vectors. Loads the model.
+
+    Raises:
+        ModelError: The model is not to be had.
+    """
+    return int(Scorer(make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1"), options).spec.layer or 0)
+
+
+def own_layers(experiment: Experiment, model: str, layer: int | None, options: RunOptions) -> list[int]:
+    """Return the layers of rows that are read at the model's own one, ascending. Loads the model.
+
+    Args:
+        experiment: A paper that prints numbers of the model says its layers.
+        model: The encoder.
+        layer: The hidden state that was asked for; None for that of the paper, else of the model's preset or rule.
+        options: Where and how fast.
+
+    Raises:
+        SpecError: The model's preset reads several layers, or the model does not have the layer.
+        ModelError: The model is not to be had.
+    """
+    if printed := dict.fromkeys(int(row.layer) for row in experiment.printed if row.model == model and layer is None):
+        return list(printed)
+    read = Scorer(make_spec(MetricName.TWMD, model=model, layer=layer), options).spec.layer
+    if not isinstance(read, int):
+        raise SpecError(f"{experiment.name} reads one layer, and the preset of {model} reads {read}: give one by --layer.")
+    return [read + offset for offset in experiment.offsets]
+
+
+def make_settings(experiment: Experiment, model: str, layer: int | None, depth: int, options: RunOptions) -> list[Setting]:
+    """Make the settings of an experiment, row by row, the values of its last axis next to each other.
+
+    Args:
+        experiment: The experiment.
+        model: The encoder; rows of a ``member`` have their own.
+        layer: As for `own_layers`.
+        depth: The model's layers.
+        options: Where and how fast.
+
+    Raises:
+        SpecError: As for `own_layers`, or a member is no metric with its keys.
+        ModelError: The model is not to be had.
+    """
+    found = []
+    axes = {key: range(1, depth + 1) if values == EVERY else values for key, values in experiment.vary.items()}
+    needs_own = "layer" not in axes and any((experiment.keys | keys).get("layer") == _OWN for keys in experiment.rows.values())
+    own = own_layers(experiment, model, layer, options) if needs_own else []
+    for row, keys in experiment.rows.items():
+        against = _metric(keys["against"], model, _layers(keys["against"], own, layer, depth)[0]) if "against" in keys else None
+        for values in itertools.product(*axes.values()):
+            varied = dict(zip(axes, values, strict=True))
+            applied = {key: value for key, value in experiment.keys.items() if key in _keys_of(keys)} | keys | varied
+            for layers in _layers(applied, own, layer, depth):
+                metric = _metric(applied, model, layers)
+                found.append(Setting(row, metric, varied, against, keys.get("half", ""), keys.get("optional", False)))
+    return found
+
+
+def _keys_of(row: Mapping[str, Any]) -> set[str]:
+    return {"preset", *entry(row["metric"]).keys} if "metric" in row else set()
+
+
+def _layers(row: Mapping[str, Any], own: Sequence[int], asked: int | None, depth: int) -> list[list[int]]:
+    """Return the layers of every setting of a row, see `Experiment.rows`; none where the model is not deep enough."""
+    wanted = row.get("layer")
+    if wanted is None:
+        return [[]]
+    if wanted == _OWN:
+        return [[one] for one in own]
+    if isinstance(wanted, int):
+        return [[wanted]]
+    if isinstance(wanted, float):
+        return [[round(depth * wanted) if asked is None else asked]]
+    several, number = wanted[len(_DEEP)] == ":", int(wanted[len(_DEEP) + 1 :])
+    if several:
+        return [list(range(max(1, depth - number + 1), depth + 1)) or [0]]
+    return [[depth - number]] if depth - number >= min(depth, 1) else []
+
+
+def _metric(row: Mapping[str, Any], model: str, layers: Sequence[int]) -> Metric:
+    """Return what a row is computed by, at some layers (none for those of the model's preset or rule)."""
+    if "lexical" in row:
+        return str(row["lexical"])
+    if "member" in row:
+        return spec_with_keys(row["member"])
+    keys = {key: value for key, value in row.items() if key not in {*_NO_KEYS, "metric", "preset"}}
+    if "members" not in row:
+        keys["model"] = model
+    if layers:
+        keys["layer"] = layers_text(layers)
+    if len(layers) == 1 and "aggregation" in keys:
+        keys["aggregation"] = Aggregation.SINGLE
+    return make_spec(row["metric"], row.get("preset"), **keys)

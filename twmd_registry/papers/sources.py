@@ -1,0 +1,102 @@
+"""The rated data of an experiment: which files they are, and which of their groups take part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from twmd_registry.errors import FileError, warn
+from twmd_registry.judgments.hub_data import read_hub
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.judgments.sets import FORMATS
+from twmd_registry.papers.experiment import AVERAGE, Experiment
+
+GroupedSegments = dict[str, dict[str, RatedSegments]]
+"""By set, then by group (a language pair, a subset), its segments in the order in which they are batched."""
+
+
+def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = False) -> dict[str, RatedSegments]:
+    """Read the sets of an experiment.
+
+    Args:
+        experiment: The experiment.
+        folder: Holds the sets, each under one of its ``paths``; None for no folder.
+        hub: Whether to read from the Hugging Face Hub what the folder does not hold.
+
+    Raises:
+        FileError: The folder is none, a set is missing that must be there (names it), all sets are missing, or one is damaged.
+
+    Warns:
+        TwmdWarning: A set is left out, or rows of one.
+    """
+    if folder and not folder.is_dir():
+        raise FileError(f"{folder} is not a folder; expected one that holds {', '.join(one['paths'][0] for one in experiment.data.values())}.")
+    found = {name: _path_of(one["paths"], folder) for name, one in experiment.data.items()}
+    lacking = [one["paths"][0] for name, one in experiment.data.items() if not found[name] and name not in experiment.optional]
+    if lacking:
+        raise FileError(f"expected {', '.join(dict.fromkeys(lacking))} in {folder}; not there.")
+    read, missing = {}, []
+    for name, one in experiment.data.items():
+        try:
+            read[name] = _read(one, found[name], hub=hub)
+        except FileError as error:
+            if found[name]:
+                raise
+            places = f" (no {' or '.join(one['paths'])} in {folder})" if folder else ""
+            missing.append(f"{name}{places}{f' ({error})' if hub else ''}")
+    if not read:
+        raise FileError(f"{experiment.name}: none of the data sets is here: {'; '.join(missing)}.")
+    for name in missing:
+        warn(f"left out: {name}.")
+    return read
+
+
+def _path_of(places: list[str], folder: Path | None) -> Path | None:
+    return next((folder / place for place in places if (folder / place).exists()), None) if folder else None
+
+
+def _read(source: Mapping[str, object], path: Path | None, *, hub: bool) -> RatedSegments:
+    """Read a set, from the Hub where there is no path; references that a row has twice are read once: the best is the same."""
+    if path is None:
+        if not hub:
+            raise FileError("not there")
+        return read_hub(str(source["hub"]))
+    rated = FORMATS[str(source["format"])](path, **source.get("keys", {}))  # type: ignore[arg-type]
+    if source.get("by_length"):
+        rated = select(rated, np.argsort(pair_lengths(rated), kind="stable"))
+    return rated._replace(references=[own if isinstance(own, str) else list(dict.fromkeys(own)) for own in rated.references])
+
+
+def pair_lengths(rated: RatedSegments) -> np.ndarray:
+    """Return the characters of a pair's texts, their mean; shape (segments,)."""
+    return np.array([(len(one) + len(other)) / 2 for one, other in zip(rated.predictions, rated.references, strict=True)])
+
+
+def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -> GroupedSegments:
+    """Take the groups of every set that take part.
+
+    Args:
+        experiment: Names the groups, in ``groups`` or as columns.
+        sources: The sets.
+
+    Raises:
+        FileError: A group has no row.
+
+    Warns:
+        TwmdWarning: A set has other groups, which are left out.
+    """
+    columns = tuple(dict.fromkeys(cell.unit for cell in experiment.cells if cell.unit not in {AVERAGE, *experiment.data}))
+    return {name: _groups_of(rated, experiment.groups.get(name, columns), name) for name, rated in sources.items()}
+
+
+def _groups_of(rated: RatedSegments, wanted: tuple[str, ...], name: str) -> dict[str, RatedSegments]:
+    if missing := [group for group in wanted if group not in rated.group]:
+        raise FileError(f"{name} has no row of {', '.join(missing)}: the table's groups are {', '.join(wanted)}.")
+    groups = np.array(rated.group)
+    chosen = {group: np.flatnonzero(groups == group) for group in dict.fromkeys(rated.group) if not wanted or group in wanted}
+    if others := sorted(set(rated.group) - set(chosen)):
+        rows = len(groups) - sum(map(len, chosen.values()))
+        warn(f"{name}: groups that the table does not have, left out: {', '.join(others)} ({rows} rows).")
+    return {group: select(rated, rows) for group, rows in chosen.items()}
