@@ -212,7 +212,7 @@ def test_the_command_prints_and_writes(wmt: Path, tmp_path: Path, capsys: pytest
     command = ["robustness", "--data", f"wmt:{wmt}", "-m", "sbert", "sbert;layer=3", "bleu", "--set", "layer=4", "--resamples", "20", "-o", str(out)]
     assert main(command) == 0
     printed, said = capsys.readouterr()
-    assert "made.jsonl: rows without a rating, or with a text too short, left out: 1 (line 7)." in said
+    assert "made.jsonl: rows without a rating, or with a text too short, left out: 1 (row 7)." in said
     assert "robustness|data:made.jsonl@" in printed
     for layer in ("4", "3"):
         assert re.search(rf"^sbert layer={layer}: sbert\|.*\|layer:{layer}\|", printed, re.MULTILINE)

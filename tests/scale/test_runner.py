@@ -34,7 +34,7 @@ from twmd_registry.engine.scorer import Scorer, score_all, scorer
 from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
-from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset
+from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, runner
 from twmd_registry.scale.partitions import MOST_TRIES, CheckedRows, PartitionScorer
 from twmd_registry.scale.runner import score_parts
 from twmd_registry.scale.storage import LOCK
@@ -370,10 +370,9 @@ def test_a_full_disk_costs_what_is_written_then_and_no_finished_part(
 def test_a_full_disk_costs_the_record_and_not_the_printed_scores(
     model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def score_here(own: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, _workers: object) -> ScoredDataset:
-        return score_parts(own, inputs, output, manner, lambda: nullcontext((here, 1)))
-
-    monkeypatch.setattr("twmd_registry.scale.runner.score_files", score_here)
+    monkeypatch.setattr(here, "number", 1, raising=False)
+    for name, stand_in in {"import_ray": lambda: None, "on_ray": nullcontext, "RayWorkerPool": lambda *_: here}.items():
+        monkeypatch.setattr(runner, name, stand_in)
     command = ["score", "--engine", "ray", "-i", str(data), "--output", str(tmp_path / "out"), "-m", "twmd"]
     command += ["--set", f"model={model}", "layer=2", "centering=none"]
     with monkeypatch.context() as patched:
