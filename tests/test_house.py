@@ -29,7 +29,8 @@ FLOORS = (
     {"record", "judgments"},
     {"plugins", "metaeval", "scale"},
     {"train"},
-    {"papers", "report"},
+    {"report"},
+    {"papers"},
     {"hub", "demo"},
     {"cli"},
 )

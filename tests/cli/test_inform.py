@@ -166,7 +166,7 @@ WATCHED = {
     "diagnose embedded --data few.txt": "40/40 texts",
     "correlate table:rated.jsonl -m twmd bleu --resamples 0": "12/12 segments",
     "tune sbert --data table:rated.jsonl --layers 1 --try centering=none special=all": "12/12 segments",
-    "robustness --data table:rated.jsonl -m sbert --resamples 0": "/",
+    "robustness --data table:pairs.jsonl -m sbert --resamples 0": "12/12 segments",
     "selfcheck": "8/8 metrics",
     "selfcheck --quiet": None,
 }
@@ -178,6 +178,8 @@ def test_a_bar_with_total_rate_and_time_left_shows_on_a_terminal_when_work_is_lo
     (tmp_path / "other.txt").write_text("".join(f"Row {i} of it.\n" for i in range(40)), encoding="utf-8")
     rows = [{"prediction": f"Line {i} is not {i}.", "reference": f"Line {i} was not long.", "rating": i % 5} for i in range(12)]
     (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    pairs = "".join(json.dumps(row | {"item": i // 2, "group": "x", "rating": i % 2}) + "\n" for i, row in enumerate(rows))
+    (tmp_path / "pairs.jsonl").write_text(pairs, encoding="utf-8")
     code = (
         "import sys, twmd_registry.cli.terminal as terminal; terminal.PATIENCE_S = 0.0\n"
         "from twmd_registry.cli import main\n"

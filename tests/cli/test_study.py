@@ -97,8 +97,8 @@ def test_bad_settings_leave_no_folder(options: list[str], words: str, folder: Pa
 
 def test_files_that_are_there_are_kept(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
-    assert study(folder, tmp_path / "file") == 1
-    assert "cannot write" in capsys.readouterr().err
+    assert study(folder, tmp_path / "file") == 2
+    assert "is a file." in capsys.readouterr().err
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine", encoding="utf-8")
     assert study(folder, tmp_path / "out") == 1

@@ -150,10 +150,14 @@ def test_every_command_that_measures_warns_of_an_adapters_own_training_data(
         arguments = ["report", str(tmp_path / "ref.txt"), "-i", str(tmp_path / "hyp.txt"), "-o", str(tmp_path / "page.html")]
         name = "ref.txt"
     else:
-        if command == "robustness":  # an edit must apply to some text
-            rows = [{"lang": "xx-en", "candidate": f"It was not {text}.", "reference": text, "score": 1} for text in rated.references]
+        if command == "robustness":
+            rows = [
+                {"prediction": f"{text}{end}", "reference": text, "rating": rating, "item": i, "group": "x"}
+                for i, text in enumerate(rated.references)
+                for rating, end in enumerate((" not", "."))
+            ]
             (tmp_path / "edited.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-            data = f"wmt:{tmp_path / 'edited.jsonl'}"
+            data = f"table:{tmp_path / 'edited.jsonl'}"
         arguments, name = [command, "--data", data, "--resamples", "0", "-o", str(tmp_path / "out")], data.rpartition("/")[2]
     said = warned([*arguments, "-m", metric, "sbert"], capsys)
     (line,) = (line for line in said.splitlines() if "was trained or tuned" in line)

@@ -18,7 +18,6 @@ from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.diagnose import diagnose
-from twmd_registry.metaeval.edits import Edit
 from twmd_registry.metaeval.robustness import prefer
 from twmd_registry.metaeval.significance import permutation, williams
 from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest, ScoredMetricColumn, compare_systems
@@ -99,7 +98,7 @@ def test_every_interval_of_agreement_names_its_sample(averaging: str, statistic:
 
 
 def test_one_edited_text_has_a_difference_and_no_interval() -> None:
-    found = prefer(Edit.NAME, np.array([0.5]), np.array([0.25]), resamples=20, seed=0)
+    found = prefer(np.array([0.5]), np.array([0.25]), resamples=20, seed=0)
     assert (found.difference, found.difference_interval, found.preferred_interval) == (0.25, (None, None), (None, None))
 
 
@@ -148,12 +147,17 @@ def test_a_report_of_one_segment_has_no_test_and_no_interval(folder: Path, capsy
 
 def test_correlate_and_robustness_warn_of_few_segments(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
-        {"prediction": f"{own} It did not rain.", "reference": text, "rating": 1.0 + k % 3 / 9}
+        {"prediction": f"{own} It did {word}rain.", "reference": text, "rating": rating + k / 99, "group": "negation", "item": k}
         for k, (own, text) in enumerate(zip(OTHERS[:29], TEXTS, strict=False))
+        for rating, word in enumerate(("not ", ""))
     ]
+    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for row in rows:
+        del row["group"], row["item"]
+    rows = rows[::2]
     Path("rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    for command, named in (("correlate", "rated n = 29"), ("robustness", "negation n = ")):
-        assert main([command, "--data", "table:rated.jsonl", "-m", "chrf", "--resamples", "20"]) == 0
+    for command, data, named in (("correlate", "table:rated.jsonl", "rated n = 29"), ("robustness", "table:pairs.jsonl", "n = 29")):
+        assert main([command, "--data", data, "-m", "chrf", "--resamples", "20"]) == 0
         assert re.search(f"{WARNING}: .*{named}", capsys.readouterr().err)
-        assert main([command, "--data", "table:rated.jsonl", "-m", "chrf", "--resamples", "0"]) == 0
+        assert main([command, "--data", data, "-m", "chrf", "--resamples", "0"]) == 0
         assert capsys.readouterr().err == ""

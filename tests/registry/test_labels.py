@@ -42,8 +42,8 @@ def test_settings_of_one_metric_are_labelled_by_what_differs(specs: list[MetricS
 def test_every_command_labels_two_settings_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     texts = [("It rains.", "It is raining."), ("A cat sat.", "The cat sat."), ("We won 3 games in Oslo.", "We won three games in Oslo.")]
-    rows = "".join(f"{a}\t{b}\t{rating}\n" for rating, (a, b) in enumerate(texts))
-    Path("rated.tsv").write_text(f"prediction\treference\trating\n{rows}", encoding="utf-8")
+    rows = "".join(f"{pair[k]}\t{pair[1]}\t{k}\t{i}\tx\n" for i, pair in enumerate(texts) for k in range(2))
+    Path("rated.tsv").write_text(f"prediction\treference\trating\titem\tgroup\n{rows}", encoding="utf-8")
     for name, k in (("hyp", 0), ("ref", 1)):
         Path(f"{name}.txt").write_text("".join(f"{pair[k]}\n" for pair in texts), encoding="utf-8")
     metrics = ["-m", "sbert", "sbert;layer=6", "ensemble(sbert,twmd)", "ensemble(sbert;layer=6,twmd)"]

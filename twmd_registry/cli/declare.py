@@ -28,7 +28,7 @@ Declare: TypeAlias = Callable[[Run], Run]
 """Adds a parameter to the function that runs a command."""
 
 argument, option = click.argument, click.option
-RATED = "Rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, summeval, table), or a name on the Hub (glue/stsb)."
+RATED = "Rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table), or a name on the Hub (glue/stsb)."
 """How data are named wherever they are asked for; `twmd_registry.judgments.sets` reads it."""
 RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")
 

@@ -32,32 +32,28 @@ if TYPE_CHECKING:
     from twmd_registry.metaeval.robustness import RobustnessResult
 
 
-@command("robustness", lexical=SEGMENT_LEXICAL, example="twmd robustness --data wmt:wmt17.jsonl -m twmd 'twmd;adapter=tuned/' bleu")
+@command("robustness", lexical=SEGMENT_LEXICAL, example="twmd robustness --data demetr:demetr.jsonl.xz,first=100 -m twmd 'twmd;adapter=tuned/' bleu")
 @many("--data", type=DATA, required=True, metavar="DATA", help=RATED)
 @compared
 @settings
 @resamples
 @output_format(*RESULT_FORMATS)
-@seed("Of the edits and the bootstrap")
-@option("-o", "--output", type=FOLDER, metavar="DIR", help="Write the tables, everything as JSON, and every edit with its scores (CSV).")
+@seed("Of the bootstrap")
+@option("-o", "--output", type=FOLDER, metavar="DIR", help="Write the tables, everything as JSON, and every pair with its scores (CSV).")
 @run_options
 def robustness_command(arguments: Arguments) -> int:
-    """Measure whether metrics prefer good translations to the same texts after small edits that change the meaning (English)."""
+    """Measure whether metrics prefer texts to the same texts after a small edit, on a published challenge set such as DEMETR.
+
+    Any rated data with two texts of each item will do: the better rated one is to score higher.
+    """
     from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
-    from twmd_registry.metaeval.robustness import RobustnessStudy, run_robustness
+    from twmd_registry.metaeval.robustness import run_robustness
 
     options = options_of(arguments)
     check_folder(arguments.output)
-    metrics = metrics_of(arguments)
-    data = read_all_rated(arguments.data)
-    study = RobustnessStudy(
-        data=tuple(f"{title_of(name)}@{content_of(rated)}" for name, rated in data.items()),
-        metrics=metrics,
-        resamples=arguments.resamples,
-        seed=arguments.seed,
-    )
+    data = {f"{title_of(name)}@{content_of(rated)}": rated for name, rated in read_all_rated(arguments.data).items()}
     with progress_bar() as progress:
-        found = run_robustness(study, list(data.values()), options, progress)
+        found = run_robustness(data, metrics_of(arguments), options, resamples=arguments.resamples, seed=arguments.seed, progress=progress)
     say(format_result(found, arguments.format))
     if arguments.output:
         _write(found, arguments.output)
@@ -65,13 +61,15 @@ def robustness_command(arguments: Arguments) -> int:
 
 
 def _write(found: RobustnessResult, folder: Path) -> None:
-    """Write the tables in every format, everything as JSON, and every edit with its scores."""
+    """Write the tables in every format, everything as JSON, and every pair with its scores."""
     write_tables(found.tables, folder)
     write_file(folder / "robustness.json", f"{as_json(found.as_dict())}\n".encode())
     file, pairs = io.StringIO(newline=""), found.pairs
     writer = csv.writer(file)
-    writer.writerow(["edit", "text", "edited", "reference", *(name for one in found.measured for name in (one.label, f"{one.label} edited"))])
+    writer.writerow(["edit", "better", "worse", "reference", *(f"{one.label} {side}" for one in found.scored for side in ("better", "worse"))])
     for row in range(0, len(pairs.group), 2):
-        scores = (score for one in found.measured for score in one.scores[row : row + 2])
-        writer.writerow([pairs.group[row], *pairs.predictions[row : row + 2], "\n".join(pairs.references[row]), *scores])
-    write_file(folder / "edits.csv", file.getvalue().encode())
+        scores = (score for one in found.scored for score in one.scores[row : row + 2])
+        reference = pairs.references[row]
+        shown = reference if isinstance(reference, str) else "\n".join(reference)
+        writer.writerow([pairs.group[row], *pairs.predictions[row : row + 2], shown, *scores])
+    write_file(folder / "pairs.csv", file.getvalue().encode())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu
+from twmd_registry.judgments.demetr import read_demetr
 from twmd_registry.judgments.generation import read_data_to_text, read_summeval
 from twmd_registry.judgments.hub_data import HUB, read_hub
 from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
@@ -32,6 +33,7 @@ FORMATS: dict[str, Callable[..., RatedSegments]] = {
     "qqp": read_qqp,
     "mte": read_mt_metrics_eval,
     "d2t": read_data_to_text,
+    "demetr": read_demetr,
     "summeval": read_summeval,
     "table": read_table,
 }

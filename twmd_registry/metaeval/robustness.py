@@ -1,27 +1,21 @@
-"""Whether a metric prefers a text to the same text after a small edit that changes its meaning.
+"""Whether a metric prefers a text to the same text after a small edit: published challenge sets, DEMETR above all.
 
-Every edit is made in a machine translation that people rated well, never in the reference itself: against itself a text scores highest by
-construction. A metric *prefers* the unedited text where ``score(text, reference) > score(edited, reference)``. Edits that keep the meaning
-stand beside the others as controls: how much a metric drops for them says how much it minds the form. They are not neutral: a text without
-its full stop is less like a reference that has one, so that a share near a half is to be expected of contractions only, and the mean
-differences are what is to be compared.
+A metric *prefers* the better text of a pair where ``score(better) > score(worse)``, both against the same reference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError
-from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.agreement import Interval, bootstrap, interval
 from twmd_registry.metaeval.correlation import CorrelationEstimate, check_numbers
-from twmd_registry.metaeval.edited import EditCandidates, EditedTexts, choose_texts, edit_texts, lay_out
-from twmd_registry.metaeval.edits import CONTROLS, Edit
 from twmd_registry.metaeval.side_by_side import Compared, MetricScores, check_compared, names_of, score_side_by_side
 from twmd_registry.metaeval.table import FORMATS, NOT_HERE, TextTable, as_note, as_text
 from twmd_registry.progress import Progress, expect
@@ -30,193 +24,158 @@ from twmd_registry.version import __version__
 
 TIE = 1e-5
 """Scores that differ by no more are equal: so much may move a score without its signature."""
+AVERAGE = "average"
 
 
 class EditPreference(NamedTuple):
-    """What a metric says of one kind of edit.
+    """How a metric judges one kind of edit.
 
     Attributes:
-        edit: The edit.
-        n: Edited texts.
-        ties: Of them, those that score as the unedited ones do.
-        preferred: Share of unedited texts that score higher, ties as halves, 0 to 1; None without texts.
+        n: Pairs.
+        ties: Pairs with equal scores.
+        preferred: Share of better texts that score higher, ties as halves, 0 to 1.
         preferred_interval: Its bootstrap 95% interval.
-        difference: Mean of unedited less edited score, on the metric's own scale; None without texts.
+        difference: Mean of better less worse score, on the metric's own scale.
         difference_interval: Its bootstrap 95% interval.
     """
 
-    edit: Edit
     n: int
     ties: int
-    preferred: float | None
+    preferred: float
     preferred_interval: Interval
-    difference: float | None
+    difference: float
     difference_interval: Interval
-
-
-class MetricRobustness(NamedTuple):
-    """What one metric says.
-
-    Attributes:
-        label: A name unlike the other metrics'.
-        signature: What was computed.
-        scores: Of every row of the result's `pairs`.
-        preferences: One per `Edit`.
-    """
-
-    label: str
-    signature: str
-    scores: tuple[float, ...]
-    preferences: tuple[EditPreference, ...]
-
-
-@dataclass(frozen=True)
-class RobustnessStudy:
-    """What is measured.
-
-    Attributes:
-        data: Of every data set its name and the hash of its content.
-        metrics: What is compared, ours and SacreBLEU's.
-        resamples: Of the bootstrap; 0 for no intervals.
-        seed: Of the edits and the bootstrap.
-
-    Raises:
-        SpecError: No metric, or one that there is not.
-    """
-
-    data: tuple[str, ...]
-    metrics: tuple[Compared, ...]
-    resamples: int = 1000
-    seed: int = 12345
-
-    def __post_init__(self) -> None:
-        """Refuse to measure nothing."""
-        object.__setattr__(self, "metrics", check_compared(self.metrics))
-
-    @property
-    def name(self) -> str:
-        """The canonical name: two studies with one name measure the same."""
-        fields = {
-            "data": ",".join(self.data),
-            "metrics": names_of(self.metrics),
-            "bs": self.resamples,
-            "seed": self.seed,
-            "version": __version__,
-        }
-        return "|".join(["robustness", *(f"{name}:{value}" for name, value in fields.items())])
 
 
 @dataclass(frozen=True)
 class RobustnessResult:
-    """What came out.
+    """Preferences of every metric on every kind of edit.
 
     Attributes:
-        study: With the specifications as they were applied.
-        chosen: The texts that were edited.
-        edited: What every edit made of them.
-        pairs: What was scored, texts at even rows, each before its edited form.
-        measured: One per metric.
+        name: The canonical name of the study: two with one name measure the same.
+        pairs: What was scored: the better text of every pair at even rows, the worse one after it.
+        scored: By metric, label, signature and the scores of `pairs`.
+        preferences: By metric, then by kind of edit.
         overlaps: Which metrics were trained or tuned on the data, in a sentence each.
     """
 
-    study: RobustnessStudy
-    chosen: EditCandidates
-    edited: tuple[EditedTexts, ...]
+    name: str
     pairs: RatedSegments
-    measured: tuple[MetricRobustness, ...]
-    overlaps: tuple[str, ...] = ()
+    scored: tuple[MetricScores, ...]
+    preferences: tuple[dict[str, EditPreference], ...]
+    overlaps: tuple[str, ...]
 
-    def _table(self, title: str, cell: Callable[[EditPreference], str]) -> TextTable:
-        header = ("edit", "meaning", "n", "left out", *(one.label for one in self.measured))
-        rows = []
-        for k, own in enumerate(self.edited):
-            meaning = "kept" if own.edit in CONTROLS else "changed"
-            rows.append((str(own.edit), meaning, str(len(own.rows)), str(own.left_out), *(cell(one.preferences[k]) for one in self.measured)))
-        return TextTable(title, header, rows)
+    def _table(self, title: str, cell: Callable[[EditPreference], str], average: Callable[[EditPreference], float]) -> TextTable:
+        kinds = list(self.preferences[0])
+        rows = [(kind, str(self.preferences[0][kind].n), *(cell(own[kind]) for own in self.preferences)) for kind in kinds]
+        means = [f"{np.mean([average(one) for one in own.values()]):.4f}" for own in self.preferences]
+        return TextTable(title, ("edit", "n", *(one.label for one in self.scored)), [*rows, (AVERAGE, str(len(kinds)), *means)])
 
     @property
     def tables(self) -> dict[str, TextTable]:
-        """A row per edit, a column per metric: the share preferred, the mean difference, and the ties."""
+        """A row per kind of edit, a column per metric: the share preferred and the mean difference; below, the mean over kinds."""
         return {
             "preferred": self._table(
-                "Share of unedited texts that score higher, ties as halves (95% interval)",
+                "Share of better texts that score higher, ties as halves (95% interval)",
                 lambda own: _cell(own.preferred, own.preferred_interval, 3),
+                lambda own: own.preferred,
             ),
             "difference": self._table(
-                "Unedited less edited score, mean (95% interval)", lambda own: _cell(own.difference, own.difference_interval, 4)
+                "Better less worse score, mean (95% interval)",
+                lambda own: _cell(own.difference, own.difference_interval, 4),
+                lambda own: own.difference,
             ),
-            "ties": self._table("Texts that score the same after the edit", lambda own: str(own.ties)),
         }
 
     def as_text(self, form: str) -> str:
-        """Every table, and what is needed to do it again.
+        """Return every table, and what is needed to do it again.
 
         Args:
             form: One of the values of `twmd_registry.metaeval.table.FORMATS`.
         """
-        chosen = self.chosen
-        about = (
-            f"{len(chosen.texts)} texts, the best rated one of each reference where its rating is in its group's upper quarter; "
-            f"left out: {chosen.low} rated lower, {chosen.same} equal to their reference"
-        )
-        lines = [about, self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured), *self.overlaps]
+        lines = [self.name, *(f"{one.label}: {one.signature}" for one in self.scored), *self.overlaps]
         return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
 
     def __str__(self) -> str:
-        """As text."""
+        """Return it as text."""
         return self.as_text(FORMATS["txt"])
 
     def as_dict(self) -> dict[str, Any]:
-        """Every number, ready for JSON."""
-        return {
-            "study": self.study.name,
-            "overlaps": list(self.overlaps),
-            "texts": len(self.chosen.texts),
-            "low": self.chosen.low,
-            "same": self.chosen.same,
-            "left_out": {str(own.edit): own.left_out for own in self.edited},
-            "metrics": [
-                {"label": one.label, "signature": one.signature, "edits": [own._asdict() for own in one.preferences]} for one in self.measured
-            ],
-        }
+        """Return every number, ready for JSON."""
+        metrics = [
+            {"label": one.label, "signature": one.signature, "edits": {kind: found._asdict() for kind, found in own.items()}}
+            for one, own in zip(self.scored, self.preferences, strict=True)
+        ]
+        return {"study": self.name, "overlaps": list(self.overlaps), "metrics": metrics}
 
 
-def _cell(value: float | None, between: Interval, digits: int) -> str:
-    if value is None:
+def _cell(value: float, between: Interval, digits: int) -> str:
+    if np.isnan(value):
         return NOT_HERE
     shown = f"{value:.{digits}f}"
     return shown if between.low is None or between.high is None else f"{shown} ({between.low:.{digits}f} .. {between.high:.{digits}f})"
 
 
-def prefer(edit: Edit, unedited: np.ndarray, edited: np.ndarray, *, resamples: int, seed: int) -> EditPreference:
-    """Measure how often, and by how much, unedited texts score higher.
-
-    ``mean_i [d_i > 0] + [d_i = 0] / 2`` and ``mean_i d_i`` with ``d_i = unedited_i - edited_i``, equal up to `TIE`.
+def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
+    """Put the two texts of every pair side by side, the better rated one first.
 
     Args:
-        edit: The edit.
-        unedited: Scores; shape (texts,).
-        edited: Scores of the same texts after the edit.
-        resamples: Of the texts; 0 for no intervals.
+        data: Rated data sets of which every group has two segments of each item, with different ratings.
+
+    Returns:
+        Rows 2i and 2i + 1 are a pair.
+
+    Raises:
+        InputError: The data name no items, or an item of a group has not two segments, or two of one rating; names it.
+    """
+    kinds: list[RatedSegments] = []
+    for rated in data:
+        if rated.item is None:
+            raise InputError("robustness needs pairs: data with items, as demetr:FILE, or a table with the columns group and item.")
+        places: dict[tuple[str, str], list[int]] = {}
+        for row, key in enumerate(zip(rated.group, rated.item, strict=True)):
+            places.setdefault(key, []).append(row)
+        for (group, item), rows in places.items():
+            if len(rows) != 2 or rated.ratings[rows[0]] == rated.ratings[rows[1]]:
+                raise InputError(f"item {item!r} of {group!r} has {len(rows)} segments: expected two with different ratings.")
+        order = np.array(list(places.values()))  # (pairs, 2)
+        worse_first = rated.ratings[order[:, 0]] < rated.ratings[order[:, 1]]
+        order[worse_first] = order[worse_first, ::-1]
+        kinds.append(select(rated, order.ravel()))
+    return RatedSegments(
+        [group for own in kinds for group in own.group],
+        [text for own in kinds for text in own.predictions],
+        [text for own in kinds for text in own.references],
+        np.concatenate([own.ratings for own in kinds]),
+        0,
+    )
+
+
+def prefer(better: np.ndarray, worse: np.ndarray, *, resamples: int, seed: int) -> EditPreference:
+    """Measure how often, and by how much, better texts score higher.
+
+    ``mean_i [d_i > 0] + [d_i = 0] / 2`` and ``mean_i d_i`` with ``d_i = better_i - worse_i``, equal up to `TIE`.
+
+    Args:
+        better: Scores; shape (pairs,).
+        worse: Scores of the other text of each pair.
+        resamples: Of the pairs; 0 for no intervals.
         seed: Of the bootstrap.
 
     Raises:
         InputError: Different numbers of scores, or a score that is not finite.
         SpecError: A negative number of resamples.
 
-    >>> found = prefer(Edit.NAME, np.array([0.9, 0.8, 0.7, 0.6]), np.array([0.5, 0.8, 0.6, 0.7]), resamples=0, seed=0)
+    >>> found = prefer(np.array([0.9, 0.8, 0.7, 0.6]), np.array([0.5, 0.8, 0.6, 0.7]), resamples=0, seed=0)
     >>> found.preferred, found.ties, round(found.difference, 4)
     (0.625, 1, 0.1)
     """
-    n = len(unedited)
-    difference = check_numbers("unedited scores", unedited, n) - check_numbers("edited scores", edited, n)
+    n = len(better)
+    difference = check_numbers("scores of better texts", better, n) - check_numbers("scores of worse texts", worse, n)
     tied = np.abs(difference) <= TIE
-    if n == 0:
-        nothing = Interval(None, None)
-        return EditPreference(edit, 0, 0, None, nothing, None, nothing)
     higher = np.where(tied, 0.5, difference > 0)
     between = [interval(bootstrap(_mean_of(values), resamples, np.random.default_rng(seed))) for values in (higher, difference)]
-    return EditPreference(edit, n, int(tied.sum()), float(higher.mean()), between[0], float(difference.mean()), between[1])
+    return EditPreference(n, int(tied.sum()), float(higher.mean()), between[0], float(difference.mean()), between[1])
 
 
 def _mean_of(values: np.ndarray) -> CorrelationEstimate:
@@ -224,37 +183,46 @@ def _mean_of(values: np.ndarray) -> CorrelationEstimate:
     return CorrelationEstimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
 
 
-def run_robustness(study: RobustnessStudy, data: Sequence[RatedSegments], options: RunOptions, progress: Progress | None = None) -> RobustnessResult:
-    """Choose texts, edit them, and score them before and after by every metric.
+def run_robustness(
+    data: dict[str, RatedSegments],
+    metrics: Sequence[Compared],
+    options: RunOptions,
+    *,
+    resamples: int = 1000,
+    seed: int = 12345,
+    progress: Progress | None = None,
+) -> RobustnessResult:
+    """Score the two texts of every pair by every metric.
 
     Args:
-        study: What to measure.
-        data: Rated data sets.
+        data: By name and content, the data sets, as for `pair_up`.
+        metrics: What is compared, ours and SacreBLEU's.
         options: Where and how fast.
+        resamples: Of the bootstrap; 0 for no intervals.
+        seed: Of the bootstrap.
         progress: Called with the number of segments scored.
 
     Raises:
-        InputError: No text is left to edit, or no edit applies.
-        ModelError: As `Scorer.score`.
+        InputError: As for `pair_up`.
+        SpecError: No metric, or one that there is not.
+        ModelError: As for `Scorer.score`.
 
     Warns:
-        TwmdWarning: A metric was trained or tuned on the data; an edit has fewer texts than
-            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`, which is little for intervals (of one text there is none).
+        TwmdWarning: A metric was trained or tuned on the data; a kind of edit has fewer pairs than
+            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`, which is little for intervals (of one pair there is none).
     """
-    chosen = choose_texts(data)
-    edited = edit_texts(chosen, study.seed)
-    pairs = lay_out(chosen, edited)
-    if not pairs.predictions:
-        raise InputError(f"no edit applies to any of {len(chosen.texts)} texts: the rules are for English sentences.")
+    checked = check_compared(metrics)
+    pairs = pair_up(list(data.values()))
     expect(progress, len(pairs.predictions))
-    applied, scored, overlaps = score_side_by_side(study.metrics, pairs, ", ".join(study.data), options, progress)
-    if study.resamples:
-        warn_about_small_samples({str(own.edit): len(own.rows) for own in edited if own.rows})
-    measured = tuple(MetricRobustness(one.label, one.signature, one.scores, _preferences(study, pairs, one)) for one in scored)
-    return RobustnessResult(replace(study, metrics=applied), chosen, edited, pairs, measured, overlaps)
-
-
-def _preferences(study: RobustnessStudy, pairs: RatedSegments, one: MetricScores) -> tuple[EditPreference, ...]:
-    scores, group = np.array(one.scores).reshape(-1, 2), np.array(pairs.group[::2])  # (texts, before and after)
-    by_edit = [scores[group == edit] for edit in Edit]
-    return tuple(prefer(edit, own[:, 0], own[:, 1], resamples=study.resamples, seed=study.seed) for edit, own in zip(Edit, by_edit, strict=True))
+    applied, scored, overlaps = score_side_by_side(checked, pairs, ", ".join(data), options, progress)
+    kinds = np.array(pairs.group[::2])
+    rows = {str(kind): np.flatnonzero(kinds == kind) for kind in dict.fromkeys(pairs.group)}
+    if resamples:
+        warn_about_small_samples({kind: len(own) for kind, own in rows.items()})
+    preferences = []
+    for one in scored:
+        scores = np.array(one.scores).reshape(-1, 2)  # (pairs, better and worse)
+        preferences.append({kind: prefer(scores[own, 0], scores[own, 1], resamples=resamples, seed=seed) for kind, own in rows.items()})
+    fields = {"data": ",".join(data), "metrics": names_of(applied), "bs": resamples, "seed": seed, "version": __version__}
+    name = "|".join(["robustness", *(f"{field}:{value}" for field, value in fields.items())])
+    return RobustnessResult(name, pairs, scored, tuple(preferences), overlaps)

@@ -21,7 +21,7 @@ _SHARED = ("about", "encoders", "keys", "rows", "data", "defaults")
 _FOLDER = resources.files("twmd_registry").joinpath("data/papers")
 
 
-class TableRow(NamedTuple):
+class ExperimentRow(NamedTuple):
     """A row of a table, printed or computed here.
 
     Attributes:
@@ -95,7 +95,7 @@ class Experiment:
     data: Mapping[str, Mapping[str, Any]]
     rows: Mapping[str, dict[str, Any]]
     columns: Mapping[str, tuple[str, ...]]
-    printed: tuple[TableRow, ...]
+    printed: tuple[ExperimentRow, ...]
     encoders: Mapping[str, str]
     keys: dict[str, Any] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -156,7 +156,7 @@ def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Expe
     shared = _papers()[paper]
     own = shared.get("defaults", {}) | shared[key]
     printed = tuple(
-        TableRow(metric, *_source(source), tuple(map(float, numbers)))
+        ExperimentRow(metric, *_source(source), tuple(map(float, numbers)))
         for source, rows in own.pop("printed", {}).items()
         for metric, numbers in rows.items()
     )

@@ -15,7 +15,7 @@ from twmd_registry.errors import InputError
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.table import FORMATS, NOT_HERE, TextTable, as_text
 from twmd_registry.metaeval.vectors import LEAST_ROWS
-from twmd_registry.papers.experiment import UNNAMED, Experiment, TableRow
+from twmd_registry.papers.experiment import UNNAMED, Experiment, ExperimentRow
 from twmd_registry.papers.settings import Setting
 from twmd_registry.papers.sources import GroupedSegments
 from twmd_registry.registry.names import Centering
@@ -67,16 +67,16 @@ class Reproduction:
         return f"{self.experiment.about}{cells}{varied} Here: {self.model}."
 
     @functools.cached_property
-    def rows(self) -> tuple[TableRow, ...]:
+    def rows(self) -> tuple[ExperimentRow, ...]:
         """Return our rows."""
         layers = ("" if spec is None or spec.layer is None else str(spec.layer) for spec in self.specs)
         return tuple(
-            TableRow(setting.row, HERE, layer, tuple(values))
+            ExperimentRow(setting.row, HERE, layer, tuple(values))
             for setting, layer, values in zip(self.settings, layers, self.values.tolist(), strict=True)
         )
 
     @functools.cached_property
-    def compared(self) -> tuple[tuple[TableRow, TableRow], ...]:
+    def compared(self) -> tuple[tuple[ExperimentRow, ExperimentRow], ...]:
         """Return our rows with the paper's of the encoder `near`, or of none; a row that it has at several layers in their order."""
         found = []
         for metric in dict.fromkeys(row.metric for row in self.rows):
@@ -147,7 +147,7 @@ class Reproduction:
         undefined = (math.nan,) * len(self.experiment.cells)
         printed = self.experiment.printed
         for metric in dict.fromkeys(row.metric for row in (*printed, *self.rows)):
-            ours = [row for row in self.rows if row.metric == metric] or [TableRow(metric, HERE, "", undefined)]
+            ours = [row for row in self.rows if row.metric == metric] or [ExperimentRow(metric, HERE, "", undefined)]
             for i, row in enumerate(ours):
                 theirs = {model: [one.values for one in printed if (one.metric, one.model) == (metric, model)][i : i + 1] for model in models}
                 paper = next((paper for own, paper in self.compared if own is row), None)
@@ -229,7 +229,7 @@ def short_name(model: str) -> str:
     return PurePath(model).name
 
 
-def _difference(ours: TableRow, theirs: TableRow) -> tuple[float, ...]:
+def _difference(ours: ExperimentRow, theirs: ExperimentRow) -> tuple[float, ...]:
     return tuple(here - paper for here, paper in zip(ours.values, theirs.values, strict=True))
 
 
