@@ -56,7 +56,8 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
         )
     if arguments.output:
         write_tables({experiment.name: found}, arguments.output)
-        signatures = "".join(f"{one.label}\t{signature}\n" for one, signature in zip(found.settings, found.signatures, strict=True))
+        signed = zip(found.settings, found.signatures, strict=True)
+        signatures = "".join(f"{setting.label}\t{signature}\n" for setting, signature in signed)
         write_file(arguments.output / f"{experiment.name}-signatures.tsv", signatures.encode())
         if experiment.picture:
             _PICTURES[experiment.picture["kind"]](found, arguments.output, options)
@@ -74,18 +75,19 @@ def write_tables(found: Mapping[str, Reproduction], folder: Path) -> None:
 def _run_diagnosis(experiment: Experiment, arguments: argparse.Namespace, options: RunOptions) -> int:
     """Measure how alike words are in every layer, and set the properties beside those that the paper names."""
     with progress_bar("texts") as progress:
-        found = diagnose_words(experiment, arguments.data_dir, options, model=arguments.model, layer=arguments.layer, progress=progress)
+        model = {"model": arguments.model, "layer": arguments.layer}
+        found = diagnose_words(experiment, arguments.data_dir, options, **model, progress=progress)
     if arguments.output:
         write_diagnosis(found._replace(model=short_name(found.model)), arguments.output, experiment.name)
-    names = list(found.rows[0].similarities)
-    cosines = [(str(row.centering), str(row.layer), *(f"{row.similarities[name].mean:.3f}" for name in names)) for row in found.rows]
+    means = [[f"{one.mean:.3f}" for one in row.similarities.values()] for row in found.rows]
+    cosines = [(str(row.centering), str(row.layer), *own) for row, own in zip(found.rows, means, strict=True)]
     about = f"{experiment.about} {found.texts} texts, {found.words} words. Here: {short_name(found.model)}."
-    tables = [TextTable(about, ("centering", "layer", *names), cosines)]
+    tables = [TextTable(about, ("centering", "layer", *found.rows[0].similarities), cosines)]
     if experiment.properties:
-        printed = {(centering, one): word for centering, words in experiment.properties.items() for one, word in zip(Property, words, strict=True)}
-        rows: list[tuple[str, ...]] = [
-            (str(one.centering), str(one.property), WORDS[one.holds], printed.get((one.centering, one.property), "-")) for one in found.verdicts
-        ]
+        rows: list[tuple[str, ...]] = []
+        for one in found.verdicts:
+            paper = dict(zip(Property, experiment.properties.get(one.centering, ("-",) * 3), strict=True))
+            rows.append((str(one.centering), str(one.property), WORDS[one.holds], paper[one.property]))
         tables.append(TextTable("Properties", ("centering", "property", "here", "paper"), rows))
     say("\n\n".join(as_text(table, FORMATS["txt"]) for table in tables))
     return 0
@@ -108,7 +110,8 @@ def _draw_curves(found: Reproduction, folder: Path, options: RunOptions) -> None
         for i, (spec, signature) in enumerate(zip(found.specs, found.signatures, strict=True))
     ]
     csv = {"data": np.array([column for column, *_ in rows])}
-    csv |= {key: np.array(["" if getattr(spec, key) is None else str(getattr(spec, key)) for _, spec, *_ in rows]) for key in VARIED}
+    for key in VARIED:
+        csv[key] = np.array(["" if (value := getattr(spec, key)) is None else str(value) for _, spec, *_ in rows])
     csv |= {
         experiment.cells[0].statistic: np.array([value for _, _, value, _ in rows]),
         "signature": np.array([one for *_, one in rows]),
@@ -122,7 +125,8 @@ def _draw_curves(found: Reproduction, folder: Path, options: RunOptions) -> None
         errors = marginal_errors(found, options)
         group, pairs = first_pairs(found)
         points = [(name, sweeps, error) for name, line in errors.items() for sweeps, error in zip(*line, strict=True)]
-        data = {key: np.array(values) for key, values in zip(("line", "iterations", "marginal_error"), zip(*points, strict=True), strict=True)}
+        columns = zip(("line", "iterations", "marginal_error"), zip(*points, strict=True), strict=True)
+        data = {key: np.array(values) for key, values in columns}
         y = PlotAxis("marginal error", logarithmic=True)
         parts = {"-left": parts[""], "-right": (data, {f"{group}, {len(pairs.ratings)} pairs": errors}, y)}
     for part, (data, panels, y) in parts.items():
@@ -133,8 +137,8 @@ def _draw_curves(found: Reproduction, folder: Path, options: RunOptions) -> None
 def _draw_scatter(found: Reproduction, folder: Path, _options: RunOptions) -> None:
     """Draw scores against ratings of one group, a panel per row."""
     group = found.experiment.cells[0].unit
-    (place, ratings), *_ = [((name, group), groups[group].ratings) for name, groups in found.rated.items() if group in groups]
-    scores = {row: own[place] for row, own in found.scores.items()}
+    name, ratings = next((name, groups[group].ratings) for name, groups in found.rated.items() if group in groups)
+    scores = {row: own[name, group] for row, own in found.scores.items()}
 
     def panel(axes: Axes, name: str) -> None:
         axes.plot(ratings, scores[name], ".", markersize=3, alpha=0.5, color="tab:blue", rasterized=True)
@@ -149,7 +153,7 @@ def _draw_scatter(found: Reproduction, folder: Path, _options: RunOptions) -> No
 
 
 def _draw_matrix(found: Reproduction, folder: Path, _options: RunOptions) -> None:
-    """Draw the correlations of measures with each other, a matrix per column; a row's name holds those of two measures."""
+    """Draw the correlations of measures with each other, a matrix per column; a row is named after two measures."""
     pairs = [tuple(setting.row.split(" ~ ")) for setting in found.settings]
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     panels = {}
