@@ -13,24 +13,15 @@ from twmd_registry.errors import SpecError
 from twmd_registry.papers.experiment import AVERAGE, experiment_names, read_experiment
 from twmd_registry.papers.measures import MEASURES
 from twmd_registry.papers.settings import make_settings
-from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
 TABLES = [name for name in experiment_names() if read_experiment(name).printed and name != "twmd-appendix-b"]
 
 
 def settings_of(name: str, *, depth: int = 12, layer: int | None = 10, members: dict[str, str] | None = None) -> dict[str, MetricSpec]:
-    """The specifications of an experiment's rows for a model that does not exist."""
-    found = make_settings(read_experiment(name, members), "a/b", layer, depth, RunOptions())
+    """The specifications of an experiment's rows for a model that does not exist; those of one layer read the 10th."""
+    found = make_settings(read_experiment(name, members), "a/b", own=[10], asked=layer, depth=depth)
     return {one.label: one.metric for one in found if isinstance(one.metric, MetricSpec)}
-
-
-@pytest.fixture(autouse=True)
-def _no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers as they are asked for: nothing is loaded."""
-    monkeypatch.setattr(
-        "twmd_registry.papers.settings.own_layers", lambda experiment, _model, layer, _options: [layer + one for one in experiment.offsets]
-    )
 
 
 def cell(name: str, source: str, metric: str, column: str) -> list[float]:

@@ -60,8 +60,9 @@ def study_command(arguments: Arguments) -> int:
                 strict=True,
             )
         )
-    sizes = {name: sum(len(segments.ratings) for segments in groups.values()) for name, groups in found["table1"].rated.items()}
-    write_file(arguments.output / "data.txt", "".join(f"{name}\t{size}\n" for name, size in sizes.items()).encode())
+    rated = {name: next(iter(groups.values())) for name, groups in found["table1"].rated.items()}
+    sizes = "".join(f"{name}\t{len(own.ratings)}\n" for name, own in rated.items())
+    write_file(arguments.output / "data.txt", sizes.encode())
     write_tables(found, arguments.output)
     rows: dict[str, str] = {}
     for table in found.values():

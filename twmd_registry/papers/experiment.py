@@ -63,18 +63,18 @@ class Experiment:
     Attributes:
         name: The paper and the table, such as ``twmd-table2``.
         about: The same in words.
-        data: By set, its ``format`` and its possible ``paths``; maybe ``keys`` of the format, ``by_length`` (pairs are batched by length), and
-            ``hub``, its name on the Hub.
-        rows: By the paper's name, the keys of a metric's specification. ``layer`` may be ``own`` (the one that is asked for, that
-            the paper reads, or of the model's preset or rule), a share of the model's depth, ``last:N`` (N layers or as many as
-            there are) or ``last-N`` (N below the last). Besides: ``lexical`` (a metric of SacreBLEU), ``member`` (a metric with
-            its keys in one text), ``members`` (the mean of other rows), ``against`` (the keys of another row, correlated with
-            instead of the ratings), ``half`` (``shorter`` or ``longer`` pairs), ``optional`` (left out where its model is not
-            here).
+        data: By set, its ``format`` and its possible ``paths``; maybe ``keys`` of the format, ``by_length`` (pairs are
+            batched by length), and ``hub``, its name on the Hub.
+        rows: By the paper's name, the keys of a metric's specification. ``layer`` may be ``own`` (the one that is asked
+            for, that the paper reads, or of the model's preset or rule), a share of the model's depth, ``last:N`` (N
+            layers or as many as there are) or ``last-N`` (N below the last). Besides: ``lexical`` (a metric of
+            SacreBLEU), ``member`` (a metric with its keys in one text), ``members`` (the mean of other rows),
+            ``against`` (the keys of another row, correlated with instead of the ratings), ``half`` (``shorter`` or
+            ``longer`` pairs), ``optional`` (left out where its model is not here).
         columns: By name, a unit and the statistics.
         printed: The paper's own rows.
-        encoders: By model (``static`` for word vectors, ``other`` for any other), which of the paper's encoders it is compared with; ``first``
-            and ``last`` are of those in `printed`.
+        encoders: By model (``static`` for word vectors, ``other`` for any other), which of the paper's encoders it is
+            compared with; ``first`` and ``last`` are of those in `printed`.
         keys: Keys of every row whose metric has them.
         groups: By set, the groups that take part; where there are none, those that are columns, else all.
         optional: Sets that may be missing.
@@ -86,7 +86,7 @@ class Experiment:
         picture: How a figure is drawn: ``kind``, and for curves ``panels``, ``x`` and ``logarithmic``.
         plans: Pairs whose transport plans' marginal errors are measured as well.
         centerings: Of a diagnosis of the model's word vectors, the centerings that are shown.
-        properties: By centering, what the paper says of the three properties of `twmd_registry.metaeval.diagnose.Property`.
+        properties: By centering, what the paper says of the properties of `twmd_registry.metaeval.diagnose.Property`.
         fine_tuned: Whether the model must be one that the user has fine-tuned.
     """
 
@@ -114,7 +114,8 @@ class Experiment:
     @property
     def cells(self) -> tuple[ExperimentCell, ...]:
         """Return the numbers of a row, in their order."""
-        return tuple(ExperimentCell(column, unit, one) for column, (unit, *statistics) in self.columns.items() for one in statistics)
+        columns = self.columns.items()
+        return tuple(ExperimentCell(column, unit, one) for column, (unit, *statistics) in columns for one in statistics)
 
     @property
     def reads_one_layer(self) -> bool:
@@ -188,7 +189,7 @@ def _source(text: str) -> tuple[str, str]:
 
 
 def _resolve(row: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Take the keys of the row that a row is the ``same`` as, and put its own in their place; other rows that it names become their keys."""
+    """Take the keys of the row that a row is the ``same`` as, then its own; rows that it names become their keys."""
     keys = dict(rows[row])
     if same := keys.pop("same", None):
         keys = _resolve(same, rows) | keys

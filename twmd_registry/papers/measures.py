@@ -106,5 +106,6 @@ def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequen
             except InputError as error:
                 reasons.setdefault(i, str(error))
     if reasons:
-        warn(f"{place}: not every number is defined for {len(reasons)} of {len(samples)} rows; {next(iter(reasons.values()))}")
+        first = next(iter(reasons.values()))
+        warn(f"{place}: not every number is defined for {len(reasons)} of {len(samples)} rows; {first}")
     return found

@@ -16,7 +16,7 @@ from twmd_registry.registry.options import RunOptions
 
 
 def first_pairs(found: Reproduction) -> tuple[str, RatedSegments]:
-    """Return the name of the first group, and as many of its pairs as the experiment asks for: they keep their centering batches."""
+    """Return the name of the first group, and its first pairs, as many as asked for: they keep their batches."""
     group, segments = next(iter(next(iter(found.rated.values())).items()))
     return group, select(segments, np.arange(min(found.experiment.plans, len(segments.ratings))))
 
@@ -24,8 +24,8 @@ def first_pairs(found: Reproduction) -> tuple[str, RatedSegments]:
 def marginal_errors(found: Reproduction, options: RunOptions) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Measure the marginal error of plans after every number of sweeps.
 
-    After the last sweep the rows of pi are exact. The error is ``sum_j |sum_i pi_ij - 1/n|``, the columns' distance from their
-    marginal in total, averaged over pairs of texts.
+    After the last sweep the rows of pi are exact. The error is ``sum_j |sum_i pi_ij - 1/n|``, the columns' distance
+    from their marginal in total, averaged over pairs of texts.
 
     Args:
         found: An experiment with ``plans`` whose settings vary temperature and iterations.
@@ -48,19 +48,18 @@ def marginal_errors(found: Reproduction, options: RunOptions) -> dict[str, tuple
     if not aligned:
         raise InputError("none of the pairs has tokens on both sides: there is no plan to measure.")
     temperatures, sweeps = (found.experiment.vary[key] for key in ("temperature", "iterations"))
-    return {
-        line_name(first, temperature): (
-            np.array(sweeps, dtype=np.float64),
-            np.array([np.mean([_marginal_error(one, AlignmentSettings(temperature, number)) for one in aligned]) for number in sweeps]),
-        )
-        for temperature in temperatures
-    }
+    lines = {}
+    for temperature in temperatures:
+        how = [AlignmentSettings(temperature, number) for number in sweeps]
+        errors = [np.mean([_marginal_error(one, settings) for one in aligned]) for settings in how]
+        lines[line_name(first, temperature)] = np.array(sweeps, dtype=np.float64), np.array(errors)
+    return lines
 
 
 def _marginal_error(similarities: np.ndarray, how: AlignmentSettings) -> float:
     """Return the distance of the plan's column sums from the marginal, in float64."""
     s = torch.from_numpy(similarities).to(torch.float64)[None]  # (1, N, M)
     # Weights of one change nothing, but keep the shares in float64.
-    x, y = (Marginal(torch.ones(1, number, dtype=torch.bool), torch.ones(1, number, dtype=torch.float64)) for number in s.shape[1:])
+    x, y = (Marginal(torch.ones(1, number, dtype=torch.bool), torch.ones(1, number).double()) for number in s.shape[1:])
     columns = sinkhorn_plan(s, x, y, how).sum(1)  # (1, M)
     return float((columns - 1 / s.shape[2]).abs().sum())

@@ -77,18 +77,21 @@ class Reproduction:
 
     @functools.cached_property
     def compared(self) -> tuple[tuple[ExperimentRow, ExperimentRow], ...]:
-        """Return our rows with the paper's of the encoder `near`, or of none; a row that it has at several layers in their order."""
+        """Return our rows with the paper's of the encoder `near`, or of none; of several layers in their order."""
         found = []
         for metric in dict.fromkeys(row.metric for row in self.rows):
             ours = [row for row in self.rows if row.metric == metric]
-            theirs = [row for row in self.experiment.printed if row.metric == metric and row.model in {self.near, UNNAMED}]
+            printed = [row for row in self.experiment.printed if row.metric == metric]
+            theirs = [row for row in printed if row.model in {self.near, UNNAMED}]
             found += list(zip(ours, theirs, strict=False))
         return tuple(found)
 
     def rank_agreement(self) -> dict[str, tuple[int, tuple[float, ...]]]:
-        """Return, by the paper's layer, the number of rows compared and per cell Kendall's tau-b of our numbers with the paper's.
+        """Compare the order of the rows here with the paper's.
 
-        The correlation is NaN where fewer than three rows are defined or all are equal.
+        Returns:
+            By the paper's layer (empty for one layer alone), the number of rows compared, and per cell Kendall's tau-b
+            of our numbers with the paper's, NaN where fewer than three rows are defined or all are equal.
         """
         several = len(self.experiment.offsets) > 1
         layers = [theirs.layer if several else "" for _, theirs in self.compared]
@@ -101,14 +104,14 @@ class Reproduction:
         return found
 
     def table(self) -> TextTable:
-        """Lay out our rows, each followed by the paper's of the same name and the difference; of what is varied, a column per value."""
+        """Lay out our rows, each followed by the paper's and the difference; of what is varied, a column per value."""
         return self._by_axis() if self.experiment.vary else self._beside()
 
     def text(self, suffix: str) -> str:
         """Write the table.
 
         Args:
-            suffix: A key of `twmd_registry.metaeval.table.FORMATS`; ``tsv`` has a line per number, ours to full precision.
+            suffix: A key of `twmd_registry.metaeval.table.FORMATS`; ``tsv`` has a line per number, ours in full.
         """
         if suffix == "tsv" and not self.experiment.vary:
             return as_text(self._numbers(), FORMATS[suffix])
@@ -149,23 +152,14 @@ class Reproduction:
         for metric in dict.fromkeys(row.metric for row in (*printed, *self.rows)):
             ours = [row for row in self.rows if row.metric == metric] or [ExperimentRow(metric, HERE, "", undefined)]
             for i, row in enumerate(ours):
-                theirs = {model: [one.values for one in printed if (one.metric, one.model) == (metric, model)][i : i + 1] for model in models}
-                paper = next((paper for own, paper in self.compared if own is row), None)
+                own = [one for one in printed if one.metric == metric]
+                theirs = [[one.values for one in own if one.model == name][i : i + 1] or [undefined] for name in models]
+                paper = next((one for here, one in self.compared if here is row), None)
                 difference = _difference(row, paper) if paper else undefined
                 for c, cell in enumerate(self.experiment.cells):
-                    numbers = (
-                        row.values[c],
-                        *((own[0] if own else undefined)[c] for own in theirs.values()),
-                        difference[c],
-                    )
-                    yield (
-                        metric,
-                        row.layer,
-                        cell.column,
-                        str(self.segments[cell.column]),
-                        cell.statistic,
-                        *map(_in_full, numbers),
-                    )
+                    numbers = (row.values[c], *(values[c] for (values,) in theirs), difference[c])
+                    place = (cell.column, str(self.segments[cell.column]), cell.statistic)
+                    yield (metric, row.layer, *place, *map(_in_full, numbers))
         for layer, (_, taus) in self.rank_agreement().items():
             for cell, tau in zip(self.experiment.cells, taus, strict=True):
                 yield (
@@ -179,38 +173,37 @@ class Reproduction:
                 )
 
     def _by_axis(self) -> TextTable:
-        *others, axis = self.experiment.vary
-        values = list(dict.fromkeys(setting.varied[axis] for setting in self.settings))
-        paper = ("paper",) if self.experiment.printed else ()
-        lines = []
+        *others, _ = self.experiment.vary
+        values, digits, lines = self._axis_values(), self.experiment.decimals, []
         for c, cell in enumerate(self.experiment.cells):
-            for row, *fixed in dict.fromkeys((setting.row, *(setting.varied[key] for key in others)) for setting in self.settings):
-                numbers = [self._value(c, row, dict(zip(others, fixed, strict=True)) | {axis: value}) for value in values]
+            for i in range(0, len(self.settings) if self.segments[cell.column] else 0, len(values)):
+                setting, numbers = self.settings[i], self.values[i : i + len(values), c]
+                fixed = [str(setting.varied[key]) for key in others]
                 best = NOT_HERE if np.isnan(numbers).all() else f"{values[int(np.nanargmax(numbers))]:g}"
-                theirs = [f"{one.values[0]:g}" for one in self.experiment.printed if one.metric == row and one.model in map(str, fixed)]
-                cells = (_rounded(number, self.experiment.decimals) for number in numbers)
-                lines.append((cell.column, str(self.segments[cell.column]), row, *map(str, fixed), *cells, best, *theirs))
+                rows = [row for row in self.experiment.printed if row.metric == setting.row and row.model in fixed]
+                cells = (_rounded(number, digits) for number in numbers.tolist())
+                start = (cell.column, str(self.segments[cell.column]), setting.row, *fixed)
+                lines.append((*start, *cells, best, *(f"{row.values[0]:g}" for row in rows)))
+        paper = ("paper",) if self.experiment.printed else ()
         header = ("data", "segments", "metric", *others, *(f"{value:g}" for value in values), "best", *paper)
-        return TextTable(self.title, header, [line for line in lines if line[1] != "0"])
+        return TextTable(self.title, header, lines)
 
-    def _value(self, cell: int, row: str, varied: Mapping[str, object]) -> float:
-        return next(float(self.values[i, cell]) for i, one in enumerate(self.settings) if one.row == row and one.varied == varied)
+    def _axis_values(self) -> list[float]:
+        """Return the values of the last axis: settings that differ in it alone are next to each other."""
+        *_, axis = self.experiment.vary
+        return list(dict.fromkeys(setting.varied[axis] for setting in self.settings))
 
     def curves(self) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
-        """Return what a figure draws: by panel and line, the values of the last axis and the numbers; shape (points,) each."""
-        *others, axis = self.experiment.vary
-        points: dict[str, dict[str, list[tuple[float, float]]]] = {}
+        """Return what a figure draws: by panel and line, values of the last axis and numbers; shape (points,) each."""
+        x, by_metric = np.array(self._axis_values(), dtype=np.float64), self.experiment.picture["panels"] == "metric"
+        found: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
         for c, cell in enumerate(self.experiment.cells):
-            for i, (setting, spec) in enumerate(zip(self.settings, self.specs, strict=True)):
-                if spec is None or not self.segments[cell.column]:
-                    continue
-                panel = str(spec.metric) if self.experiment.picture["panels"] == "metric" else cell.column
-                line = line_name(spec, spec.temperature if "temperature" in others else None)
-                points.setdefault(panel, {}).setdefault(line, []).append((float(setting.varied[axis]), float(self.values[i, c])))
-        return {
-            panel: {name: (np.array([x for x, _ in line]), np.array([y for _, y in line])) for name, line in lines.items()}
-            for panel, lines in points.items()
-        }
+            for i in range(0, len(self.settings) if self.segments[cell.column] else 0, len(x)):
+                if (spec := self.specs[i]) is not None:
+                    name = line_name(spec, spec.temperature if "temperature" in [*self.experiment.vary][:-1] else None)
+                    panel = found.setdefault(str(spec.metric) if by_metric else cell.column, {})
+                    panel[name] = x, self.values[i : i + len(x), c]
+        return found
 
 
 def line_name(spec: MetricSpec, temperature: float | None = None) -> str:

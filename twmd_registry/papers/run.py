@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from twmd_registry.metaeval.overlap import warn_about_overlap
 from twmd_registry.papers.experiment import AVERAGE, EVERY, Experiment, ExperimentCell
 from twmd_registry.papers.measures import measure
 from twmd_registry.papers.reproduction import Place, Reproduction
-from twmd_registry.papers.settings import Metric, Setting, depth_of, make_settings
+from twmd_registry.papers.settings import Metric, Setting, make_settings, own_layers, read_depth
 from twmd_registry.papers.sources import GroupedSegments, pair_lengths, read_sources, split_groups
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import EMBEDDED_MODEL
@@ -57,15 +58,19 @@ def reproduce(
         ModelError: The model is not to be had.
 
     Warns:
-        TwmdWarning: Rows, groups or sets that were left out, and numbers that are undefined; a metric was trained or tuned on the data.
+        TwmdWarning: Rows, groups or sets were left out, numbers are undefined, or a metric was trained or tuned on the
+            data.
     """
     options = options or RunOptions()
     for experiment in experiments:
         _refuse(experiment, model, layer)
     rated = split_groups(experiments[0], read_sources(experiments[0], folder, hub=hub))
     with ExitStack() as stack:
-        depth = depth_of(model, options) if any(_needs_depth(experiment) for experiment in experiments) else 1
-        settings = {experiment.name: make_settings(experiment, model, layer, depth, options) for experiment in experiments}
+        depth = read_depth(model, options, stack) if any(map(_needs_depth, experiments)) else 1
+        settings = {}
+        for experiment in experiments:
+            own = own_layers(experiment, model, layer, options, stack)
+            settings[experiment.name] = make_settings(experiment, model, own=own, asked=layer, depth=depth)
         every = [setting for own in settings.values() for setting in own]
         scorers = _open(every, options, stack)
         if not any(experiment.vary for experiment in experiments):
@@ -73,10 +78,8 @@ def reproduce(
         signed: Signed = {metric: (scorer.spec, scorer.signature) for metric, scorer in scorers.items()}
         scores = _score(every, scorers, rated, progress)
         signed |= {metric: (None, _sign(str(metric), rated)) for metric in scores if metric not in signed}
-        return [
-            _tabulate(experiment, settings[experiment.name], signed, scores, rated, near=experiment.nearest(model, depth))
-            for experiment in experiments
-        ]
+        tabulate = partial(_tabulate, signed=signed, scores=scores, rated=rated)
+        return [tabulate(one, settings[one.name], near=one.nearest(model, depth)) for one in experiments]
 
 
 def diagnose_words(
@@ -121,7 +124,8 @@ def _refuse(experiment: Experiment, model: str, layer: int | None) -> None:
 
 def _needs_depth(experiment: Experiment) -> bool:
     layers = [row.get("layer") for row in experiment.rows.values()]
-    return EVERY in experiment.vary.values() or "static" in experiment.encoders or any(isinstance(one, float) for one in layers)
+    share = any(isinstance(one, float) for one in layers)
+    return share or EVERY in experiment.vary.values() or "static" in experiment.encoders
 
 
 def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) -> dict[Metric, Scorer]:
@@ -150,9 +154,16 @@ def _warn_about_overlap(settings: Sequence[Setting], scorers: Mapping[Metric, Sc
         warn_about_overlap(labels.values(), [scorers[metric] for metric in labels], references, name)
 
 
-def _score(settings: Sequence[Setting], scorers: Mapping[Metric, Scorer], rated: GroupedSegments, progress: Progress | None) -> Scores:
+def _score(
+    settings: Sequence[Setting],
+    scorers: Mapping[Metric, Scorer],
+    rated: GroupedSegments,
+    progress: Progress | None,
+) -> Scores:
     """Score every group by every metric; groups of the same texts, rated otherwise, are scored once."""
-    lexical = dict.fromkeys(metric for setting in settings for metric in (setting.metric, setting.against) if isinstance(metric, str))
+    metrics = (metric for setting in settings for metric in (setting.metric, setting.against))
+    lexical = dict.fromkeys(metric for metric in metrics if isinstance(metric, str))
+    own = list(scorers.values())
     found: dict[Metric, dict[Place, np.ndarray]] = {metric: {} for metric in [*lexical, *scorers]}
     places = {(name, group): segments for name, groups in rated.items() for group, segments in groups.items()}
     same: dict[object, Place] = {}
@@ -162,14 +173,14 @@ def _score(settings: Sequence[Setting], scorers: Mapping[Metric, Scorer], rated:
     for place, segments in places.items():
         first = same[_texts(segments)]
         if first == place:
-            scored = score_all(list(scorers.values()), segments.predictions, segments.references, progress=progress) if scorers else []
+            scored = score_all(own, segments.predictions, segments.references, progress=progress) if own else []
             for metric, one in zip(scorers, scored, strict=True):
                 found[metric][place] = np.array(one.scores)
             for metric in lexical:
                 found[metric][place] = score_lexically(metric, segments).scores
         else:
-            for own in found.values():
-                own[place] = own[first]
+            for scores in found.values():
+                scores[place] = scores[first]
     return found
 
 
@@ -180,16 +191,17 @@ def _sign(lexical: str, rated: GroupedSegments) -> str:
 
 
 def _texts(segments: RatedSegments) -> object:
-    return tuple(segments.predictions), tuple(own if isinstance(own, str) else tuple(own) for own in segments.references)
+    references = (own if isinstance(own, str) else tuple(own) for own in segments.references)
+    return tuple(segments.predictions), tuple(references)
 
 
 def _tabulate(
     experiment: Experiment,
     settings: Sequence[Setting],
+    *,
     signed: Signed,
     scores: Scores,
     rated: GroupedSegments,
-    *,
     near: str,
 ) -> Reproduction:
     """Measure every cell of an experiment."""
@@ -198,7 +210,8 @@ def _tabulate(
     measured: dict[Place, dict[str, np.ndarray]] = {}  # shape (settings,) each
     for name, groups in rated.items():
         for group, segments in groups.items():
-            statistics = list(dict.fromkeys(cell.statistic for cell in experiment.cells if cell.unit in {AVERAGE, name, group}))
+            own = [cell for cell in experiment.cells if cell.unit in {AVERAGE, name, group}]
+            statistics = list(dict.fromkeys(cell.statistic for cell in own))
             samples = [_sample(setting, scores, (name, group), segments) for setting in settings]
             values = measure(samples, statistics, f"{name}, {group}" if len(groups) > 1 else name)
             measured[name, group] = dict(zip(statistics, experiment.scale * values.T, strict=True))
@@ -235,12 +248,13 @@ def _cell(
     rated: GroupedSegments,
     settings: int,
 ) -> np.ndarray:
-    """Return a cell of every setting, averaged over groups and then over sets; NaN where a set is missing; shape (settings,)."""
+    """Return a cell of every setting, averaged over groups, then sets; NaN for a missing set; shape (settings,)."""
     sets, weights = [], []
     for name, groups in _places(cell, rated).items():
         sizes = [len(segments.ratings) for segments in groups.values()]
+        numbers = [measured[name, group][cell.statistic] for group in groups]
         by_size = experiment.weights.get("groups") == "size"
-        sets.append(np.average([measured[name, group][cell.statistic] for group in groups], axis=0, weights=sizes if by_size else None))
+        sets.append(np.average(numbers, axis=0, weights=sizes if by_size else None))
         weights.append(sum(sizes))
     if not sets:
         return np.full(settings, np.nan)
@@ -249,7 +263,9 @@ def _cell(
 
 def _places(cell: ExperimentCell, rated: GroupedSegments) -> GroupedSegments:
     """Return the groups that a cell is measured on."""
-    chosen = {name: {group: segments for group, segments in groups.items() if cell.unit in {AVERAGE, name, group}} for name, groups in rated.items()}
+    chosen = {}
+    for name, groups in rated.items():
+        chosen[name] = {group: own for group, own in groups.items() if cell.unit in {AVERAGE, name, group}}
     return {name: groups for name, groups in chosen.items() if groups}
 
 

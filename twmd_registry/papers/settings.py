@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from twmd_registry.engine.scorer import Scorer
@@ -46,60 +47,82 @@ class Setting(NamedTuple):
         return " ".join([self.row, *(f"{key}={value}" for key, value in self.varied.items())])
 
 
-def depth_of(model: str, options: RunOptions) -> int:
-    """Return the number of a model's layers; 0 for a table of word vectors. Loads the model.
+def read_depth(model: str, options: RunOptions, stack: ExitStack) -> int:
+    """Return the number of a model's layers; 0 for a table of word vectors.
+
+    Args:
+        model: The encoder.
+        options: Where and how fast.
+        stack: Keeps the model loaded.
 
     Raises:
         ModelError: The model is not to be had.
     """
-    return int(Scorer(make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1"), options).spec.layer or 0)
+    spec = make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1")
+    return int(stack.enter_context(Scorer(spec, options)).spec.layer or 0)
 
 
-def own_layers(experiment: Experiment, model: str, layer: int | None, options: RunOptions) -> list[int]:
-    """Return the layers of rows that are read at the model's own one, ascending. Loads the model.
+def own_layers(
+    experiment: Experiment,
+    model: str,
+    layer: int | None,
+    options: RunOptions,
+    stack: ExitStack,
+) -> list[int]:
+    """Return the layers of rows that are read at the model's own one, ascending; none where there are no such rows.
 
     Args:
         experiment: A paper that prints numbers of the model says its layers.
         model: The encoder.
         layer: The hidden state that was asked for; None for that of the paper, else of the model's preset or rule.
         options: Where and how fast.
+        stack: Keeps the model loaded.
 
     Raises:
         SpecError: The model's preset reads several layers, or the model does not have the layer.
         ModelError: The model is not to be had.
     """
-    if printed := dict.fromkeys(int(row.layer) for row in experiment.printed if row.model == model and layer is None):
+    rows = (experiment.keys | keys for keys in experiment.rows.values())
+    if "layer" in experiment.vary or all(row.get("layer") != _OWN for row in rows):
+        return []
+    if layer is None and (printed := {int(row.layer): 0 for row in experiment.printed if row.model == model}):
         return list(printed)
-    read = Scorer(make_spec(MetricName.TWMD, model=model, layer=layer), options).spec.layer
+    read = stack.enter_context(Scorer(make_spec(MetricName.TWMD, model=model, layer=layer), options)).spec.layer
     if not isinstance(read, int):
-        raise SpecError(f"{experiment.name} reads one layer, and the preset of {model} reads {read}: give one by --layer.")
+        raise SpecError(f"{experiment.name} reads one layer, and {model} by its preset {read}: give one by --layer.")
     return [read + offset for offset in experiment.offsets]
 
 
-def make_settings(experiment: Experiment, model: str, layer: int | None, depth: int, options: RunOptions) -> list[Setting]:
+def make_settings(
+    experiment: Experiment,
+    model: str,
+    *,
+    own: Sequence[int],
+    asked: int | None,
+    depth: int,
+) -> list[Setting]:
     """Make the settings of an experiment, row by row, the values of its last axis next to each other.
 
     Args:
         experiment: The experiment.
         model: The encoder; rows of a ``member`` have their own.
-        layer: As for `own_layers`.
+        own: The model's own layers, see `own_layers`.
+        asked: The hidden state that was asked for, if any.
         depth: The model's layers.
-        options: Where and how fast.
 
     Raises:
-        SpecError: As for `own_layers`, or a member is no metric with its keys.
-        ModelError: The model is not to be had.
+        SpecError: A member is no metric with its keys.
     """
     found = []
     axes = {key: range(1, depth + 1) if values == EVERY else values for key, values in experiment.vary.items()}
-    needs_own = "layer" not in axes and any((experiment.keys | keys).get("layer") == _OWN for keys in experiment.rows.values())
-    own = own_layers(experiment, model, layer, options) if needs_own else []
     for row, keys in experiment.rows.items():
-        against = _metric(keys["against"], model, _layers(keys["against"], own, layer, depth)[0]) if "against" in keys else None
+        other = keys.get("against")
+        against = _metric(other, model, _layers(other, own, asked, depth)[0]) if other else None
         for values in itertools.product(*axes.values()):
             varied = dict(zip(axes, values, strict=True))
-            applied = {key: value for key, value in experiment.keys.items() if key in _keys_of(keys)} | keys | varied
-            for layers in _layers(applied, own, layer, depth):
+            shared = {key: value for key, value in experiment.keys.items() if key in _keys_of(keys)}
+            applied = shared | keys | varied
+            for layers in _layers(applied, own, asked, depth):
                 metric = _metric(applied, model, layers)
                 found.append(Setting(row, metric, varied, against, keys.get("half", ""), keys.get("optional", False)))
     return found

@@ -26,15 +26,17 @@ def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = Fal
         hub: Whether to read from the Hugging Face Hub what the folder does not hold.
 
     Raises:
-        FileError: The folder is none, a set is missing that must be there (names it), all sets are missing, or one is damaged.
+        FileError: The folder is none, a set is missing that must be there (names it), all sets are, or one is damaged.
 
     Warns:
         TwmdWarning: A set is left out, or rows of one.
     """
     if folder and not folder.is_dir():
-        raise FileError(f"{folder} is not a folder; expected one that holds {', '.join(one['paths'][0] for one in experiment.data.values())}.")
+        places = ", ".join(one["paths"][0] for one in experiment.data.values())
+        raise FileError(f"{folder} is not a folder; expected one that holds {places}.")
     found = {name: _path_of(one["paths"], folder) for name, one in experiment.data.items()}
-    lacking = [one["paths"][0] for name, one in experiment.data.items() if not found[name] and name not in experiment.optional]
+    needed = [name for name in experiment.data if name not in experiment.optional]
+    lacking = [experiment.data[name]["paths"][0] for name in needed if not found[name]]
     if lacking:
         raise FileError(f"expected {', '.join(dict.fromkeys(lacking))} in {folder}; not there.")
     read, missing = {}, []
@@ -58,7 +60,7 @@ def _path_of(places: list[str], folder: Path | None) -> Path | None:
 
 
 def _read(source: Mapping[str, object], path: Path | None, *, hub: bool) -> RatedSegments:
-    """Read a set, from the Hub where there is no path; references that a row has twice are read once: the best is the same."""
+    """Read a set, from the Hub where there is no path; a reference that a row has twice is read once."""
     if path is None:
         if not hub:
             raise FileError("not there")
@@ -66,12 +68,14 @@ def _read(source: Mapping[str, object], path: Path | None, *, hub: bool) -> Rate
     rated = FORMATS[str(source["format"])](path, **source.get("keys", {}))  # type: ignore[arg-type]
     if source.get("by_length"):
         rated = select(rated, np.argsort(pair_lengths(rated), kind="stable"))
-    return rated._replace(references=[own if isinstance(own, str) else list(dict.fromkeys(own)) for own in rated.references])
+    references = [own if isinstance(own, str) else list(dict.fromkeys(own)) for own in rated.references]
+    return rated._replace(references=references)  # the best reference, which counts, is the same
 
 
 def pair_lengths(rated: RatedSegments) -> np.ndarray:
     """Return the characters of a pair's texts, their mean; shape (segments,)."""
-    return np.array([(len(one) + len(other)) / 2 for one, other in zip(rated.predictions, rated.references, strict=True)])
+    pairs = zip(rated.predictions, rated.references, strict=True)
+    return np.array([(len(one) + len(other)) / 2 for one, other in pairs])
 
 
 def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -> GroupedSegments:
@@ -87,7 +91,8 @@ def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -
     Warns:
         TwmdWarning: A set has other groups, which are left out.
     """
-    columns = tuple(dict.fromkeys(cell.unit for cell in experiment.cells if cell.unit not in {AVERAGE, *experiment.data}))
+    units = dict.fromkeys(cell.unit for cell in experiment.cells)
+    columns = tuple(unit for unit in units if unit not in {AVERAGE, *experiment.data})
     return {name: _groups_of(rated, experiment.groups.get(name, columns), name) for name, rated in sources.items()}
 
 
@@ -95,7 +100,8 @@ def _groups_of(rated: RatedSegments, wanted: tuple[str, ...], name: str) -> dict
     if missing := [group for group in wanted if group not in rated.group]:
         raise FileError(f"{name} has no row of {', '.join(missing)}: the table's groups are {', '.join(wanted)}.")
     groups = np.array(rated.group)
-    chosen = {group: np.flatnonzero(groups == group) for group in dict.fromkeys(rated.group) if not wanted or group in wanted}
+    kept = [group for group in dict.fromkeys(rated.group) if not wanted or group in wanted]
+    chosen = {group: np.flatnonzero(groups == group) for group in kept}
     if others := sorted(set(rated.group) - set(chosen)):
         rows = len(groups) - sum(map(len, chosen.values()))
         warn(f"{name}: groups that the table does not have, left out: {', '.join(others)} ({rows} rows).")
