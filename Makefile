@@ -39,6 +39,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/vulture
 	$(MAKE) --no-print-directory --jobs=2 types tests
 
 # Beside one another: mypy uses one core, and tests that wait for other processes use none.

@@ -16,7 +16,7 @@ import twmd_registry
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.models.pool import loaded
+from twmd_registry.models.pool import _LOADED
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.signature import Signature
 
@@ -312,11 +312,11 @@ def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
     assert twmd_registry.score(["a cat"], ["the cat"], "sbert", device="cpu") == twmd_registry.scorer("sbert").score(["a cat"], ["the cat"])
     assert twmd_registry.score(["a cat"], ["the cat"], metric=expected.signature) == expected
     twmd_registry.score(["a cat"], ["the cat"], "twmd", dtype="bfloat16")
-    before = loaded()
+    before = tuple(_LOADED)
     twmd_registry.score(["a dog"], ["the dog"], "trwmd", dtype="bfloat16")
-    assert loaded() == before
+    assert tuple(_LOADED) == before
     twmd_registry.score(["a dog"], ["the dog"])
-    assert len(loaded()) == len(before) - 1
+    assert len(tuple(_LOADED)) == len(before) - 1
     with pytest.raises(SpecError, match="did you mean 'temperature'"):
         twmd_registry.score(["a"], ["b"], temprature=1)
 

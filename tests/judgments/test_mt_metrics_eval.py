@@ -9,7 +9,7 @@ import pytest
 
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval, read_system_ratings
+from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
 
 SCORES = "A\t-1.5\nB\tNone\nrefA\t0\nA\t0\nB\t-5\nrefA\t0\n"
 OUTPUTS = {"A": "a one\na two\n", "B": "b one\nb two\n"}
@@ -98,29 +98,3 @@ def test_what_is_not_there_gets_the_menu(asked: dict[str, str], words: str, tmp_
     with pytest.raises(FileError) as caught:
         read_mt_metrics_eval(wmt(tmp_path, SCORES, OUTPUTS), **asked)
     assert words in str(caught.value)
-
-
-def test_whole_systems_have_ratings_of_their_own(tmp_path: Path) -> None:
-    written(tmp_path, "A\t-0.5\nB\tNone\nrefA\t0\nC\t0.25\n", "human-scores/en-de.wmt-z.sys.score")
-    found = read_system_ratings(tmp_path, "en-de", rating="wmt-z")
-    assert (found.pair, found.ratings, found.unrated) == ("en-de", {"A": -0.5, "C": 0.25}, ("B",))
-
-
-@pytest.mark.parametrize(
-    ("scores", "words"),
-    [
-        ("A\t1\nA\t2\n", "expected one rating per system; A has 2"),
-        ("A\tinf\n", "sys.score, A: expected a rating, a finite number, not 'inf'"),
-        ("A\tNone\nrefA\t1\n", "holds no rated system"),
-    ],
-)
-def test_damaged_ratings_of_systems_are_refused(scores: str, words: str, tmp_path: Path) -> None:
-    written(tmp_path, scores, "human-scores/en-de.mqm.sys.score")
-    with pytest.raises(FileError, match=words):
-        read_system_ratings(tmp_path, "en-de")
-
-
-def test_missing_ratings_of_systems_get_the_menu(tmp_path: Path) -> None:
-    written(tmp_path, "A\t1\n", "human-scores/en-de.mqm.sys.score")
-    with pytest.raises(FileError, match=r"en-de.mqn.sys.score: No such file or directory; did you mean 'en-de.mqm'"):
-        read_system_ratings(tmp_path, "en-de", rating="mqn")

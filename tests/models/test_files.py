@@ -15,7 +15,7 @@ from twmd_registry.models import files as files_module
 from twmd_registry.models.adapter import find_adapter
 from twmd_registry.models.files import embedded_folder, find_model
 from twmd_registry.models.load import pick_device
-from twmd_registry.models.pool import loaded
+from twmd_registry.models.pool import _LOADED
 from twmd_registry.registry.fingerprint import fingerprint, sha256_of
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 
@@ -139,7 +139,7 @@ def test_scorers_share_one_model_and_the_last_one_frees_it(tmp_path: Path) -> No
     folder = str(tiny.save_encoder("bert", tmp_path / "bert"))
 
     def models() -> int:
-        return sum(folder in str(key) for key in loaded())
+        return sum(folder in str(key) for key in tuple(_LOADED))
 
     with twmd_registry.scorer("sbert", model=folder, layer=1, centering="none") as first:
         assert models() == 0

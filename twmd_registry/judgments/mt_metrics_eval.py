@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from twmd_registry.errors import FileError, menu, warn
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
 from twmd_registry.judgments.reader import read_lines, read_rating
 
 UNRATED = "None"
-
-
-class SystemRatings(NamedTuple):
-    """How people rated whole systems.
-
-    Attributes:
-        pair: The language pair.
-        ratings: By system; higher is better.
-        unrated: Systems of the file without a rating.
-    """
-
-    pair: str
-    ratings: dict[str, float]
-    unrated: tuple[str, ...]
 
 
 def read_mt_metrics_eval(folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = "refA") -> RatedSegments:
@@ -51,36 +37,6 @@ def read_mt_metrics_eval(folder: Path, *, pair: str | None = None, rating: str =
     pairs = [pair] if pair else _pairs_with(folder, rating)
     read = [row for one in pairs for row in _read_pair(folder, one, rating, reference)]
     return gather(read, f"{folder}, {rating} of {', '.join(pairs)}")
-
-
-def read_system_ratings(folder: Path, pair: str, *, rating: str = "mqm", reference: str = "refA") -> SystemRatings:
-    """Read the ratings of whole systems, ``human-scores/PAIR.RATING.sys.score``.
-
-    Args:
-        folder: As in `read_mt_metrics_eval`.
-        pair: A language pair.
-        rating: The kind of rating.
-        reference: The reference that scores are taken with; itself, where it was rated like a system, is left out.
-
-    Raises:
-        FileError: The file is missing (with the choices), rates a system twice or none at all, or a row has another
-            form.
-    """
-    path = _score_file(folder, pair, rating, "sys")
-    ratings: dict[str, float] = {}
-    unrated = []
-    for system, own in _read_scores(path).items():
-        if len(own) != 1:
-            raise FileError(f"{path}: expected one rating per system; {system} has {len(own)}.")
-        if system == reference:
-            continue
-        if own[0] == UNRATED:
-            unrated.append(system)
-        else:
-            ratings[system] = read_rating(own[0], f"{path}, {system}")
-    if not ratings:
-        raise FileError(f"{path} holds no rated system.")
-    return SystemRatings(pair, ratings, tuple(unrated))
 
 
 def _score_names(folder: Path, level: str) -> list[str]:

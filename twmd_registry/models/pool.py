@@ -75,11 +75,6 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def loaded() -> tuple[Hashable, ...]:
-    """The keys of all models that are in memory."""
-    return tuple(_LOADED)
-
-
 def empty_device_cache() -> None:
     """Hand memory that no tensor uses back to the device."""
     import torch
