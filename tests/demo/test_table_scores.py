@@ -1,4 +1,4 @@
-"""Files: what is read and refused, what comes out, and the process that does it."""
+"""Files: what is read and refused, and what comes out."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ import gzip
 import io
 import json
 import statistics
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import twmd_registry
-from twmd_registry.demo.choices import PageSettings
+from twmd_registry.demo import table_scores
 from twmd_registry.demo.histogram import histograms
 from twmd_registry.demo.table_scores import HEADERS, NOTHING, FileResult, score_file
-from twmd_registry.demo.texts import score_texts
-from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, UploadedTable, read_pasted, read_upload
-from twmd_registry.demo.worker import ScoringProcess, answer_to
+from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, read_pasted, read_upload
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.record.file import parse_record
 from twmd_registry.record.verify import SystemTexts, verify_record
@@ -176,51 +172,12 @@ def test_every_metric_has_a_histogram_with_its_name_as_text() -> None:
     assert "tallest bar: 2 scores" in html
 
 
-@pytest.fixture(scope="module")
-def worker() -> Iterator[ScoringProcess]:
-    one = ScoringProcess()
-    yield one
-    one.close()
-
-
-def same_but_time(found: FileResult) -> FileResult:
-    record = parse_record(found.record)
-    return found._replace(record=str(record.systems))
-
-
-def test_a_file_that_takes_too_long_is_given_up_and_the_next_is_scored(worker: ScoringProcess) -> None:
-    worker.close()  # one that is started already may be quick enough
-    patience, worker.patience = worker.patience, 0.05
-    try:
-        with pytest.raises(InputError, match="scoring ended early: more than 0.05 s"):
-            worker.score(read_pasted(CSV), ["sbert"], "embedded")
-    finally:
-        worker.patience = patience
-    assert worker.score(read_pasted(CSV), ["sbert"], "embedded").segment_headers[-1] == "sbert"
-
-
-def test_the_worker_gives_what_the_function_gives(worker: ScoringProcess, scored: FileResult) -> None:
-    assert same_but_time(worker.score(read_pasted(CSV), ["twmd", "stsscore"], "embedded")) == same_but_time(scored)
-    with pytest.raises(InputError, match="choose at least one metric"):
-        worker.score(read_pasted(CSV), [], "embedded")
-
-
-def test_texts_are_scored_while_a_file_is(worker: ScoringProcess) -> None:
-    score_texts("a", "b", "twmd", PageSettings())
-    texts = [f"number {i} of a long list of things" * 9 for i in range(150)]
-    many = UploadedTable("many.csv", texts, [["a list of things" * 9]] * 150, read_pasted(CSV).source, list(range(2, 152)))
-    thread = threading.Thread(target=worker.score, args=(many, ["moverscore", "twmd"], "embedded"))
-    thread.start()
-    score_texts("It rains.", "It is raining.", "twmd", PageSettings())
-    still_at_it = thread.is_alive()
-    thread.join()
-    assert still_at_it
-
-
-def test_an_answer_is_one_line() -> None:
-    question = json.dumps({"uploaded": read_pasted("prediction,reference\na\u2028b,c\n"), "metrics": ["sbert"], "preset": "embedded"})
-    assert "\n" not in answer_to(question)
-    assert json.loads(answer_to(question))["rows"][0][0] == "sbert"
+def test_file_that_takes_too_long_is_given_up_and_the_next_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(table_scores, "PATIENCE_S", 0.0)
+        with pytest.raises(InputError, match="takes more than 0 s and was given up: try a smaller file"):
+            score_file(read_pasted(CSV), ["sbert"], "embedded")
+    assert score_file(read_pasted(CSV), ["sbert"], "embedded").segment_headers[-1] == "sbert"
 
 
 def test_a_full_disk_costs_the_downloads_and_not_the_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,12 @@ import gradio as gr
 
 from twmd_registry.demo import signature, texts
 from twmd_registry.demo.choices import AS_PRESET, METRICS, PageSettings
+from twmd_registry.demo.table_scores import score_file
 from twmd_registry.demo.uploads import read_pasted
-from twmd_registry.demo.worker import ScoringProcess
 from twmd_registry.errors import TwmdError
+
+FILES = "files"
+"""The queue of files, of the page and of programs alike: one is scored at a time."""
 
 
 def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
@@ -55,28 +58,27 @@ def explain_signature(text: str) -> dict[str, Any]:
     return {"fields": [one._asdict() for one in found.fields], "command": found.command, "notices": list(found.notices)}
 
 
-def add_api(worker: ScoringProcess, at_once: int) -> None:
+def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
+    """Score a table of predictions and references. Returns the scores of the whole and of every row, signatures, and the record.
+
+    Args:
+        table: CSV, TSV or JSON lines with a column prediction and columns whose names begin with reference.
+        metrics: Names of metrics.
+        preset: A preset; metrics that have none of this name take their default.
+    """
+    try:
+        found = score_file(read_pasted(table), metrics, preset)
+    except TwmdError as error:
+        raise gr.Error(str(error), print_exception=False) from error
+    return found._asdict()
+
+
+def add_api(at_once: int) -> None:
     """Add the endpoints to the page that is being built.
 
     Args:
-        worker: Scores files.
-        at_once: Requests about texts that are answered at the same time.
+        at_once: Requests about texts that are answered at the same time; files are scored one after another.
     """
-
-    def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
-        """Score a table of predictions and references. Returns the scores of the whole and of every row, signatures, and the record.
-
-        Args:
-            table: CSV, TSV or JSON lines with a column prediction and columns whose names begin with reference.
-            metrics: Names of metrics.
-            preset: A preset; metrics that have none of this name take their default.
-        """
-        try:
-            found = worker.score(read_pasted(table), metrics, preset)
-        except TwmdError as error:
-            raise gr.Error(str(error), print_exception=False) from error
-        return found._asdict()
-
     gr.api(score_texts, api_name="score_texts", concurrency_limit=at_once)
-    gr.api(score_table, api_name="score_table", concurrency_limit=1)
+    gr.api(score_table, api_name="score_table", concurrency_limit=1, concurrency_id=FILES)
     gr.api(explain_signature, api_name="explain_signature", concurrency_limit=at_once)

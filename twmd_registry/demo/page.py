@@ -11,7 +11,6 @@ from typing import Any
 from twmd_registry.demo.choices import METRICS, keep_models
 from twmd_registry.demo.style import STYLE
 from twmd_registry.demo.uploads import LARGEST
-from twmd_registry.demo.worker import ScoringProcess
 from twmd_registry.errors import FileError, MissingExtraError
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import EMBEDDED_READS
@@ -45,7 +44,6 @@ class Page(gr.Blocks):  # type: ignore[misc]
         """Make an empty page, and load the models that it needs."""
         super().__init__(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
         self.scorers = keep_models()
-        self.worker = ScoringProcess()
 
     def launch(self, **options: Any) -> Any:
         """Serve the page; by default on 127.0.0.1, as Gradio does, and without its lines, which advise to publish the page by a tunnel.
@@ -61,7 +59,6 @@ class Page(gr.Blocks):  # type: ignore[misc]
     def close(self, *arguments: Any, **options: Any) -> None:
         """Stop serving, and free the models; arguments are those of `gradio.Blocks.close`."""
         super().close(*arguments, **options)
-        self.worker.close()
         for one in self.scorers:
             one.close()
 
@@ -90,10 +87,10 @@ def build_page(metric: str | None = None) -> Page:
             with gr.Tab("Two texts"):
                 add_texts_tab(page, chosen)
             with gr.Tab("A file"):
-                add_file_tab(page.worker, chosen)
+                add_file_tab(chosen)
             with gr.Tab("A signature"):
                 add_signature_tab()
-        add_api(page.worker, AT_ONCE)
+        add_api(AT_ONCE)
     page.queue(max_size=WAITING)
     return page
 

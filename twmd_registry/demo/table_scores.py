@@ -11,7 +11,7 @@ from twmd_registry.demo.histogram import histograms
 from twmd_registry.demo.uploads import UploadedTable
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import score_all
-from twmd_registry.errors import SpecError, collect_warnings
+from twmd_registry.errors import InputError, SpecError, collect_warnings
 from twmd_registry.record.comparison import SystemComparison, column_of
 from twmd_registry.record.content import make_record
 from twmd_registry.record.file import record_text
@@ -22,6 +22,8 @@ HEADERS = ("metric", "score", "P", "R", "F1", "lowest", "median", "highest")
 """Corpus score, precision, recall and F1; lowest, median and highest score of a row."""
 NOTHING = "-"
 DIGITS = 6
+PATIENCE_S = 600.0
+"""Seconds after which a file is given up."""
 SHOWN = 200
 """Characters of a text that the table of rows shows."""
 
@@ -60,15 +62,20 @@ def score_file(uploaded: UploadedTable, metrics: Sequence[str], preset: str) -> 
 
     Raises:
         SpecError: No metric, or one that there is not.
-        InputError: Texts that cannot be scored; names the row.
+        InputError: Texts that cannot be scored (names the row), or that take more than `PATIENCE_S`.
         ModelError: The packaged model is not installed.
     """
     if not metrics:
         raise SpecError("choose at least one metric.")
     started = time.perf_counter()
+
+    def check_time(_done: int) -> None:
+        if time.perf_counter() - started > PATIENCE_S:
+            raise InputError(f"scoring takes more than {PATIENCE_S:g} s and was given up: try a smaller file, or 'twmd score'.")
+
     with collect_warnings() as held:
         scorers = [scorer_for(metric, PageSettings(preset)) for metric in dict.fromkeys(metrics)]
-        sets = score_all(scorers, uploaded.predictions, uploaded.references)
+        sets = score_all(scorers, uploaded.predictions, uploaded.references, progress=check_time)
     record = make_record([(uploaded.name, sets)], inputs=[uploaded.source], seconds=time.perf_counter() - started)
     columns = tuple(map(column_of, sets))
     return FileResult(

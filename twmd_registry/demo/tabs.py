@@ -13,16 +13,16 @@ from typing import Any
 import gradio as gr
 
 from twmd_registry.demo import signature, table_scores, texts
+from twmd_registry.demo.api import FILES
 from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, PageSettings, offered_presets
 from twmd_registry.demo.markup import messages, table
 from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
-from twmd_registry.demo.worker import ScoringProcess
 from twmd_registry.errors import TwmdError
 
 HYPOTHESIS = "A small boat drifts past the old lighthouse."
 REFERENCES = "The little boat floats by an old lighthouse.\nA boat is passing the lighthouse."
 AT_ONCE = 4
-"""Visitors whose texts are scored at the same time; files are scored one after another, by a process of their own."""
+"""Visitors whose texts are scored at the same time; files are scored one after another."""
 ROW_WIDTHS = (60, 340, 340)
 """In pixels, of a row's number and texts."""
 SCORE_WIDTH = 130
@@ -78,11 +78,10 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     page.load(answer_texts, api_visibility="private", **how)
 
 
-def add_file_tab(worker: ScoringProcess, metric: str) -> None:
+def add_file_tab(metric: str) -> None:
     """Add the tab for a file.
 
     Args:
-        worker: Scores files.
         metric: The one that is chosen first.
     """
     gr.Markdown(
@@ -114,7 +113,7 @@ def add_file_tab(worker: ScoringProcess, metric: str) -> None:
             return clear("There are an uploaded file and a pasted table: remove one of them.")
         try:
             uploaded = read_upload(Path(upload)) if upload else read_pasted(pasted)
-            found = worker.score(uploaded, metrics, preset)
+            found = table_scores.score_file(uploaded, metrics, preset)
         except TwmdError as error:
             return clear(str(error))
         # Scores that were asked for before the file was changed may arrive after that: they say whose they are.
@@ -125,7 +124,7 @@ def add_file_tab(worker: ScoringProcess, metric: str) -> None:
     inputs = [upload, pasted, chosen, preset]
     shown, outputs = [*outputs, results], [*outputs, results, rows, downloads, signatures]
     quietly: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    scored = button.click(answer, inputs, outputs, api_visibility="private", concurrency_limit=1)
+    scored = button.click(answer, inputs, outputs, api_visibility="private", concurrency_limit=1, concurrency_id=FILES)
     scored.failure(lambda: clear("Nothing was scored: this file cannot be read here. Upload another one."), None, outputs, **quietly)
     # In the browser: a change that waits in the server's queue could clear the scores that were asked for after it.
     gr.on([one.change for one in inputs], None, None, shown, js="() => ['', '', '', {__type__: 'update', visible: false}]", **quietly)
