@@ -1,9 +1,9 @@
-"""A new metric is one declaration, its aligner, two tables of presets, a module for `evaluate` and a card: shown on a copy of the package."""
+"""A new metric is one declaration, its aligner, two tables of presets and a module for `evaluate`; a new key is one declaration and the stage
+that reads it: shown on a copy of the package."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +21,7 @@ METRIC = Metric(
     title="Toy",
     about="How similar the least similar words of two texts are.",
     formula="min_ij S_ij",
-    keys=(*ENCODER_KEYS, *TAIL_KEYS),
+    keys=(*ENCODER_KEYS, "toughness", *TAIL_KEYS),
     class_name="Toy",
     aligner="toy",
     two_sided=False,
@@ -38,7 +38,7 @@ import torch
 
 
 def toy(s, x, y, how):
-    return torch.where(x.mask[:, :, None] & y.mask[:, None, :], s, 2.0).amin(dim=(1, 2))
+    return torch.where(x.mask[:, :, None] & y.mask[:, None, :], s, 2.0).amin(dim=(1, 2)) - how.toughness
 
 
 def toy_plan(s, x, y, how):
@@ -57,6 +57,23 @@ class Toy(RegistryMetric):
     metric = MetricName.TOY
 """,
 }
+EDITS = {
+    "twmd_registry/registry/names.py": ('    ENSEMBLE = "ensemble"\n', '    ENSEMBLE = "ensemble"\n    TOY = "toy"\n'),
+    # A key is one declaration, in the order of the signature, and the stage that reads it.
+    "twmd_registry/registry/keys.py": (
+        "    temperature: float | None = _key(",
+        (
+            '    toughness: float | None = _key("tg", "what the toy subtracts", "a number from 1e-6 to 1e6", _scale, neutral=1.0)\n'
+            "    temperature: float | None = _key("
+        ),
+    ),
+    "twmd_registry/align/settings.py": ("    iterations: int | None = 1\n", "    iterations: int | None = 1\n    toughness: float = 1.0\n"),
+    "twmd_registry/engine/pipeline.py": (
+        "    return AlignmentSettings(\n",
+        "    return AlignmentSettings(\n        toughness=spec.toughness or 1.0,\n",
+    ),
+}
+"""By file, what is written in place of what."""
 PRESETS = """
 [embedded.metrics.toy]
 layer = 4
@@ -78,7 +95,11 @@ from twmd_registry.plugins.sacrebleu.metric import METRICS
 PREDICTIONS, REFERENCES = ["the cat sat on the mat"], ["a dog ran over the hill"]
 found = twmd_registry.scorer("toy").score(PREDICTIONS, REFERENCES)
 least = min(link for row in found.explain(0).similarities.tolist() for link in row)
-assert abs(found.score - least) < 1e-6, (found.score, least)
+assert abs(found.score - (least - 1)) < 1e-6, (found.score, least)
+tougher = twmd_registry.scorer("toy", toughness=0.5).score(PREDICTIONS, REFERENCES)
+assert abs(tougher.score - found.score - 0.5) < 1e-6
+assert "|toughness:0.5|" in str(tougher.signature) and "toughness" not in str(found.signature)
+assert main(["score", "ref.txt", "-i", "ref.txt", "-m", "toy", "--set", "toughness=0.5"]) == 0
 assert twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES) == found
 result = evaluate.load("toy").compute(predictions=PREDICTIONS, references=REFERENCES)
 assert abs(result["toy"] - found.score) < 1e-6
@@ -100,14 +121,13 @@ def test_metric_that_is_declared_works_in_every_face(copy: Path) -> None:
     for name, content in FILES.items():
         (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_text(content, encoding="utf-8")
-    names = copy / "twmd_registry" / "registry" / "names.py"
-    text, changed = re.subn(
-        r'^    ENSEMBLE = "ensemble"$', '    ENSEMBLE = "ensemble"\n    TOY = "toy"', names.read_text(encoding="utf-8"), flags=re.MULTILINE
-    )
-    assert changed == 1
-    names.write_text(text, encoding="utf-8")
+    for name, (before, after) in EDITS.items():
+        text = (copy / name).read_text(encoding="utf-8")
+        assert text.count(before) == 1, name
+        (copy / name).write_text(text.replace(before, after), encoding="utf-8")
     with (copy / "twmd_registry" / "registry" / "presets.toml").open("a", encoding="utf-8") as file:
         file.write(PRESETS)
+    (copy / "ref.txt").write_text("a dog\n", encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(copy)}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True, text=True, check=False, cwd=copy, env=environment)
     assert done.returncode == 0, done.stderr

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.names import (
@@ -231,12 +232,13 @@ def _fail(value: object) -> Value:
     raise ValueError(value)
 
 
-def _key(
-    name: str, short: str, about: str, accepts: str | type[StrEnum], read: Callable[[object], Value] | None = None, *, neutral: Value | None = None
-) -> Key:
+def _key(short: str, about: str, accepts: str | type[StrEnum], read: Callable[[object], Value] | None = None, *, neutral: Value | None = None) -> Any:
+    """Declare a key: the attributes of `Key`; of an enumeration what is accepted and how it is read follow."""
     if isinstance(accepts, str):
-        return Key(name, short, about, accepts, read or _name, neutral)
-    return Key(name, short, about, "one of " + ", ".join(accepts), _one_of(accepts), neutral)
+        read = read or _name
+    else:
+        read, accepts = _one_of(accepts), "one of " + ", ".join(accepts)
+    return field(default=None, metadata={"short": short, "about": about, "accepts": accepts, "read": read, "neutral": neutral})
 
 
 _SPECIAL = "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's way, bertscore_centered only)"
@@ -251,68 +253,52 @@ _BASELINES = "none, HASH, or a FILE (see 'twmd fit-baseline')"
 _TRUNCATION = "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors averaged)"
 _SWEEPS = "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)"
 
-KEYS: dict[str, Key] = {
-    key.name: key
-    for key in (
-        _key("output", "o", "the side of a two-sided metric that is the score", Output),
-        _key("members", "me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see README, Ensembles)", _members),
-        _key("model", "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place),
-        _key("revision", "r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name),
-        _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place),
-        _key("layer", "l", "the hidden state that is read (0 is the embedding layer), or several", _LAYERS, _layer),
-        _key("aggregation", "ag", "how several layers become one vector", _AGGREGATIONS, _aggregation, neutral=Aggregation.SINGLE),
-        _key("special", "s", "which special tokens take part", _SPECIAL, _one_of(Special)),
-        _key(
-            "unknown",
-            "un",
-            "tokens that the vocabulary does not hold: alike (keep), or equal to the same text only (apart)",
-            Unknown,
-            neutral=Unknown.KEEP,
-        ),
-        _key("subwords", "su", "pieces that continue a word", Part, neutral=Part.KEEP),
-        _key("punctuation", "pu", "tokens of punctuation alone; drop-ascii: of ASCII's only", Punctuation, neutral=Punctuation.KEEP),
-        _key("stopwords", "sw", "words that are left out", "none, HASH, or a FILE with one word per line", _place, neutral="none"),
-        _key("ngram", "ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _ngram, neutral=1),
-        _key("idf", "id", "what weighs tokens by their inverse document frequency", _IDF, _idf, neutral=Idf.NONE),
-        _key(
-            "centering",
-            "c",
-            "what is subtracted from token vectors",
-            "one of " + ", ".join(Centering) + ", or background:HASH, background:FILE",
-            _centering,
-        ),
-        _key("centering_size", "cs", "segments per centering batch", "a whole number from 1", _whole(1)),
-        _key("centering_side", "cd", "one mean for both sides or one each", Side),
-        _key("temperature", "t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale),
-        _key(
-            "iterations",
-            "i",
-            "Sinkhorn sweeps",
-            _SWEEPS,
-            _iterations,
-        ),
-        _key("objective", "ob", "without (expected) or with (entropic) the entropy term", Objective),
-        _key("distance", "di", "what moving a token costs", Distance, neutral=Distance.SIMILARITY),
-        _key("transform", "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral=Transform.LINEAR),
-        _key("vectors", "ve", "token vectors of length one, or as they are", Vectors),
-        _key("normalize", "n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no),
-        _key("scale", "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale),
-        _key("first", "fi", "the text that the regression model reads first", First, neutral=First.PREDICTION),
-        _key("symmetric", "sy", "mean of both orders", "yes or no", _yes_no, neutral=False),
-        _key("clip", "cl", "cut scores off below 0 and above 1", "yes or no", _yes_no, neutral=False),
-        _key(
-            "baseline",
-            "ba",
-            "what unrelated texts score: b of (x - b) / (1 - b)",
-            "none, HASH, or a FILE (see 'twmd fit-baseline')",
-            _place,
-            neutral="none",
-        ),
-        _key("multiref", "mr", "best or mean over several references", Multiref),
-        _key("truncation", "tr", "what happens to a text longer than the model can read", _TRUNCATION, _truncation),
-        _key("dtype", "d", "number format of the encoder", Dtype),
+
+@dataclass(frozen=True, kw_only=True)
+class KeyValues:
+    """The keys of a specification in the order of a signature, each declared once; None where a metric does not use a key."""
+
+    output: Output | None = _key("o", "the side of a two-sided metric that is the score", Output)
+    members: str | None = _key("me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see README, Ensembles)", _members)
+    model: str | None = _key("m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place)
+    revision: str | None = _key("r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name)
+    adapter: str | None = _key("a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place)
+    layer: int | str | None = _key("l", "the hidden state that is read (0 is the embedding layer), or several", _LAYERS, _layer)
+    aggregation: str | None = _key("ag", "how several layers become one vector", _AGGREGATIONS, _aggregation, neutral=Aggregation.SINGLE)
+    special: str | None = _key("s", "which special tokens take part", _SPECIAL, _one_of(Special))
+    unknown: str | None = _key(
+        "un", "tokens that the vocabulary does not hold: alike (keep), or equal to the same text only (apart)", Unknown, neutral=Unknown.KEEP
     )
-}
+    subwords: str | None = _key("su", "pieces that continue a word", Part, neutral=Part.KEEP)
+    punctuation: str | None = _key("pu", "tokens of punctuation alone; drop-ascii: of ASCII's only", Punctuation, neutral=Punctuation.KEEP)
+    stopwords: str | None = _key("sw", "words that are left out", "none, HASH, or a FILE with one word per line", _place, neutral="none")
+    ngram: int | str | None = _key("ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _ngram, neutral=1)
+    idf: str | None = _key("id", "what weighs tokens by their inverse document frequency", _IDF, _idf, neutral=Idf.NONE)
+    centering: str | None = _key(
+        "c", "what is subtracted from token vectors", "one of " + ", ".join(Centering) + ", or background:HASH, background:FILE", _centering
+    )
+    centering_size: int | None = _key("cs", "segments per centering batch", "a whole number from 1", _whole(1))
+    centering_side: str | None = _key("cd", "one mean for both sides or one each", Side)
+    temperature: float | None = _key("t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale)
+    iterations: int | str | None = _key("i", "Sinkhorn sweeps", _SWEEPS, _iterations)
+    objective: str | None = _key("ob", "without (expected) or with (entropic) the entropy term", Objective)
+    distance: str | None = _key("di", "what moving a token costs", Distance, neutral=Distance.SIMILARITY)
+    transform: str | None = _key("tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral=Transform.LINEAR)
+    vectors: str | None = _key("ve", "token vectors of length one, or as they are", Vectors)
+    normalize: bool | None = _key("n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no)
+    scale: float | None = _key("sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale)
+    first: str | None = _key("fi", "the text that the regression model reads first", First, neutral=First.PREDICTION)
+    symmetric: bool | None = _key("sy", "mean of both orders", "yes or no", _yes_no, neutral=False)
+    clip: bool | None = _key("cl", "cut scores off below 0 and above 1", "yes or no", _yes_no, neutral=False)
+    baseline: str | None = _key(
+        "ba", "what unrelated texts score: b of (x - b) / (1 - b)", "none, HASH, or a FILE (see 'twmd fit-baseline')", _place, neutral="none"
+    )
+    multiref: str | None = _key("mr", "best or mean over several references", Multiref)
+    truncation: str | None = _key("tr", "what happens to a text longer than the model can read", _TRUNCATION, _truncation)
+    dtype: str | None = _key("d", "number format of the encoder", Dtype)
+
+
+KEYS: dict[str, Key] = {one.name: Key(one.name, **one.metadata) for one in fields(KeyValues)}
 
 
 def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a specification") -> Key:

@@ -10,8 +10,8 @@ from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.ensemble import read_members, write_members
 from twmd_registry.registry.fingerprint import LENGTH
-from twmd_registry.registry.keys import KEYS, Value, key, layers_of
-from twmd_registry.registry.names import EMBEDDED_MODEL, Aggregation, Centering, Dtype, MetricName, Output, Side, Special, Vectors
+from twmd_registry.registry.keys import KEYS, KeyValues, Value, key, layers_of
+from twmd_registry.registry.names import EMBEDDED_MODEL, Aggregation, Centering, Dtype, MetricName, Side, Special, Vectors
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 CENTERING_SIZE = 32
@@ -25,7 +25,7 @@ _ALL_CENTERING_KEYS = frozenset(name for names in _CENTERING_KEYS.values() for n
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MetricSpec:
+class MetricSpec(KeyValues):
     """A metric and every setting that moves its numbers.
 
     A key the metric does not use is None, and so is one whose value does nothing (`Key.neutral`). Before a model has been
@@ -34,39 +34,7 @@ class MetricSpec:
     """
 
     metric: MetricName
-    output: Output | None = None
-    members: str | None = None
-    model: str | None = None
     fingerprint: str | None = None
-    revision: str | None = None
-    adapter: str | None = None
-    layer: int | str | None = None
-    aggregation: str | None = None
-    special: str | None = None
-    unknown: str | None = None
-    subwords: str | None = None
-    punctuation: str | None = None
-    stopwords: str | None = None
-    ngram: int | str | None = None
-    idf: str | None = None
-    centering: str | None = None
-    centering_size: int | None = None
-    centering_side: str | None = None
-    temperature: float | None = None
-    iterations: int | str | None = None
-    objective: str | None = None
-    distance: str | None = None
-    transform: str | None = None
-    vectors: str | None = None
-    normalize: bool | None = None
-    scale: float | None = None
-    first: str | None = None
-    symmetric: bool | None = None
-    clip: bool | None = None
-    baseline: str | None = None
-    multiref: str | None = None
-    truncation: str | None = None
-    dtype: str | None = None
 
     @property
     def centering_kind(self) -> Centering:
@@ -101,7 +69,7 @@ class MetricSpec:
         return int(number) if number else None
 
     def values(self) -> dict[str, Value]:
-        """The keys that are set, in signature order, without metric and fingerprint."""
+        """Return the keys that are set, in signature order, without metric and fingerprint."""
         return {name: value for name in KEYS if (value := getattr(self, name)) is not None}
 
     def replace(self, **changes: Value | None) -> MetricSpec:
