@@ -318,6 +318,22 @@ def test_precision_that_the_caller_sets_meanwhile_is_kept() -> None:
         score()
 
 
+def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_running_score() -> None:
+    predictions, references = ([f"{text} {number}" for number in range(60) for text in texts] for texts in (PREDICTIONS, REFERENCES))
+    with twmd_registry.scorer("twmd", batch_tokens=128) as scorer:
+        wanted = scorer.score(predictions, references).scores
+        calls = []
+
+        def change(_texts: int) -> None:
+            calls.append(torch.get_float32_matmul_precision())
+            torch.set_float32_matmul_precision("medium")
+
+        found = twmd_registry.score_all([scorer], predictions, references, progress=change)[0].scores
+    assert len(calls) > 3
+    assert found == pytest.approx(wanted, abs=1e-5)
+    assert torch.get_float32_matmul_precision() == "medium"
+
+
 def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_next_score() -> None:
     seen = []
 

@@ -39,6 +39,7 @@ from twmd_registry.engine.token_selection import (
     sum_items,
     token_vectors,
 )
+from twmd_registry.models.arithmetic import keep_exact
 from twmd_registry.progress import Progress
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, MetricName, Objective, Output, Transform, Unknown
@@ -133,6 +134,7 @@ def align_pairs(tokens: TokenVectors, items: TokenItems, bare: np.ndarray, specs
 
 def _align_block(x: PaddedTokens, y: PaddedTokens, specs: Sequence[MetricSpec]) -> Iterator[Sides]:
     """The sides of B pairs for every specification; a plan is sought once, whatever its cost is turned into."""
+    keep_exact()
     s = similarities(x, y)  # (B, N, M)
     planned: dict[tuple[MetricName, AlignmentSettings], Sides] = {}
     for spec in specs:

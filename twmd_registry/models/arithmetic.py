@@ -24,17 +24,19 @@ class ProcessSetting(Generic[Value]):
     """A process-wide setting that several threads may need at another value at once.
 
     The first thread remembers the caller's value, the last one puts it back. A change that the caller makes meanwhile
-    is kept. In a forked process only the forking thread goes on, so the others' loans end there.
+    is kept: `renew` remembers it as the value to put back. In a forked process only the forking thread goes on, so the others' loans end there.
     """
 
-    def __init__(self, read: Callable[[], Value], write: Callable[[Value], object]) -> None:
+    def __init__(self, read: Callable[[], Value], write: Callable[[Value], object], peek: Callable[[], object] | None = None) -> None:
         """Define the setting; nothing is changed yet.
 
         Args:
             read: Returns the present value.
             write: Sets a value that `read` returned, or the one that is wanted.
+            peek: Returns what tells whether the value has changed, without a lock and in about a microsecond; by default `read`.
         """
-        self._read, self._write = read, write
+        self._read, self._write, self._peek = read, write, peek or read
+        self._expected: object = None
         self._loans: dict[object, int] = {}
         self._before: tuple[Value, Value] | None = None
         os.register_at_fork(after_in_child=self._release_other_threads)
@@ -55,11 +57,25 @@ class ProcessSetting(Generic[Value]):
                 if not (fits(present) if fits else present == wanted):
                     self._write(wanted)
                     self._before = present, self._read()
+                self._expected = self._peek()
             yield
         finally:
             with _LOCK:
                 self._loans.pop(loan, None)
                 self._put_back()
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the caller has changed the setting while a thread holds it."""
+        return bool(self._loans) and self._peek() != self._expected
+
+    def renew(self, wanted: Value) -> None:
+        """Set the value again where the caller has changed it; the caller's new value is put back at the end."""
+        with _LOCK:
+            if self.has_changed:
+                present = self._read()
+                self._write(wanted)
+                self._before, self._expected = (present, self._read()), self._peek()
 
     def _put_back(self) -> None:
         if self._loans or self._before is None:
@@ -140,6 +156,11 @@ def _are_exact(precisions: Precisions) -> bool:
     return precisions[0] in {None, "highest"} and all(_get(*operator) in EXACT for operator in _OPERATORS)
 
 
+def _exact_precisions() -> Precisions:
+    """Return the exact settings in the interface that the caller uses, since torch refuses to mix its two."""
+    return (None if _read_legacy() is None else "highest", *("ieee" for _ in _OPERATORS))
+
+
 _FACTORIES = {torch.tensor, torch.zeros, torch.ones, torch.full, torch.empty, torch.arange, torch.linspace, torch.eye}
 
 
@@ -164,20 +185,29 @@ class _Float32Default(TorchFunctionMode):
         return result
 
 
-_PRODUCTS = ProcessSetting(_read_precisions, _write_precisions)
+def _peek() -> tuple[object, ...]:
+    return _read_legacy(), *(_get(*operator) for operator in _OPERATORS)
+
+
+_PRODUCTS = ProcessSetting(_read_precisions, _write_precisions, _peek)
 
 
 @contextlib.contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Compute float32 in float32: no TF32, no bfloat16, no autocast and no other default dtype of a training loop.
-
-    The precision of products is changed by the interface that the caller uses, since torch refuses to mix its two.
-    """
-    wanted = (None if _read_legacy() is None else "highest", *("ieee" for _ in _OPERATORS))
+    """Compute float32 in float32: no TF32, no bfloat16, no autocast and no other default dtype of a training loop."""
     with (
-        _PRODUCTS.at(wanted, _are_exact),
+        _PRODUCTS.at(_exact_precisions(), _are_exact),
         contextlib.nullcontext() if torch.get_default_dtype() is torch.float32 else _Float32Default(),
         torch.autocast("cuda", enabled=False),
         torch.autocast("cpu", enabled=False),
     ):
         yield
+
+
+def keep_exact() -> None:
+    """Set the precision of products again where another thread has changed it since `exact_arithmetic` began; before a product.
+
+    Costs about a microsecond. Only a product that is under way when the change is made can be less exact.
+    """
+    if _PRODUCTS.has_changed:
+        _PRODUCTS.renew(_exact_precisions())

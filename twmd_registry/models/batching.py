@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from twmd_registry.errors import ModelError, NotFiniteError, is_out_of_memory
+from twmd_registry.models.arithmetic import keep_exact
 
 CPU_TOKENS = 1024
 ACCELERATOR_TOKENS = 16384
@@ -52,6 +53,7 @@ def run_batches(lengths: Sequence[int] | np.ndarray, batch_tokens: int, forward:
     waiting = plan_batches(lengths, batch_tokens)[::-1]
     while waiting:
         batch = waiting.pop()
+        keep_exact()
         try:
             forward(batch)
             continue

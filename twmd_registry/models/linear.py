@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from twmd_registry.models.arithmetic import keep_exact
+
 X86 = ("x86_64", "amd64")
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
 
@@ -34,6 +36,7 @@ class OneDnnLinear(nn.Linear):
             or not multiplies(input.dtype)
         ):
             return super().forward(input)
+        keep_exact()
         product: Tensor = torch.ops.mkldnn._linear_pointwise(input, self._weights(input), self.bias, "none", [], "")  # noqa: SLF001 (torch.compile's own)
         return product
 
