@@ -255,7 +255,7 @@ KEYS: dict[str, Key] = {
     key.name: key
     for key in (
         _key("output", "o", "the side of a two-sided metric that is the score", Output),
-        _key("members", "me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see README, Ensembles)", _members),
+        _key("members", "me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see docs/choose-a-model.md)", _members),
         _key("model", "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place),
         _key("revision", "r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name),
         _key("adapter", "a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place),
