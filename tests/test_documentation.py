@@ -1,21 +1,27 @@
-"""Documentation is executed: every code block and command, on the embedded model, offline. Cards have their own test, and so has Ray."""
+"""Documentation is executed: every code block and command, on the embedded model, offline. Cards and coming-from.md have tests of their own."""
 
 from __future__ import annotations
 
 import doctest
+import importlib
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
 import yaml
 
-from tests.cli.parsing import create_inputs, parse
+from tests.cli.parsing import all_commands, create_inputs, parse
 from tests.conftest import Texts
 from twmd_registry import scale
+from twmd_registry.align import ALIGNERS
 from twmd_registry.cli import main
 from twmd_registry.plugins.evaluate.hook import METRICS
 from twmd_registry.registry.catalogue import CATALOGUE
@@ -23,16 +29,55 @@ from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))}
+README, CLUSTER, TRAINER = (PAGES[name] for name in ("README.md", "docs/scale.md", "docs/trainer.md"))
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-CLUSTER = (ROOT / "twmd_registry" / "scale" / "README.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TOY = re.compile(r"\btoy\b")
 """The metric that CONTRIBUTING.md has its reader write."""
+OWN_TEST = "docs/coming-from.md"
+"""The page whose blocks tests/test_coming_from.py runs."""
+LONGEST_README = 10_000
+WIDEST = 120
+NOT_RUN = frozenset({"average", "correlate", "demo", "finetune", "preset", "reproduce", "robustness", "study", "train", "tune"})
+"""Commands that need rated data or an adapter, or serve a page: they are parsed."""
 
 
-def test_the_readme_says_what_the_default_model_reads() -> None:
-    assert EMBEDDED_READS.replace("English only", "It reads English only") in " ".join(README.split())
+@pytest.mark.parametrize("page", ["README.md", "docs/choose-a-model.md"])
+def test_documentation_states_what_the_default_model_reads(page: str) -> None:
+    assert EMBEDDED_READS.replace("English only", "It reads English only").removeprefix("It ") in " ".join(PAGES[page].split())
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= LONGEST_README
+
+
+def test_the_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="building the pages needs the package mkdocs (extra dev)")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert all((tmp_path / "site" / path.stem / "index.html").is_file() for path in DOCS.glob("*.md") if path.stem != "index")
+
+
+def anchors(text: str) -> set[str]:
+    """The names of a page's headings in links."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)#?([^)]*)\)", README)
+    assert len(links) > 12
+    for path, anchor in links:
+        assert (ROOT / path).is_file(), path
+        assert not anchor or anchor in anchors(PAGES[path]), (path, anchor)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lines_of_a_page_are_at_most_120_columns_wide_outside_tables(page: str) -> None:
+    assert [line for line in PAGES[page].splitlines() if len(line) > WIDEST and not line.startswith("|")] == []
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -40,51 +85,104 @@ def blocks(language: str, text: str = README) -> list[str]:
 
 
 def shell_lines(text: str) -> list[list[str]]:
-    return [shlex.split(line, comments=True) for block in blocks("bash", text) for line in block.splitlines() if line]
+    lines = "".join(blocks("bash", text)).replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if line]
 
 
-def test_every_python_block_gives_what_it_shows() -> None:
-    # Blocks build on one another, as a reader types them.
-    source = "\n".join(blocks("python"))
-    examples = doctest.DocTestParser().get_doctest(source, {}, "README", "README.md", 0)
-    assert len(examples.examples) > 10
-    results = doctest.DocTestRunner(verbose=False).run(examples)
-    assert (results.failed, results.attempted) == (0, len(examples.examples))
+def commands_of(text: str) -> Iterator[list[str]]:
+    """Arguments of every ``twmd`` in a text's blocks: bare, given to ``ray exec``, or a job's entry point."""
+    for program, *arguments in shell_lines(text):
+        if program == "twmd":
+            yield arguments
+        elif program == "ray":
+            yield from (shlex.split(word)[1:] for word in arguments if word.startswith("twmd "))
+    for block in blocks("yaml", text):
+        spec = yaml.safe_load(block).get("spec", {})
+        yield from (shlex.split(line)[1:] for line in [spec.get("entrypoint")] if line)
 
 
-COMMANDS = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("twmd ")]
+def sessions(text: str) -> list[str]:
+    return [block for block in blocks("python", text) if ">>> " in block]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_runs(command: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("page", [name for name, text in PAGES.items() if sessions(text) and name != OWN_TEST])
+def test_every_python_block_gives_what_it_shows(page: str) -> None:
+    # The blocks of a page build on one another, as a reader types them.
+    source = "\n".join(sessions(PAGES[page]))
+    shown = doctest.DocTestParser().get_doctest(source, {}, page, page, 0)
+    assert len(shown.examples) == source.count(">>> ")
+    results = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(shown)
+    assert (results.failed, results.attempted) == (0, len(shown.examples))
+
+
+def can_run(arguments: list[str]) -> bool:
+    return arguments[0] not in NOT_RUN and "ray" not in arguments and not any("tuned/" in word for word in arguments)
+
+
+COMMANDS = list(dict.fromkeys(shlex.join(one) for page, text in PAGES.items() if page != OWN_TEST for one in commands_of(text)))
+RUN = [command for command in COMMANDS if can_run(shlex.split(command))]
+RECORD = next(command for command in RUN if "--record scores.json" in command and "--paired-bs" in command)
+
+
+@pytest.fixture(scope="module")
+def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the texts that the commands name, and a record of their scores."""
+    folder = tmp_path_factory.mktemp("workplace")
     for name, lines in (("ref", texts.references), ("system_a", texts.predictions), ("system_b", texts.references[::-1])):
-        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if "scores.json" in command and "--record" not in command:
-        assert main(shlex.split(next(one for one in COMMANDS if "--record scores.json" in one))[1:]) == 0
-        capsys.readouterr()
-    assert main(shlex.split(command)[1:]) == 0
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(shlex.split(RECORD)) == 0
+    return folder
+
+
+@pytest.mark.parametrize("command", RUN)
+def test_every_command_runs(
+    command: str, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(workplace, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    capsys.readouterr()
+    assert main(shlex.split(command)) == 0
     assert capsys.readouterr().out.strip()
 
 
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in RUN])
+def test_every_command_that_needs_more_is_parsed(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    create_inputs(shlex.split(command))
+    assert parse(shlex.split(command))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_that_a_page_names_exists(page: str) -> None:
+    names = {path.split()[1] for path, _ in all_commands() if " " in path}
+    assert set(re.findall(r"`twmd\s([a-z][a-z-]*)(?=[\s`])", PAGES[page])) <= names
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_program_of_a_page_is_known(page: str) -> None:
+    assert {program for program, *_ in shell_lines(PAGES[page])} <= {"make", "pip", "ray", "source", "twmd"}
+
+
 def make_targets(text: str) -> set[str]:
-    return set(re.findall(r"(?:^|`)make (\w+)", text, flags=re.MULTILINE))
+    in_blocks = {arguments[0] for program, *arguments in shell_lines(text) if program == "make"}
+    return in_blocks | set(re.findall(r"`make (\w+)", text))
 
 
 def test_the_make_targets_exist() -> None:
     rules = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
-    assert {"demo", "test", "bench"} <= make_targets(README)
+    assert {"demo", "test"} <= make_targets(README)
     assert {"test", "cards", "goldens"} <= make_targets(CONTRIBUTING)
-    assert make_targets(README) | make_targets(CONTRIBUTING) <= rules
+    assert make_targets(CONTRIBUTING).union(*map(make_targets, PAGES.values())) <= rules
 
 
 def test_every_block_is_of_a_language_that_a_test_reads() -> None:
-    read = {"README.md": {"bash", "python"}, "CONTRIBUTING.md": {"bash"}, "twmd_registry/scale/README.md": {"bash", "python", "yaml"}}
-    read["docs/coming-from.md"] = {"bash", "python"}  # tests/test_coming_from.py
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
+    read = {"CONTRIBUTING.md": {"bash"}} | {page: {"bash", "python"} for page in PAGES} | {"docs/scale.md": {"bash", "python", "yaml"}}
+    for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
         name = path.relative_to(ROOT).as_posix()
         fences = re.findall(r"^ *```(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        assert set(fences[::2]) == read.get(name, set()), name
+        assert set(fences[::2]) <= read.get(name, set()), name
         assert set(fences[1::2]) <= {""}, name
 
 
@@ -108,18 +206,6 @@ def test_every_file_that_contributing_names_is_there() -> None:
     assert {word for word in named if not TOY.search(word) and word != "FILE.toml" and not (ROOT / word).exists()} == set()
 
 
-def commands_of(text: str) -> Iterator[list[str]]:
-    """Arguments of every ``twmd`` in a text's blocks: bare, given to ``ray exec``, or a job's entry point."""
-    for program, *arguments in shell_lines(text):
-        if program == "twmd":
-            yield arguments
-        elif program == "ray":
-            yield from (shlex.split(word)[1:] for word in arguments if word.startswith("twmd "))
-    for block in blocks("yaml", text):
-        spec = yaml.safe_load(block).get("spec", {})
-        yield from (shlex.split(line)[1:] for line in [spec.get("entrypoint")] if line)
-
-
 def test_the_commands_for_a_cluster_are_ones_that_we_have() -> None:
     read = [parse(arguments) for arguments in commands_of(CLUSTER)]
     assert [arguments["engine"] for arguments in read] == ["ray"] * 3
@@ -127,14 +213,36 @@ def test_the_commands_for_a_cluster_are_ones_that_we_have() -> None:
     assert {program for program, *_ in shell_lines(CLUSTER)} == {"pip", "twmd", "ray"}
 
 
+def program_of(text: str) -> str:
+    """The only Python block of a page that is no session."""
+    (block,) = (block for block in blocks("python", text) if ">>> " not in block)
+    return block
+
+
+def test_programs_are_on_the_pages_whose_programs_are_tested() -> None:
+    assert {page for page, text in PAGES.items() if len(sessions(text)) < len(blocks("python", text))} == {"docs/scale.md", "docs/trainer.md"}
+
+
+def test_the_trainers_program_calls_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What it does, tests/plugins/transformers/test_trainer.py shows.
+    import transformers
+
+    monkeypatch.setattr(transformers, "Seq2SeqTrainer", create_autospec(transformers.Seq2SeqTrainer))
+    given: dict[str, Any] = {name: object() for name in ("model", "arguments", "train", "dev")}
+    given["tokenizer"] = create_autospec(transformers.PreTrainedTokenizerFast, instance=True)
+    exec(program_of(TRAINER), given)
+    (call,) = transformers.Seq2SeqTrainer.call_args_list
+    assert call.kwargs["compute_metrics"] is call.kwargs["callbacks"][0] is given["metrics"]
+    given["trainer"].train.assert_called_once_with()
+
+
 def test_the_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     # What they do, tests/scale/test_ray.py and test_dataset.py show; starting Ray's workers once more for this would take half a minute.
-    (block,) = blocks("python", CLUSTER)
     called = {name: create_autospec(getattr(scale, name)) for name in ("score_files", "score_dataset")}
     for name, instead in called.items():
         monkeypatch.setattr(scale, name, instead)
     given = {"ray_dataset": object(), "hf_dataset": object()}
-    exec(block, given)
+    exec(program_of(CLUSTER), given)
     called["score_files"].assert_called_once()
     assert [call.args[0] for call in called["score_dataset"].call_args_list] == [given["ray_dataset"], given["hf_dataset"]]
 
@@ -175,11 +283,42 @@ def test_the_changelogs_newest_section_is_this_version() -> None:
 @pytest.mark.parametrize("metric", MetricName)
 def test_the_readmes_ranges_are_the_catalogues(metric: MetricName) -> None:
     row = next(line for line in README.splitlines() if line.startswith(f"| `{metric}` |"))
-    _, _, _, span, identical, _ = (cell.strip() for cell in row.split("|"))
+    _, _, _, span, identical, _, _ = (cell.strip() for cell in row.split("|"))
     entry = CATALOGUE[metric]
     bounded = entry.lowest is not None and entry.highest is not None
     assert span.startswith(f"{entry.lowest:g} to {entry.highest:g}" if bounded else "no fixed bounds")
     assert identical == ("the model decides" if entry.identical is None else f"{entry.identical:g}")
+
+
+def table_rows(text: str, title: str) -> dict[str, list[str]]:
+    """The rows of the table whose first column has a title, by that column."""
+    _, _, *rows = text[text.index(f"| {title} |") :].partition("\n\n")[0].splitlines()
+    cells = ([cell.strip(" *") for cell in row.split("|")[1:-1]] for row in rows)
+    return {name: values for name, *values in cells}
+
+
+def test_the_readmes_results_are_the_means_of_the_tables_of_agreement() -> None:
+    pearson, kendall = (table_rows(PAGES["docs/agreement.md"], title) for title in ("Pearson r x 100", "Kendall tau-b x 100"))
+    results = table_rows(README, "metric")
+    assert {f"`{metric}`" for metric in MetricName} <= set(results)
+    assert results == {name: [pearson[name][-2], kendall[name][-1], pearson[name][-1]] for name in results}
+
+
+def test_the_files_and_functions_of_a_score_exist() -> None:
+    rows = re.findall(r"^\|[^|]*\| `([\w/]+)\.py` \| (.*) \|$", PAGES["docs/computation.md"], flags=re.MULTILINE)
+    assert len(rows) > 20
+    for path, cell in rows:
+        module = importlib.import_module(f"twmd_registry.{path.replace('/', '.')}".removesuffix(".__init__"))
+        if path.startswith("align/") and not path.endswith("__init__"):
+            assert module.__name__ in {aligner.__module__ for aligner in ALIGNERS.values()}
+        else:
+            assert all(hasattr(module, name) for name in re.findall(r"`(\w+)`", cell)), path
+
+
+@pytest.mark.parametrize("metric", ALIGNERS)
+def test_a_metrics_aligner_is_in_the_file_that_is_named(metric: MetricName) -> None:
+    _, path, _ = re.search(rf"^\| `{metric}` \| (`)([\w/]+)(\.py`)", PAGES["docs/computation.md"], flags=re.MULTILINE).groups()  # type: ignore[union-attr]
+    assert ALIGNERS[metric].__module__ == f"twmd_registry.{path.replace('/', '.')}"
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -138,7 +138,11 @@ def test_the_metadata_names_version_licence_extras_and_the_command(metadata: Mes
 
 def test_every_install_line_names_an_extra_that_exists() -> None:
     texts = [path.read_text(encoding="utf-8") for suffix in ("py", "md") for path in (ROOT / "twmd_registry").rglob(f"*.{suffix}")]
-    texts += [path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "hub_cards").rglob("*")] if path.is_file()]
+    texts += [
+        path.read_text(encoding="utf-8")
+        for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "hub_cards").rglob("*")]
+        if path.is_file()
+    ]
     named = {extra for text in texts for names in re.findall(r"(?:twmd-registry|'\.)\[([\w,]+)\]", text) for extra in names.split(",")}
     assert named >= {"embedded", "ray", "train", "demo", "plots", "torchmetrics"}
     assert named <= set(PROJECT["optional-dependencies"]) == EXTRAS

@@ -41,6 +41,7 @@ def create_inputs(arguments: Sequence[str]) -> None:
     for word in arguments:
         path = (word.partition(":")[2] or word).partition(",")[0]
         if re.fullmatch(r"[\w./]+\.\w+", path):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).touch()
         elif re.fullmatch(r"[\w./]+/", path):
             Path(path).mkdir(exist_ok=True)

@@ -335,8 +335,8 @@ class TestCompletion:
         assert capsys.readouterr().out == f"{kind},ref_\n"
 
     @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-    def test_the_readmes_line_makes_bash_complete(self, tmp_path: Path) -> None:
-        (line,) = re.findall(r"^source .*$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    def test_documented_line_makes_bash_complete(self, tmp_path: Path) -> None:
+        (line,) = re.findall(r"^source .*$", (ROOT / "docs" / "score.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
         (tmp_path / "twmd").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m twmd_registry.cli "$@"\n', encoding="utf-8")
         (tmp_path / "twmd").chmod(0o755)
         ask = 'COMP_WORDS=(twmd sc); COMP_CWORD=1; $(complete -p twmd | sed "s/.*-F \\([^ ]*\\) .*/\\1/") twmd; echo "${COMPREPLY[@]}"'

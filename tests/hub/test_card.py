@@ -136,11 +136,11 @@ def test_a_users_own_preset_is_in_no_card(tmp_path: Path, monkeypatch: pytest.Mo
         presets.cache_clear()
 
 
-def test_the_readmes_tables_hold_the_measured_numbers_and_no_others() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_tables_of_agreement_hold_the_measured_numbers_and_no_others() -> None:
+    page = (ROOT / "docs" / "agreement.md").read_text(encoding="utf-8")
     printed = set()
     for title, correlation in (("Pearson r x 100", "pearson"), ("Kendall tau-b x 100", "kendall")):
-        head, _, *rows = readme[readme.index(f"| {title} |") :].partition("\n\n")[0].splitlines()
+        head, _, *rows = page[page.index(f"| {title} |") :].partition("\n\n")[0].splitlines()
         groups = [cell.strip() for cell in head.split("|")[2:-1]]
         for row in rows:
             name, *cells = (cell.strip(" *") for cell in row.split("|")[1:-1])

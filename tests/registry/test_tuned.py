@@ -12,15 +12,15 @@ from twmd_registry.judgments.wmt import read_wmt
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.adapter import packaged_adapters
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+AGREEMENT = (Path(__file__).resolve().parents[2] / "docs" / "agreement.md").read_text(encoding="utf-8")
 FOLDER = packaged_adapters() / "wmt-twmd"
 MOST_BYTES = 6_000_000
 PAIR = "tr-en"
 
 
 def printed(name: str) -> str:
-    """What the README's table of correlations says."""
-    table = README[README.index("| Pearson r x 100 |") :]
+    """The mean in the documentation's table of correlations."""
+    table = AGREEMENT[AGREEMENT.index("| Pearson r x 100 |") :]
     head, row = (next(line for line in table.splitlines() if line.startswith(start)).split("|") for start in ("| Pearson", f"| {name} |"))
     return row[[cell.strip() for cell in head].index(PAIR)].split()[0]
 

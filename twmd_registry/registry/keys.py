@@ -259,7 +259,7 @@ class KeyValues:
     """The keys of a specification in the order of a signature, each declared once; None where a metric does not use a key."""
 
     output: Output | None = _key("o", "the side of a two-sided metric that is the score", Output)
-    members: str | None = _key("me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see README, Ensembles)", _members)
+    members: str | None = _key("me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see docs/choose-a-model.md)", _members)
     model: str | None = _key("m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place)
     revision: str | None = _key("r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name)
     adapter: str | None = _key("a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place)
