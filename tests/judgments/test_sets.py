@@ -60,7 +60,7 @@ def test_a_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("wtm:x.jsonl", "no format 'wtm'; did you mean 'wmt'? Choices: wmt, sts, stsb, mrpc, qqp, mte, d2t, summeval, table."),
+        ("wtm:x.jsonl", "no format 'wtm'; did you mean 'wmt'? Choices: wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table."),
         ("glue/mrcp", "'glue/mrcp' is neither FORMAT:PATH nor a data set on the Hub; did you mean 'glue/mrpc'? Choices: glue/stsb, "),
         ("mte:wmt22,ratings=mqm", "no key 'ratings'; did you mean 'rating'? Choices: pair, rating, reference."),
         ("stsb:dev.csv,rating=3", "no key 'rating'; this format takes none."),

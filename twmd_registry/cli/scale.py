@@ -65,12 +65,12 @@ def _check(arguments: Arguments) -> None:
         raise SpecError(f"--format {arguments.format} means nothing to --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
         raise SpecError("--engine ray needs --input PATH_OR_PATTERN... and --output DIR.")
-    for name in map(str, arguments.input):
-        if "://" not in name and not Path(name).exists() and not glob.has_magic(name):
-            raise FileError(f"{name}: {os.strerror(errno.ENOENT)}.")
     for name in arguments.metrics:
         if name in LEXICAL_NAMES:
             raise SpecError(f"--engine ray scores by this package's metrics: {name} is SacreBLEU's, and no mean over rows.")
+    for name in map(str, arguments.input):
+        if "://" not in name and not Path(name).exists() and not glob.has_magic(name):
+            raise FileError(f"{name}: {os.strerror(errno.ENOENT)}.")
 
 
 def _render(record: ScoredDataset, arguments: Arguments) -> str:
