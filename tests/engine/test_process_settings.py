@@ -7,6 +7,8 @@ import itertools
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -399,3 +401,15 @@ def test_positions_of_deberta_fall_into_the_same_buckets_under_any_default_dtype
     torch.set_default_dtype(dtype)
     with exact_arithmetic():
         assert torch.equal(build_relative_position(queries, queries, bucket_size=64, max_position=512), wanted)
+
+
+@pytest.mark.parametrize("metric", ["twmd", "moverscore", "stsscore"])
+def test_first_score_of_a_process_draws_no_random_number(metric: str) -> None:
+    code = (
+        "import random, sys, numpy, torch, twmd_registry\n"
+        "states = lambda: (random.getstate(), str(numpy.random.get_state()), torch.get_rng_state().tolist())\n"
+        "before = states()\n"
+        "twmd_registry.scorer(sys.argv[1]).score(['the cat sat on the mat', 'it rains all day'], ['a cat was on the mat', 'it is raining'])\n"
+        "assert states() == before"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code, metric], check=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import torch
@@ -116,9 +119,19 @@ def _assignment(cost: np.ndarray) -> np.ndarray:
     return plan
 
 
-def _transport(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, str | None]:
-    from ot.lp import emd
+@functools.cache
+def _emd() -> Callable[..., Any]:
+    """Import POT's solver, and leave Python's random numbers as they were: a library that POT imports draws one."""
+    state = random.getstate()
+    try:
+        from ot.lp import emd
+    finally:
+        random.setstate(state)
+    solver: Callable[..., Any] = emd
+    return solver
 
-    plan, log = emd(a, b, np.ascontiguousarray(cost), numItermax=MOST_ITERATIONS, log=True)
+
+def _transport(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, str | None]:
+    plan, log = _emd()(a, b, np.ascontiguousarray(cost), numItermax=MOST_ITERATIONS, log=True)
     trouble = f"exact transport of {cost.shape[0]} x {cost.shape[1]} tokens stopped early: {log['warning']}" if log["warning"] else None
     return np.asarray(plan), trouble
