@@ -1,4 +1,5 @@
-"""Processes of their own for tests, forked from one that has loaded the heavy libraries: to load them anew takes seconds each time."""
+"""Processes of their own for tests, forked from one that has loaded the heavy libraries: to load them anew takes
+seconds each time."""
 
 from __future__ import annotations
 
@@ -13,15 +14,23 @@ PATIENCE = 300
 """Seconds until processes that wait for each other for ever are given up."""
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["datasets", "torchmetrics", "transformers.trainer_seq2seq", "twmd_registry.encode.encoder", "twmd_registry.engine.backends"]
+    [
+        "datasets",
+        "torchmetrics",
+        "transformers.trainer_seq2seq",
+        "twmd_registry.encode.encoder",
+        "twmd_registry.engine.backends",
+    ]
 )
 
 
 def run_beside(function: Callable[..., Any], *calls: tuple[Any, ...]) -> list[Any]:
-    """Call a function once per tuple of arguments, each in a process of its own and all at once; what it raises is raised here.
+    """Call a function once per tuple of arguments, each in a process of its own and all at once; what it raises is
+    raised here.
 
     Args:
-        function: Of a module, so that the processes can import it. They have this process's environment and working folder.
+        function: Of a module, so that the processes can import it. They have this process's environment and working
+            folder.
         calls: Arguments of each call.
     """
     with ProcessPoolExecutor(len(calls), mp_context=CONTEXT) as pool:
@@ -30,7 +39,8 @@ def run_beside(function: Callable[..., Any], *calls: tuple[Any, ...]) -> list[An
 
 
 def _call(environment: dict[str, str], folder: Path, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Leave the environment of the process that this one is forked from, which the first test that needed it has started."""
+    """Leave the environment of the process that this one is forked from, which the first test that needed it has
+    started."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

@@ -42,10 +42,16 @@ def named_options(name: str) -> set[str]:
     return {word for cell in cells for span in re.findall(r"`([^`]+)`", cell) for word in re.split(r"[ ,()=]+", span)}
 
 
-def both(predictions: list[str], references: Any, *, layer: int, keys: dict[str, Any], **options: Any) -> tuple[np.ndarray, np.ndarray]:
+def both(
+    predictions: list[str], references: Any, *, layer: int, keys: dict[str, Any], **options: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """Precision, recall and F1 of every segment by bert_score and by us; shape (3, segments) each."""
-    theirs = peer.score(predictions, references, model_type=str(embedded_folder()), num_layers=layer, device="cpu", **options)
-    ours = twmd_registry.score(predictions, references, "bertscore_centered", model="embedded", layer=layer, **KEYS, **keys)
+    theirs = peer.score(
+        predictions, references, model_type=str(embedded_folder()), num_layers=layer, device="cpu", **options
+    )
+    ours = twmd_registry.score(
+        predictions, references, "bertscore_centered", model="embedded", layer=layer, **KEYS, **keys
+    )
     return np.stack([side.numpy() for side in theirs]), np.array([getattr(ours, side) for side in SIDES])
 
 
@@ -57,9 +63,15 @@ def test_every_example_gives_what_it_shows() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_runs(command: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_runs(
+    command: str, texts: Texts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, lines in (("ref", texts.references), ("system_a", texts.predictions), ("system_b", texts.references[::-1])):
+    for name, lines in (
+        ("ref", texts.references),
+        ("system_a", texts.predictions),
+        ("system_b", texts.references[::-1]),
+    ):
         (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert main(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out.strip()
@@ -68,14 +80,24 @@ def test_every_command_runs(command: str, texts: Texts, tmp_path: Path, monkeypa
 def test_no_option_of_bert_score_is_missing() -> None:
     functions = (peer.score, peer.BERTScorer.__init__, peer.BERTScorer.score)
     arguments = {name for function in functions for name in inspect.signature(function).parameters} - {"self"}
-    command = subprocess.run([sys.executable, "-m", "bert_score_cli.score", "-h"], capture_output=True, text=True, check=True).stdout
-    options = set(re.findall(r"(?<![\w-])(--?[a-z]\w*)", command)) - {"-h", "--help", "--num_layers", "--batch_size", "--verbose"}
+    command = subprocess.run(
+        [sys.executable, "-m", "bert_score_cli.score", "-h"], capture_output=True, text=True, check=True
+    ).stdout
+    options = set(re.findall(r"(?<![\w-])(--?[a-z]\w*)", command)) - {
+        "-h",
+        "--help",
+        "--num_layers",
+        "--batch_size",
+        "--verbose",
+    }
     assert {"--lang", "-r", "--use_fast_tokenizer"} <= options
     assert (arguments | options) - named_options("bert_score") == set()
 
 
 def test_no_option_of_sacrebleu_is_missing() -> None:
-    command = subprocess.run([sys.executable, "-m", "sacrebleu", "-h"], capture_output=True, text=True, check=True).stdout
+    command = subprocess.run(
+        [sys.executable, "-m", "sacrebleu", "-h"], capture_output=True, text=True, check=True
+    ).stdout
     options = set(re.findall(r"^ +(?:(--[a-z-]+)|(-[a-z]+)\b)", command, flags=re.MULTILINE))
     long = {name for name, _ in options if name}
     assert {"--metrics", "--paired-bs", "--width"} <= long
@@ -87,7 +109,9 @@ def test_no_option_of_sacrebleu_is_missing() -> None:
 def test_the_number_is_bert_scores(layer: int, *, idf: bool, texts: Texts) -> None:
     predictions = [*texts.predictions, "I love it \U0001f60d", "well , this is spaced   out "]
     references = [*texts.references, "I love it \U0001f621", "Well, this is not."]
-    theirs, ours = both(predictions, references, layer=layer, keys={"idf": "references" if idf else "none"}, idf=idf, nthreads=0)
+    theirs, ours = both(
+        predictions, references, layer=layer, keys={"idf": "references" if idf else "none"}, idf=idf, nthreads=0
+    )
     np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
     assert np.ptp(theirs[2]) > 0.1
 
@@ -99,7 +123,11 @@ def test_the_number_is_bert_scores_with_several_references(texts: Texts) -> None
 
 
 def test_the_number_is_bert_scores_with_a_baseline(texts: Texts, tmp_path: Path) -> None:
-    path = save(BASELINE, twmd_registry.scorer("bertscore_centered", layer=4, **KEYS).fit_baseline(texts.references, pairs=20), tmp_path)
+    path = save(
+        BASELINE,
+        twmd_registry.scorer("bertscore_centered", layer=4, **KEYS).fit_baseline(texts.references, pairs=20),
+        tmp_path,
+    )
     baseline = json.loads(path.read_text(encoding="utf-8"))["values"]
     row = ",".join(repr(baseline[side]) for side in ("precision", "recall", "f1"))
     table = tmp_path / "table.tsv"

@@ -1,4 +1,5 @@
-"""Documentation is executed: every code block and command, on the embedded model, offline. Cards and coming-from.md have tests of their own."""
+"""Documentation is executed: every code block and command, on the embedded model, offline. Cards and coming-from.md
+have tests of their own."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ from twmd_registry.version import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))}
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+}
 README, CLUSTER, TRAINER = (PAGES[name] for name in ("README.md", "docs/scale.md", "docs/trainer.md"))
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -40,13 +44,17 @@ OWN_TEST = "docs/coming-from.md"
 """The page whose blocks tests/test_coming_from.py runs."""
 LONGEST_README = 10_000
 WIDEST = 120
-NOT_RUN = frozenset({"average", "correlate", "demo", "finetune", "preset", "reproduce", "robustness", "study", "train", "tune"})
+NOT_RUN = frozenset(
+    {"average", "correlate", "demo", "finetune", "preset", "reproduce", "robustness", "study", "train", "tune"}
+)
 """Commands that need rated data or an adapter, or serve a page: they are parsed."""
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/choose-a-model.md"])
 def test_documentation_states_what_the_default_model_reads(page: str) -> None:
-    assert EMBEDDED_READS.replace("English only", "It reads English only").removeprefix("It ") in " ".join(PAGES[page].split())
+    assert EMBEDDED_READS.replace("English only", "It reads English only").removeprefix("It ") in " ".join(
+        PAGES[page].split()
+    )
 
 
 def test_the_readme_is_short() -> None:
@@ -58,12 +66,16 @@ def test_the_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert all((tmp_path / "site" / path.stem / "index.html").is_file() for path in DOCS.glob("*.md") if path.stem != "index")
+    assert all(
+        (tmp_path / "site" / path.stem / "index.html").is_file() for path in DOCS.glob("*.md") if path.stem != "index"
+    )
 
 
 def anchors(text: str) -> set[str]:
     """The names of a page's headings in links."""
-    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), flags=re.MULTILINE)
+    headings = re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), flags=re.MULTILINE
+    )
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
@@ -119,7 +131,9 @@ def can_run(arguments: list[str]) -> bool:
     return arguments[0] not in NOT_RUN and "ray" not in arguments and not any("tuned/" in word for word in arguments)
 
 
-COMMANDS = list(dict.fromkeys(shlex.join(one) for page, text in PAGES.items() if page != OWN_TEST for one in commands_of(text)))
+COMMANDS = list(
+    dict.fromkeys(shlex.join(one) for page, text in PAGES.items() if page != OWN_TEST for one in commands_of(text))
+)
 RUN = [command for command in COMMANDS if can_run(shlex.split(command))]
 RECORD = next(command for command in RUN if "--record scores.json" in command and "--paired-bs" in command)
 
@@ -128,7 +142,11 @@ RECORD = next(command for command in RUN if "--record scores.json" in command an
 def workplace(texts: Texts, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the texts that the commands name, and a record of their scores."""
     folder = tmp_path_factory.mktemp("workplace")
-    for name, lines in (("ref", texts.references), ("system_a", texts.predictions), ("system_b", texts.references[::-1])):
+    for name, lines in (
+        ("ref", texts.references),
+        ("system_a", texts.predictions),
+        ("system_b", texts.references[::-1]),
+    ):
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -178,7 +196,11 @@ def test_the_make_targets_exist() -> None:
 
 
 def test_every_block_is_of_a_language_that_a_test_reads() -> None:
-    read = {"CONTRIBUTING.md": {"bash"}} | {page: {"bash", "python"} for page in PAGES} | {"docs/scale.md": {"bash", "python", "yaml"}}
+    read = (
+        {"CONTRIBUTING.md": {"bash"}}
+        | {page: {"bash", "python"} for page in PAGES}
+        | {"docs/scale.md": {"bash", "python", "yaml"}}
+    )
     for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
         name = path.relative_to(ROOT).as_posix()
         fences = re.findall(r"^ *```(.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -201,9 +223,15 @@ def test_the_commands_of_contributing_are_there() -> None:
 
 
 def test_every_file_that_contributing_names_is_there() -> None:
-    named = {word for word in re.findall(r"`([\w./-]+)`", CONTRIBUTING) if "/" in word or Path(word).suffix in {".md", ".py", ".toml"}}
+    named = {
+        word
+        for word in re.findall(r"`([\w./-]+)`", CONTRIBUTING)
+        if "/" in word or Path(word).suffix in {".md", ".py", ".toml"}
+    }
     assert len(named) > 20
-    assert {word for word in named if not TOY.search(word) and word != "FILE.toml" and not (ROOT / word).exists()} == set()
+    assert {
+        word for word in named if not TOY.search(word) and word != "FILE.toml" and not (ROOT / word).exists()
+    } == set()
 
 
 def test_the_commands_for_a_cluster_are_ones_that_we_have() -> None:
@@ -220,7 +248,10 @@ def program_of(text: str) -> str:
 
 
 def test_programs_are_on_the_pages_whose_programs_are_tested() -> None:
-    assert {page for page, text in PAGES.items() if len(sessions(text)) < len(blocks("python", text))} == {"docs/scale.md", "docs/trainer.md"}
+    assert {page for page, text in PAGES.items() if len(sessions(text)) < len(blocks("python", text))} == {
+        "docs/scale.md",
+        "docs/trainer.md",
+    }
 
 
 def test_the_trainers_program_calls_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,14 +268,18 @@ def test_the_trainers_program_calls_what_exists(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What they do, tests/scale/test_ray.py and test_dataset.py show; starting Ray's workers once more for this would take half a minute.
+    # What they do, tests/scale/test_ray.py and test_dataset.py show; starting Ray's workers once more for this would
+    # take half a minute.
     called = {name: create_autospec(getattr(scale, name)) for name in ("score_files", "score_dataset")}
     for name, instead in called.items():
         monkeypatch.setattr(scale, name, instead)
     given = {"ray_dataset": object(), "hf_dataset": object()}
     exec(program_of(CLUSTER), given)
     called["score_files"].assert_called_once()
-    assert [call.args[0] for call in called["score_dataset"].call_args_list] == [given["ray_dataset"], given["hf_dataset"]]
+    assert [call.args[0] for call in called["score_dataset"].call_args_list] == [
+        given["ray_dataset"],
+        given["hf_dataset"],
+    ]
 
 
 def test_the_commands_that_contributing_names_are_ones_that_we_have(
@@ -271,7 +306,8 @@ def test_the_citation_file_has_the_fields_of_its_format_and_this_version() -> No
     assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
     assert citation["authors"]
     assert all(
-        set(author) <= {"name", "family-names", "given-names", "orcid", "affiliation"} and all(author.values()) for author in citation["authors"]
+        set(author) <= {"name", "family-names", "given-names", "orcid", "affiliation"} and all(author.values())
+        for author in citation["authors"]
     )
 
 
@@ -298,7 +334,9 @@ def table_rows(text: str, title: str) -> dict[str, list[str]]:
 
 
 def test_the_readmes_results_are_the_means_of_the_tables_of_agreement() -> None:
-    pearson, kendall = (table_rows(PAGES["docs/agreement.md"], title) for title in ("Pearson r x 100", "Kendall tau-b x 100"))
+    pearson, kendall = (
+        table_rows(PAGES["docs/agreement.md"], title) for title in ("Pearson r x 100", "Kendall tau-b x 100")
+    )
     results = table_rows(README, "metric")
     assert {f"`{metric}`" for metric in MetricName} <= set(results)
     assert results == {name: [pearson[name][-2], kendall[name][-1], pearson[name][-1]] for name in results}
@@ -317,7 +355,9 @@ def test_the_files_and_functions_of_a_score_exist() -> None:
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 def test_a_metrics_aligner_is_in_the_file_that_is_named(metric: MetricName) -> None:
-    _, path, _ = re.search(rf"^\| `{metric}` \| (`)([\w/]+)(\.py`)", PAGES["docs/computation.md"], flags=re.MULTILINE).groups()  # type: ignore[union-attr]
+    _, path, _ = re.search(
+        rf"^\| `{metric}` \| (`)([\w/]+)(\.py`)", PAGES["docs/computation.md"], flags=re.MULTILINE
+    ).groups()  # type: ignore[union-attr]
     assert ALIGNERS[metric].__module__ == f"twmd_registry.{path.replace('/', '.')}"
 
 

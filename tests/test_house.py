@@ -111,7 +111,10 @@ def test_files_and_functions_are_short() -> None:
         if len(text.splitlines()) > LONGEST_FILE:
             long.append(str(path))
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION:
+            if (
+                isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+                and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
+            ):
                 long.append(f"{path}: {node.name}")
     assert long == []
 
@@ -141,7 +144,9 @@ def test_a_metric_has_a_module_an_entry_and_an_aligner() -> None:
     assert all((ROOT / "metrics" / name / f"{name}.py").is_file() for name in METRICS)
 
 
-@pytest.mark.parametrize("code", ["import twmd_registry; twmd_registry.list_metrics()", "from twmd_registry.cli import main; main([])"])
+@pytest.mark.parametrize(
+    "code", ["import twmd_registry; twmd_registry.list_metrics()", "from twmd_registry.cli import main; main([])"]
+)
 def test_importing_and_asking_for_help_loads_nothing_heavy(code: str) -> None:
     heavy = "{'torch', 'transformers', 'numpy', 'evaluate', 'datasets'}"
     check = f"{code}; import sys; assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)"

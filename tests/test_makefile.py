@@ -39,7 +39,10 @@ def make_goldens(checkout: Path) -> tuple[int, str]:
     done = subprocess.run(
         ["make", "-f", MAKEFILE, "VENV=.", "goldens"],
         cwd=checkout,
-        env={**{name: value for name, value in os.environ.items() if not name.startswith("MAKE")}, "TWMD_HOME": str(own)},
+        env={
+            **{name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
+            "TWMD_HOME": str(own),
+        },
         capture_output=True,
         check=False,
     )

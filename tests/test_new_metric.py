@@ -1,4 +1,5 @@
-"""A new metric is one declaration, its aligner, two tables of presets and a module for `evaluate`; a new key is one declaration and the stage
+"""A new metric is one declaration, its aligner, two tables of presets and a module for `evaluate`; a new key is one
+declaration and the stage
 that reads it: shown on a copy of the package."""
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ EDITS = {
             "    temperature: float | None = _key("
         ),
     ),
-    "twmd_registry/align/settings.py": ("    iterations: int | None = 1\n", "    iterations: int | None = 1\n    toughness: float = 1.0\n"),
+    "twmd_registry/align/settings.py": (
+        "    iterations: int | None = 1\n",
+        "    iterations: int | None = 1\n    toughness: float = 1.0\n",
+    ),
     "twmd_registry/engine/pipeline.py": (
         "    return AlignmentSettings(\n",
         "    return AlignmentSettings(\n        toughness=spec.toughness or 1.0,\n",
@@ -129,7 +133,14 @@ def test_metric_that_is_declared_works_in_every_face(copy: Path) -> None:
         file.write(PRESETS)
     (copy / "ref.txt").write_text("a dog\n", encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(copy)}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True, text=True, check=False, cwd=copy, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=copy,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     assert "min_ij S_ij" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("toy|model:sentence-transformers/all-MiniLM-L6-v2@")

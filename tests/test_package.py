@@ -81,11 +81,15 @@ def sdist(dist: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def metadata(wheel: Mapping[str, bytes]) -> Message:
-    return email.message_from_bytes(next(content for name, content in wheel.items() if name.endswith(".dist-info/METADATA")))
+    return email.message_from_bytes(
+        next(content for name, content in wheel.items() if name.endswith(".dist-info/METADATA"))
+    )
 
 
 def test_dir_lists_the_public_names_and_nothing_else() -> None:
-    command = "import twmd_registry; twmd_registry.scorer; print(*dir(twmd_registry)); print(*sorted(twmd_registry.__all__))"
+    command = (
+        "import twmd_registry; twmd_registry.scorer; print(*dir(twmd_registry)); print(*sorted(twmd_registry.__all__))"
+    )
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, cwd=ROOT)
     listed, public = done.stdout.splitlines()
     assert listed == public
@@ -97,7 +101,8 @@ def tracked(folder: str) -> set[str]:
     return {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in path.relative_to(ROOT).parts)
+        if path.is_file()
+        and not any(part == "__pycache__" or part.startswith(".") for part in path.relative_to(ROOT).parts)
     }
 
 
@@ -113,8 +118,13 @@ def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_tests(sdist: Mappin
     assert set(sdist) == tracked("twmd_registry") | tracked("metrics") | beside
 
 
-def test_nothing_in_them_is_large_or_names_a_folder_of_the_machine_it_was_built_on(wheel: Mapping[str, bytes], sdist: Mapping[str, bytes]) -> None:
-    of_a_machine = re.compile(rb"(?<![\w.:/])/(?:home|root|tmp|var|opt|mnt|Users|private)/\w|[A-Z]:\\\\?Users|" + re.escape(str(ROOT).encode()))
+def test_nothing_in_them_is_large_or_names_a_folder_of_the_machine_it_was_built_on(
+    wheel: Mapping[str, bytes], sdist: Mapping[str, bytes]
+) -> None:
+    of_a_machine = re.compile(
+        rb"(?<![\w.:/])/(?:home|root|tmp|var|opt|mnt|Users|private)/\w|[A-Z]:\\\\?Users|"
+        + re.escape(str(ROOT).encode())
+    )
     assert of_a_machine.search(b'"base": "/home/me/model"')
     for name, content in [*wheel.items(), *sdist.items()]:
         assert len(content) <= LARGEST.get(Path(name).suffix, 1 << 19), name
@@ -128,7 +138,9 @@ def test_the_metadata_is_what_pypi_wants(dist: Path) -> None:
     assert (done.returncode, done.stdout.count("PASSED")) == (0, 2), done.stdout + done.stderr
 
 
-def test_the_metadata_names_version_licence_extras_and_the_command(metadata: Message, wheel: Mapping[str, bytes]) -> None:
+def test_the_metadata_names_version_licence_extras_and_the_command(
+    metadata: Message, wheel: Mapping[str, bytes]
+) -> None:
     assert (metadata["Name"], metadata["Version"]) == ("twmd-registry", twmd_registry.__version__)
     assert (metadata["License-Expression"], metadata["Requires-Python"]) == ("MIT", ">=3.11")
     assert set(metadata.get_all("Provides-Extra", [])) == EXTRAS
@@ -137,13 +149,22 @@ def test_the_metadata_names_version_licence_extras_and_the_command(metadata: Mes
 
 
 def test_every_install_line_names_an_extra_that_exists() -> None:
-    texts = [path.read_text(encoding="utf-8") for suffix in ("py", "md") for path in (ROOT / "twmd_registry").rglob(f"*.{suffix}")]
+    texts = [
+        path.read_text(encoding="utf-8")
+        for suffix in ("py", "md")
+        for path in (ROOT / "twmd_registry").rglob(f"*.{suffix}")
+    ]
     texts += [
         path.read_text(encoding="utf-8")
         for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "hub_cards").rglob("*")]
         if path.is_file()
     ]
-    named = {extra for text in texts for names in re.findall(r"(?:twmd-registry|'\.)\[([\w,]+)\]", text) for extra in names.split(",")}
+    named = {
+        extra
+        for text in texts
+        for names in re.findall(r"(?:twmd-registry|'\.)\[([\w,]+)\]", text)
+        for extra in names.split(",")
+    }
     assert named >= {"embedded", "ray", "train", "demo", "plots", "torchmetrics"}
     assert named <= set(PROJECT["optional-dependencies"]) == EXTRAS
 
@@ -169,6 +190,6 @@ def test_who_installs_the_wheel_sees_every_type(dist: Path, tmp_path: Path) -> N
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     last = len(program.splitlines())
-    assert done.stdout.splitlines()[:-1] == [f'user.py:{last}: error: Module has no attribute "no_such_name"  [attr-defined]'], (
-        done.stdout + done.stderr
-    )
+    assert done.stdout.splitlines()[:-1] == [
+        f'user.py:{last}: error: Module has no attribute "no_such_name"  [attr-defined]'
+    ], done.stdout + done.stderr

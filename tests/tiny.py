@@ -42,7 +42,28 @@ from transformers import (
     XLMRobertaModel,
 )
 
-WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "and", "ran", "over", "hill", "in", "rain", "we", "saw", "it", "again", "today", ".", ","]
+WORDS = [
+    "the",
+    "a",
+    "cat",
+    "dog",
+    "sat",
+    "on",
+    "mat",
+    "and",
+    "ran",
+    "over",
+    "hill",
+    "in",
+    "rain",
+    "we",
+    "saw",
+    "it",
+    "again",
+    "today",
+    ".",
+    ",",
+]
 WIDTH, DEPTH, POSITIONS = 16, 3, 40
 
 _SHARED: dict[str, Any] = {
@@ -55,18 +76,34 @@ _SHARED: dict[str, Any] = {
 
 FAMILIES: dict[str, tuple[type[PreTrainedModel], Any]] = {
     "bert": (BertModel, BertConfig(**_SHARED, max_position_embeddings=POSITIONS)),
-    "roberta": (RobertaModel, RobertaConfig(**_SHARED, max_position_embeddings=POSITIONS + 2, pad_token_id=1, type_vocab_size=1)),
+    "roberta": (
+        RobertaModel,
+        RobertaConfig(**_SHARED, max_position_embeddings=POSITIONS + 2, pad_token_id=1, type_vocab_size=1),
+    ),
     "mpnet": (MPNetModel, MPNetConfig(**_SHARED, max_position_embeddings=POSITIONS + 2, pad_token_id=1)),
     "electra": (ElectraModel, ElectraConfig(**_SHARED, embedding_size=WIDTH, max_position_embeddings=POSITIONS)),
     "distilbert": (
         DistilBertModel,
-        DistilBertConfig(vocab_size=len(WORDS) + 4, dim=WIDTH, n_layers=DEPTH, n_heads=2, hidden_dim=24, max_position_embeddings=POSITIONS),
+        DistilBertConfig(
+            vocab_size=len(WORDS) + 4,
+            dim=WIDTH,
+            n_layers=DEPTH,
+            n_heads=2,
+            hidden_dim=24,
+            max_position_embeddings=POSITIONS,
+        ),
     ),
 }
 
 
 _SMALL = {**_SHARED, "max_position_embeddings": POSITIONS}
-_DECODER = {**_SHARED, "max_position_embeddings": POSITIONS, "num_key_value_heads": 1, "bos_token_id": 0, "eos_token_id": 2}
+_DECODER = {
+    **_SHARED,
+    "max_position_embeddings": POSITIONS,
+    "num_key_value_heads": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
 
 OTHERS: dict[str, tuple[type[PreTrainedModel], Any]] = {
     "xlm-roberta": (XLMRobertaModel, XLMRobertaConfig(**_SHARED, max_position_embeddings=POSITIONS + 2, pad_token_id=1, type_vocab_size=1)),
@@ -104,8 +141,12 @@ def tokenizer() -> PreTrainedTokenizerFast:
     vocabulary = {word: i for i, word in enumerate(["[CLS]", "[PAD]", "[SEP]", "[UNK]", *WORDS])}
     backend = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     backend.pre_tokenizer = Whitespace()
-    backend.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 2)])
-    return PreTrainedTokenizerFast(tokenizer_object=backend, cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]", unk_token="[UNK]")
+    backend.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 2)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]", unk_token="[UNK]"
+    )
 
 
 def save_encoder(family: str, folder: Path, seed: int = 0) -> Path:

@@ -47,7 +47,13 @@ class FileError(TwmdError, OSError):
     """An input file that is missing, empty, not UTF-8 or of the wrong length."""
 
 
-_PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+}
 """Compressions, by the bytes that such a file begins with."""
 
 
@@ -68,14 +74,20 @@ def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
 
 
 _NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What torch says in a bare RuntimeError where memory does not suffice: on CPUs, on Apple's GPUs and in driver calls, in CUDA's products."""
+"""What torch says in a bare RuntimeError where memory does not suffice: on CPUs, on Apple's GPUs and in driver
+calls, in CUDA's products.
+"""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell from Python's, numpy's or torch's error whether memory did not suffice; torch need not be imported for it."""
+    """Tell from Python's, numpy's or torch's error whether memory did not suffice; torch need not be imported for
+    it.
+    """
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, RuntimeError) and (type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in _NO_MEMORY))
+    return isinstance(error, RuntimeError) and (
+        type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in _NO_MEMORY)
+    )
 
 
 class TwmdWarning(UserWarning):
@@ -130,7 +142,9 @@ def menu(word: str, choices: Iterable[object], most: int | None = None) -> str:
     "did you mean 'twmd'? Choices: twmd, sbert"
     """
     listed = [str(choice) for choice in choices]
-    close = [choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()] or difflib.get_close_matches(word, listed, n=1)
+    close = [
+        choice for choice in listed if len(word) > 2 and word.lower() in choice.lower()
+    ] or difflib.get_close_matches(word, listed, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     shown = listed if most is None or len(listed) <= most else [*listed[:most], f"... ({len(listed)} in all)"]
     return f"{hint}Choices: {', '.join(shown)}"
@@ -155,5 +169,7 @@ def no_column(names: Sequence[str], there: Iterable[str]) -> str:
     "no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence"
     """
     listed = list(there)
-    hint = next((said for said in (menu(name, listed) for name in names) if said.startswith("did")), menu(names[0], listed))
+    hint = next(
+        (said for said in (menu(name, listed) for name in names) if said.startswith("did")), menu(names[0], listed)
+    )
     return f"no column {' or '.join(map(repr, names))}; {hint if listed else 'it has none'}"

@@ -8,7 +8,9 @@ from threading import Lock
 from typing import Protocol, runtime_checkable
 
 Progress = Callable[[int], None]
-"""Called with the number of units (segments, rows) that were finished since the last call; maybe from another thread."""
+"""Called with the number of units (segments, rows) that were finished since the last call; maybe from another
+thread.
+"""
 
 
 @runtime_checkable
@@ -31,9 +33,11 @@ def expect(progress: Progress | None, total: int) -> None:
 
 
 class StageProgress:
-    """Reports the work of several stages as segments; each stage counts for the same number of them. Threads may share it.
+    """Reports the work of several stages as segments; each stage counts for the same number of them. Threads may share
+    it.
 
-    The reports add up to the number of segments, whatever a stage leaves out (texts that were encoded before) or does twice.
+    The reports add up to the number of segments, whatever a stage leaves out (texts that were encoded before) or does
+    twice.
     """
 
     def __init__(self, progress: Progress | None, segments: int, stages: int) -> None:

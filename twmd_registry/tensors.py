@@ -26,7 +26,8 @@ class TokenVectors(NamedTuple):
         lengths: Tokens of each item; shape (I,), int64, on the vectors' device.
         counted: Which tokens count in averages; shape (T,), bool; None for all. The others can be matched only.
         weights: How much each counts; shape (T,), at least 0; None where all count the same.
-        places: Where each comes from (of tokens: in what the encoder said; of n-grams: the first of its tokens); shape (T,).
+        places: Where each comes from (of tokens: in what the encoder said; of n-grams: the first of its tokens); shape
+            (T,).
         rounding: Bound on the length of each vector's rounding error; shape (T,); None for `EPSILON` times its length.
     """
 
@@ -66,7 +67,9 @@ class TokenVectors(NamedTuple):
     @property
     def rounding_errors(self) -> Tensor:
         """Bound on the length of each vector's rounding error; shape (T,)."""
-        return EPSILON * torch.linalg.vector_norm(self.vectors.detach(), dim=1) if self.rounding is None else self.rounding
+        return (
+            EPSILON * torch.linalg.vector_norm(self.vectors.detach(), dim=1) if self.rounding is None else self.rounding
+        )
 
     @property
     def starts(self) -> Tensor:
@@ -102,7 +105,8 @@ class EncodedTexts(NamedTuple):
         special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special
             token; shape (T,), uint8.
         ids: Token ids; shape (T,), int64.
-        unknown: For an unknown token a number that stands for what was written there, 0 for any other; shape (T,), int64.
+        unknown: For an unknown token a number that stands for what was written there, 0 for any other; shape (T,),
+            int64.
     """
 
     layers: dict[int, Tensor]
@@ -160,5 +164,7 @@ def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
     mask = columns < lengths[:, None]  # (B, N)
     positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
     carried = tokens.carried
-    vectors = tokens.vectors.index_select(0, positions.flatten()).view(*positions.shape, tokens.vectors.shape[1])  # several times as fast as an index
+    vectors = tokens.vectors.index_select(0, positions.flatten()).view(
+        *positions.shape, tokens.vectors.shape[1]
+    )  # several times as fast as an index
     return PaddedTokens(vectors, mask, None if carried is None else torch.where(mask, carried[positions], 0.0))

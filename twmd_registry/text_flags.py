@@ -20,7 +20,8 @@ class TextFlags(NamedTuple):
         vanished: Of which nothing is left to compare.
         wordless: Of which special tokens alone are compared.
         weightless: Of which every token has the idf 0.
-        missing: By text, what the vocabulary does not hold of it: unknown tokens, or words without a vector, which are left out.
+        missing: By text, what the vocabulary does not hold of it: unknown tokens, or words without a vector, which are
+            left out.
     """
 
     empty: np.ndarray

@@ -61,7 +61,9 @@ class Drawn(NamedTuple):
         return self._replace(s=self.s + change)
 
 
-def problem(sizes: list[tuple[int, int]] = SIZES, seed: int = 0, garbage: float = 0.0, dtype: torch.dtype = torch.float64) -> Problem:
+def problem(
+    sizes: list[tuple[int, int]] = SIZES, seed: int = 0, garbage: float = 0.0, dtype: torch.dtype = torch.float64
+) -> Problem:
     """Draw sets that lean one way, as token vectors do, so that similarities of both signs occur but most are positive.
 
     Args:
@@ -87,13 +89,19 @@ def problem(sizes: list[tuple[int, int]] = SIZES, seed: int = 0, garbage: float 
 def pair(n: int, m: int, seed: int = 0) -> Drawn:
     """One pair of n and m tokens."""
     s = problem([(n, m)], seed).similarities[0]
-    return Drawn(torch.from_numpy(s)[None], Marginal(torch.ones(1, n, dtype=torch.bool)), Marginal(torch.ones(1, m, dtype=torch.bool)))
+    return Drawn(
+        torch.from_numpy(s)[None],
+        Marginal(torch.ones(1, n, dtype=torch.bool)),
+        Marginal(torch.ones(1, m, dtype=torch.bool)),
+    )
 
 
 def matrix(rows: list[list[float]]) -> Drawn:
     """One pair whose similarities are written out."""
     s = torch.tensor([rows], dtype=torch.float64)
-    return Drawn(s, Marginal(torch.ones(s.shape[:2], dtype=torch.bool)), Marginal(torch.ones(1, s.shape[2], dtype=torch.bool)))
+    return Drawn(
+        s, Marginal(torch.ones(s.shape[:2], dtype=torch.bool)), Marginal(torch.ones(1, s.shape[2], dtype=torch.bool))
+    )
 
 
 def both(metric: MetricName, p: Problem, tempering: AlignmentSettings) -> tuple[Tensor, Tensor]:

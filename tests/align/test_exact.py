@@ -59,7 +59,10 @@ def test_the_gradient_is_the_plan_and_its_sums_are_the_texts_weights(p: Drawn) -
 def test_it_is_no_worse_than_spreading_evenly_and_no_better_than_greed_on_either_side(p: Drawn) -> None:
     found = float(exact(*p, AlignmentSettings()))
     assert float(pooled(*p, AlignmentSettings())) - 1e-12 <= found
-    assert found <= min(float(greedy(*p, AlignmentSettings())), float(greedy(p.s.mT, p.ref, p.hyp, AlignmentSettings()))) + 1e-12
+    assert (
+        found
+        <= min(float(greedy(*p, AlignmentSettings())), float(greedy(p.s.mT, p.ref, p.hyp, AlignmentSettings()))) + 1e-12
+    )
 
 
 @QUICK
@@ -69,7 +72,9 @@ def test_what_every_plan_gains_is_gained_once(p: Drawn, seed: int) -> None:
     rows, columns = (torch.randn(k, generator=draw, dtype=torch.float64) for k in p.array.shape)
     shifted = p.plus(rows[:, None] + columns[None, :])
     gain = float(rows.mean() + columns.mean())
-    assert float(exact(*shifted, AlignmentSettings())) == pytest.approx(float(exact(*p, AlignmentSettings())) + gain, abs=1e-10)
+    assert float(exact(*shifted, AlignmentSettings())) == pytest.approx(
+        float(exact(*p, AlignmentSettings())) + gain, abs=1e-10
+    )
 
 
 def test_a_token_that_must_be_shared_is_shared() -> None:

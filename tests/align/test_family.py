@@ -28,7 +28,9 @@ ORACLES: dict[MetricName, Callable[[np.ndarray, AlignmentSettings], float]] = {
     MetricName.BERTSCORE_CENTERED: lambda s, t: oracle.greedy(s),
     MetricName.MOVERSCORE: lambda s, t: oracle.exact(s),
     MetricName.TRWMD: lambda s, t: oracle.relaxed(s, t.temperature, entropic=t.objective is Objective.ENTROPIC),
-    MetricName.TWMD: lambda s, t: oracle.sinkhorn(s, t.temperature, t.iterations or 1, entropic=t.objective is Objective.ENTROPIC),
+    MetricName.TWMD: lambda s, t: oracle.sinkhorn(
+        s, t.temperature, t.iterations or 1, entropic=t.objective is Objective.ENTROPIC
+    ),
 }
 TEMPERINGS = [AlignmentSettings(t, i, o) for t in (0.02, 0.1, 1.0) for i in (1, 3) for o in Objective]
 
@@ -48,7 +50,9 @@ def test_the_oracles_cover_every_aligner() -> None:
 @pytest.mark.parametrize("tempering", TEMPERINGS)
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 2e-6)])
-def test_both_sides_equal_the_oracle(metric: MetricName, tempering: AlignmentSettings, dtype: torch.dtype, tolerance: float) -> None:
+def test_both_sides_equal_the_oracle(
+    metric: MetricName, tempering: AlignmentSettings, dtype: torch.dtype, tolerance: float
+) -> None:
     p = problem(dtype=dtype, garbage=1e3)
     hypothesis, reference = both(metric, p, tempering)
     for b, s in enumerate(p.similarities):
@@ -60,11 +64,15 @@ def test_both_sides_equal_the_oracle(metric: MetricName, tempering: AlignmentSet
 @pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
 @pytest.mark.parametrize("temperature", [1e-6, 1e-4, 1e-2])
 @pytest.mark.parametrize("sweeps", [1, 3])
-def test_the_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(metric: MetricName, temperature: float, sweeps: int) -> None:
+def test_the_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
+    metric: MetricName, temperature: float, sweeps: int
+) -> None:
     p = problem(dtype=torch.float32, garbage=1e3)
     # To every token all partners are alike, so that it gains the same whichever it chooses.
     own = torch.linspace(-0.4, 0.9, p.x.mask.shape[1])
-    found = align(metric, own[:, None].expand(similarities(p.x, p.y).shape), p.x, p.y, AlignmentSettings(temperature, sweeps)).hypothesis
+    found = align(
+        metric, own[:, None].expand(similarities(p.x, p.y).shape), p.x, p.y, AlignmentSettings(temperature, sweeps)
+    ).hypothesis
     for gained, tokens in zip(found, p.x.mask, strict=True):
         assert float(gained) == pytest.approx(float(own[tokens].mean()), abs=2e-7)
 
@@ -94,14 +102,19 @@ def test_padding_and_neighbours_change_nothing(metric: MetricName) -> None:
 def test_the_order_of_tokens_does_not_matter(metric: MetricName) -> None:
     p = problem([(6, 9)])
     turned = Problem(p.x._replace(vectors=p.x.vectors.flip(1)), p.y._replace(vectors=p.y.vectors.roll(4, 1)), [])
-    for mine, other in zip(both(metric, p, AlignmentSettings(0.1, 2)), both(metric, turned, AlignmentSettings(0.1, 2)), strict=True):
+    for mine, other in zip(
+        both(metric, p, AlignmentSettings(0.1, 2)), both(metric, turned, AlignmentSettings(0.1, 2)), strict=True
+    ):
         assert float(mine) == pytest.approx(float(other), abs=1e-10)
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 def test_swapping_the_texts_exchanges_the_sides(metric: MetricName) -> None:
     p = problem()
-    there, back = both(metric, p, AlignmentSettings(0.1, 3)), both(metric, Problem(p.y, p.x, []), AlignmentSettings(0.1, 3))
+    there, back = (
+        both(metric, p, AlignmentSettings(0.1, 3)),
+        both(metric, Problem(p.y, p.x, []), AlignmentSettings(0.1, 3)),
+    )
     torch.testing.assert_close(there[0], back[1])
     torch.testing.assert_close(there[1], back[0])
     assert (metric in SYMMETRIC) is bool(torch.allclose(*there))
@@ -110,7 +123,9 @@ def test_swapping_the_texts_exchanges_the_sides(metric: MetricName) -> None:
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("temperature", [1e-4, 1e-2, 1.0, 100.0])
 @pytest.mark.parametrize("iterations", [1, 20])
-def test_nothing_overflows_and_both_sides_of_a_text_with_itself_agree(metric: MetricName, temperature: float, iterations: int) -> None:
+def test_nothing_overflows_and_both_sides_of_a_text_with_itself_agree(
+    metric: MetricName, temperature: float, iterations: int
+) -> None:
     p = problem(dtype=torch.float32, garbage=1e4)
     tempering = AlignmentSettings(temperature, iterations)
     for side in both(metric, p, tempering):
@@ -124,14 +139,20 @@ def test_nothing_overflows_and_both_sides_of_a_text_with_itself_agree(metric: Me
 @QUICK
 @pytest.mark.parametrize("metric", ALIGNERS)
 @given(sizes=ragged, seed=seeds, temperature=temperatures)
-def test_random_ragged_blocks_equal_the_oracle_pair_by_pair(metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float) -> None:
+def test_random_ragged_blocks_equal_the_oracle_pair_by_pair(
+    metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float
+) -> None:
     for dtype, tolerance in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
         p = problem(sizes, seed, garbage=1e3, dtype=dtype)
         hypothesis, reference = both(metric, p, AlignmentSettings(temperature, 2))
         for b, s in enumerate(p.similarities):
             scale = max(1.0, s.size / 10)
-            assert float(hypothesis[b]) == pytest.approx(ORACLES[metric](s, AlignmentSettings(temperature, 2)), abs=tolerance * scale)
-            assert float(reference[b]) == pytest.approx(ORACLES[metric](s.T, AlignmentSettings(temperature, 2)), abs=tolerance * scale)
+            assert float(hypothesis[b]) == pytest.approx(
+                ORACLES[metric](s, AlignmentSettings(temperature, 2)), abs=tolerance * scale
+            )
+            assert float(reference[b]) == pytest.approx(
+                ORACLES[metric](s.T, AlignmentSettings(temperature, 2)), abs=tolerance * scale
+            )
 
 
 @QUICK
@@ -143,7 +164,11 @@ def test_any_permutation_of_tokens_and_of_pairs_changes_nothing(
     p, draw = problem(sizes, seed, garbage=1e3), np.random.default_rng(seed)
     order = torch.from_numpy(draw.permutation(len(sizes)))
     turned = Problem(shuffled(p.x, draw, order), shuffled(p.y, draw, order), [])
-    for mine, other in zip(both(metric, p, AlignmentSettings(temperature, 2)), both(metric, turned, AlignmentSettings(temperature, 2)), strict=True):
+    for mine, other in zip(
+        both(metric, p, AlignmentSettings(temperature, 2)),
+        both(metric, turned, AlignmentSettings(temperature, 2)),
+        strict=True,
+    ):
         torch.testing.assert_close(mine[order], other, atol=1e-10, rtol=1e-10)
 
 
@@ -154,7 +179,9 @@ def test_normalised_by_eq_1_a_text_scores_one_with_itself(metric: MetricName, te
     sides = align(metric, similarities(p.x, p.x), p.x, p.x, tempering)
     own = align_self(metric, similarities(p.x, p.x), p.x, tempering)
     for side in sides:
-        torch.testing.assert_close(normalise(side, own, own), torch.ones(len(SIZES), dtype=torch.float64), atol=1e-12, rtol=0)
+        torch.testing.assert_close(
+            normalise(side, own, own), torch.ones(len(SIZES), dtype=torch.float64), atol=1e-12, rtol=0
+        )
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
@@ -185,18 +212,26 @@ def test_scores_and_gradients_are_finite_from_cold_to_hot(
     assert bool(torch.isfinite(found).all())
     assert bool(torch.isfinite(slope).all())
     if objective is Objective.EXPECTED and metric not in SUMS:
-        lowest, highest = (torch.tensor([extreme(each) for each in p.similarities], dtype=torch.float32) for extreme in (np.min, np.max))
+        lowest, highest = (
+            torch.tensor([extreme(each) for each in p.similarities], dtype=torch.float32)
+            for extreme in (np.min, np.max)
+        )
         assert bool(((found >= lowest - 1e-5) & (found <= highest + 1e-5)).all())
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("objective", Objective)
 @pytest.mark.parametrize("iterations", [1, 3, None])
-def test_padding_gets_no_gradient_and_tokens_do(metric: MetricName, objective: Objective, iterations: int | None) -> None:
+def test_padding_gets_no_gradient_and_tokens_do(
+    metric: MetricName, objective: Objective, iterations: int | None
+) -> None:
     p = problem(garbage=1e3)
     s = similarities(p.x, p.y).requires_grad_()
     (slope,) = torch.autograd.grad(
-        ALIGNERS[metric](s, Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings(0.1, iterations, objective)).sum(), s
+        ALIGNERS[metric](
+            s, Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings(0.1, iterations, objective)
+        ).sum(),
+        s,
     )
     tokens = p.x.mask[:, :, None] & p.y.mask[:, None, :]
     assert float(slope[~tokens].abs().max()) == 0
@@ -206,7 +241,10 @@ def test_padding_gets_no_gradient_and_tokens_do(metric: MetricName, objective: O
 def test_cold_trwmd_is_greedy_matching() -> None:
     p = problem(dtype=torch.float32)
     torch.testing.assert_close(
-        both(MetricName.TRWMD, p, AlignmentSettings(1e-4))[0], both(MetricName.BERTSCORE_CENTERED, p, AlignmentSettings())[0], atol=1e-4, rtol=0
+        both(MetricName.TRWMD, p, AlignmentSettings(1e-4))[0],
+        both(MetricName.BERTSCORE_CENTERED, p, AlignmentSettings())[0],
+        atol=1e-4,
+        rtol=0,
     )
 
 
@@ -251,7 +289,9 @@ def test_gradients_are_those_of_the_formula(metric: MetricName, temperature: flo
     hyp = torch.tensor([[True, True, True], [True, True, False]])
     ref = torch.tensor([[True, True, True, True], [True, True, True, False]])
     tempering = AlignmentSettings(temperature, 2, objective)
-    assert torch.autograd.gradcheck(lambda x: ALIGNERS[metric](x, Marginal(hyp), Marginal(ref), tempering), (s,), eps=1e-7, atol=1e-4)
+    assert torch.autograd.gradcheck(
+        lambda x: ALIGNERS[metric](x, Marginal(hyp), Marginal(ref), tempering), (s,), eps=1e-7, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.1, 1.0])
@@ -261,14 +301,19 @@ def test_gradients_at_the_fixed_point_are_those_of_the_formula(temperature: floa
     hyp = torch.tensor([[True, True, True], [True, True, False]])
     ref = torch.tensor([[True, True, True, True], [True, True, True, False]])
     assert torch.autograd.gradcheck(
-        lambda x: sinkhorn(x, Marginal(hyp), Marginal(ref), AlignmentSettings(temperature, None, objective)), (s,), eps=1e-7, atol=1e-4
+        lambda x: sinkhorn(x, Marginal(hyp), Marginal(ref), AlignmentSettings(temperature, None, objective)),
+        (s,),
+        eps=1e-7,
+        atol=1e-4,
     )
 
 
 def test_tokens_that_do_not_count_can_still_be_partners() -> None:
     p = problem([(4, 5)])
     weights = torch.tensor([[0.0, 1.0, 1.0, 1.0]], dtype=torch.float64)
-    sides = align(MetricName.BERTSCORE_CENTERED, similarities(p.x, p.y), p.x._replace(weights=weights), p.y, AlignmentSettings())
+    sides = align(
+        MetricName.BERTSCORE_CENTERED, similarities(p.x, p.y), p.x._replace(weights=weights), p.y, AlignmentSettings()
+    )
     s = p.similarities[0]
     assert float(sides.hypothesis[0]) == pytest.approx(oracle.greedy(s[1:]))
     assert float(sides.reference[0]) == pytest.approx(oracle.greedy(s.T))
@@ -277,5 +322,7 @@ def test_tokens_that_do_not_count_can_still_be_partners() -> None:
 def test_a_fixed_point_that_is_not_reached_is_announced_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sinkhorn.__globals__, "MOST_CHECKS", 1)
     p = problem([(6, 9)])
-    with pytest.warns(TwmdWarning, match=r"did not converge for 1 pairs at T=0.01: after 50 sweeps the marginals are off by up to \d"):
+    with pytest.warns(
+        TwmdWarning, match=r"did not converge for 1 pairs at T=0.01: after 50 sweeps the marginals are off by up to \d"
+    ):
         both(MetricName.TWMD, p, AlignmentSettings(0.01, None))

@@ -18,11 +18,15 @@ from twmd_registry.align.settings import AlignmentSettings
 @given(pairs)
 def test_it_is_the_mean_of_every_tokens_best(p: Drawn) -> None:
     assert float(greedy(*p, AlignmentSettings())) == pytest.approx(oracle.greedy(p.array), abs=1e-12)
-    assert float(greedy(p.s.mT, p.ref, p.hyp, AlignmentSettings())) == pytest.approx(oracle.greedy(p.array.T), abs=1e-12)
+    assert float(greedy(p.s.mT, p.ref, p.hyp, AlignmentSettings())) == pytest.approx(
+        oracle.greedy(p.array.T), abs=1e-12
+    )
 
 
 def test_it_averages_over_the_hypothesis_and_chooses_from_the_reference() -> None:
-    assert float(greedy(*matrix([[0.1, 0.8, 0.3], [0.2, 0.4, -0.5]]), AlignmentSettings())) == pytest.approx((0.8 + 0.4) / 2)
+    assert float(greedy(*matrix([[0.1, 0.8, 0.3], [0.2, 0.4, -0.5]]), AlignmentSettings())) == pytest.approx(
+        (0.8 + 0.4) / 2
+    )
 
 
 def test_padding_is_not_a_partner_of_similarity_zero() -> None:

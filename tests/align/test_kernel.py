@@ -37,14 +37,19 @@ def test_it_is_the_inner_product_of_the_texts_second_moments(sizes: list[tuple[i
 def test_normalised_it_lies_between_zero_and_one(sizes: list[tuple[int, int]], seed: int) -> None:
     p = problem(sizes, seed)
     c = kernel(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
-    selves = [kernel(similarities(side, side), Marginal(side.mask), Marginal(side.mask), AlignmentSettings()) for side in (p.x, p.y)]
+    selves = [
+        kernel(similarities(side, side), Marginal(side.mask), Marginal(side.mask), AlignmentSettings())
+        for side in (p.x, p.y)
+    ]
     for score, (n, m) in zip(normalise(c, *selves).tolist(), sizes, strict=True):
         assert 0 <= score <= 1 + 1e-12
         assert score > 0 or n == m == 1
 
 
 def test_opposite_tokens_count_like_equal_ones() -> None:
-    assert float(kernel(*matrix([[-0.5, 0.1], [0.2, -1.0]]), AlignmentSettings())) == pytest.approx(0.25 + 0.01 + 0.04 + 1.0)
+    assert float(kernel(*matrix([[-0.5, 0.1], [0.2, -1.0]]), AlignmentSettings())) == pytest.approx(
+        0.25 + 0.01 + 0.04 + 1.0
+    )
 
 
 def test_the_gradient_is_twice_the_similarity_and_nothing_in_padding() -> None:

@@ -26,7 +26,9 @@ CLOSE = 1e-6
 """Shares of unweighted tokens are float32, as similarities are when texts are scored."""
 
 
-def sides(sizes: list[tuple[int, int]], *, weighted: bool, seed: int = 0, garbage: float = 1e3) -> tuple[PaddedTokens, PaddedTokens]:
+def sides(
+    sizes: list[tuple[int, int]], *, weighted: bool, seed: int = 0, garbage: float = 1e3
+) -> tuple[PaddedTokens, PaddedTokens]:
     hyp, ref = (block(side, garbage=garbage) for side in drawn(sizes, seed, least=0))
     return (hyp, ref) if weighted else (hyp._replace(weights=None), ref._replace(weights=None))
 
@@ -47,7 +49,9 @@ def test_every_aligner_has_a_plan() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", WAYS)
-def test_a_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
+def test_a_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(
+    metric: MetricName, how: AlignmentSettings, weighted: bool
+) -> None:
     x, y = sides(SIZES, weighted=weighted)
     s = similarities(x, y)
     for plan in plans(metric, s, x, y, how):
@@ -109,10 +113,14 @@ def test_pooling_spreads_evenly_and_wordset_cka_weighs_each_similarity_by_itself
     s = similarities(x, y)
     assert x.weights is not None
     assert y.weights is not None
-    pooled, kernel = (plans(metric, s, x, y, AlignmentSettings()).hypothesis for metric in (MetricName.SBERT, MetricName.WORDSET_CKA))
+    pooled, kernel = (
+        plans(metric, s, x, y, AlignmentSettings()).hypothesis for metric in (MetricName.SBERT, MetricName.WORDSET_CKA)
+    )
     for b, (n, m) in enumerate(SIZES):
         np.testing.assert_allclose(pooled[b], np.outer(shares(x, b), shares(y, b)), atol=1e-12)
-        np.testing.assert_allclose(kernel[b, :n, :m], np.outer(x.weights[b, :n], y.weights[b, :m]) * s[b, :n, :m].numpy(), atol=1e-12)
+        np.testing.assert_allclose(
+            kernel[b, :n, :m], np.outer(x.weights[b, :n], y.weights[b, :m]) * s[b, :n, :m].numpy(), atol=1e-12
+        )
 
 
 def test_a_tempered_plan_is_the_softmax_of_trwmd_and_the_first_sweeps_rows_of_twmd() -> None:
@@ -126,12 +134,16 @@ def test_a_tempered_plan_is_the_softmax_of_trwmd_and_the_first_sweeps_rows_of_tw
     swept = x.weights[0].numpy()[:, None] * np.exp(s[0].numpy() / t)
     swept = swept / swept.sum(0) * y.weights[0].numpy()
     swept = swept / swept.sum(1, keepdims=True).clip(1e-300) * shares(x, 0)[:, None]
-    np.testing.assert_allclose(plans(MetricName.TWMD, s, x, y, AlignmentSettings(t, 1)).hypothesis[0], swept, atol=1e-12)
+    np.testing.assert_allclose(
+        plans(MetricName.TWMD, s, x, y, AlignmentSettings(t, 1)).hypothesis[0], swept, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("distance", "transform"), COMBINATIONS)
-def test_every_distance_and_transform_is_the_linear_programs(distance: Distance, transform: Transform, weighted: bool) -> None:
+def test_every_distance_and_transform_is_the_linear_programs(
+    distance: Distance, transform: Transform, weighted: bool
+) -> None:
     hyp, ref = drawn(SIZES, least=0)
     x, y = sides(SIZES, weighted=weighted)
     how = AlignmentSettings(distance=distance, transform=transform)
@@ -167,7 +179,9 @@ def test_a_text_costs_nothing_to_move_onto_itself(distance: Distance, transform:
 
 
 @pytest.mark.parametrize(("distance", "transform"), COMBINATIONS)
-def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical(distance: Distance, transform: Transform) -> None:
+def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical(
+    distance: Distance, transform: Transform
+) -> None:
     x, _ = sides(SIZES, weighted=True)
     s = similarities_for(distance, similarities(x, x), x, x).clamp(max=1.0).requires_grad_()
     found = align_self(MetricName.MOVERSCORE, s, x, AlignmentSettings(distance=distance, transform=transform))
@@ -186,6 +200,8 @@ def test_a_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transfo
 def test_by_squared_distance_the_score_is_twice_that_of_similarity_less_one() -> None:
     hypotheses = ["A heron waits at the weir.", "The baker sold nine loaves before dawn.", "Snow."]
     references = ["Some tall bird stands beside the dam.", "Snow fell on the quarry.", "A heron waits."]
-    by_cosine, by_squares = (twmd_registry.scorer("moverscore", "wmd", distance=d, layer=5) for d in ("similarity", "sqeuclidean"))
+    by_cosine, by_squares = (
+        twmd_registry.scorer("moverscore", "wmd", distance=d, layer=5) for d in ("similarity", "sqeuclidean")
+    )
     cosine, squares = (one.score(hypotheses, references).scores for one in (by_cosine, by_squares))
     np.testing.assert_allclose(squares, 2 * np.array(cosine) - 1, atol=1e-6)

@@ -24,10 +24,15 @@ def test_it_is_the_mean_of_all_similarities(p: Drawn) -> None:
 
 @QUICK
 @given(ragged, seeds)
-def test_it_is_the_inner_product_of_the_mean_vectors_and_normalised_their_cosine(sizes: list[tuple[int, int]], seed: int) -> None:
+def test_it_is_the_inner_product_of_the_mean_vectors_and_normalised_their_cosine(
+    sizes: list[tuple[int, int]], seed: int
+) -> None:
     p = problem(sizes, seed, garbage=1e3)
     c = pooled(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
-    selves = [pooled(similarities(side, side), Marginal(side.mask), Marginal(side.mask), AlignmentSettings()) for side in (p.x, p.y)]
+    selves = [
+        pooled(similarities(side, side), Marginal(side.mask), Marginal(side.mask), AlignmentSettings())
+        for side in (p.x, p.y)
+    ]
     scores = normalise(c, *selves)
     for b, (n, m) in enumerate(sizes):
         x, y = p.x.vectors[b, :n].numpy().mean(0), p.y.vectors[b, :m].numpy().mean(0)

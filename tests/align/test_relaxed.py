@@ -26,8 +26,12 @@ def entropic(temperature: float) -> AlignmentSettings:
 @QUICK
 @given(pairs, temperatures)
 def test_both_objectives_are_their_formulas(p: Drawn, temperature: float) -> None:
-    assert float(relaxed(*p, AlignmentSettings(temperature))) == pytest.approx(oracle.relaxed(p.array, temperature), abs=1e-10)
-    assert float(relaxed(*p, entropic(temperature))) == pytest.approx(oracle.relaxed(p.array, temperature, entropic=True), abs=1e-10)
+    assert float(relaxed(*p, AlignmentSettings(temperature))) == pytest.approx(
+        oracle.relaxed(p.array, temperature), abs=1e-10
+    )
+    assert float(relaxed(*p, entropic(temperature))) == pytest.approx(
+        oracle.relaxed(p.array, temperature, entropic=True), abs=1e-10
+    )
 
 
 @QUICK
@@ -52,8 +56,14 @@ def test_a_log_three_advantage_at_t_gives_three_quarters_of_the_weight(temperatu
 @given(pairs, temperatures)
 def test_the_objectives_stand_on_either_side_of_greedy_matching(p: Drawn, temperature: float) -> None:
     best = float(greedy(*p, AlignmentSettings()))
-    assert float(pooled(*p, AlignmentSettings())) - 1e-12 <= float(relaxed(*p, AlignmentSettings(temperature))) <= best + 1e-12
-    assert best - 1e-12 <= float(relaxed(*p, entropic(temperature))) <= best + temperature * math.log(p.s.shape[2]) + 1e-12
+    assert (
+        float(pooled(*p, AlignmentSettings())) - 1e-12
+        <= float(relaxed(*p, AlignmentSettings(temperature)))
+        <= best + 1e-12
+    )
+    assert (
+        best - 1e-12 <= float(relaxed(*p, entropic(temperature))) <= best + temperature * math.log(p.s.shape[2]) + 1e-12
+    )
 
 
 @QUICK

@@ -1,6 +1,7 @@
 """``twmd``: tempered balanced transport.
 
-Plans are not returned, so they are read off the scores: a change of the similarities that leaves a plan as it is changes the
+Plans are not returned, so they are read off the scores: a change of the similarities that leaves a plan as it is
+changes the
 score by exactly what that plan gains.
 """
 
@@ -30,7 +31,8 @@ def score(p: Drawn, tempering: AlignmentSettings) -> float:
 
 
 def column_sums(p: Drawn, tempering: AlignmentSettings) -> list[float]:
-    """What the package's plan gives each reference token: sweeps forget what a whole column gains, the score does not."""
+    """What the package's plan gives each reference token: sweeps forget what a whole column gains, the score does
+    not."""
     units = torch.eye(p.s.shape[2], dtype=torch.float64)
     return [score(p.plus(unit), tempering) - score(p, tempering) for unit in units]
 
@@ -56,7 +58,9 @@ def test_row_sums_are_exact_after_any_number_of_sweeps(p: Drawn, seed: int, swee
     rows = torch.randn(p.s.shape[1], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     constant = p._replace(s=rows[None, :, None].expand_as(p.s))
     assert score(constant, AlignmentSettings(0.1, sweeps)) == pytest.approx(float(rows.mean()), abs=1e-12)
-    assert score(p.plus(torch.tensor(5.0)), AlignmentSettings(0.1, sweeps)) == pytest.approx(score(p, AlignmentSettings(0.1, sweeps)) + 5, abs=1e-9)
+    assert score(p.plus(torch.tensor(5.0)), AlignmentSettings(0.1, sweeps)) == pytest.approx(
+        score(p, AlignmentSettings(0.1, sweeps)) + 5, abs=1e-9
+    )
 
 
 def test_column_sums_are_not_exact_after_one_sweep_and_nearly_so_after_many() -> None:
@@ -86,7 +90,9 @@ def test_the_fixed_point_is_where_many_sweeps_lead(p: Drawn, temperature: float,
     wanted = float((plan * p.array).sum())
     if objective is Objective.ENTROPIC:
         wanted -= temperature * float((plan * np.log(plan * len(plan))).sum())
-    assert score(p, AlignmentSettings(temperature, None, objective)) == pytest.approx(wanted, abs=10 * TOLERANCE * max(1, temperature))
+    assert score(p, AlignmentSettings(temperature, None, objective)) == pytest.approx(
+        wanted, abs=10 * TOLERANCE * max(1, temperature)
+    )
 
 
 @QUICK
@@ -121,7 +127,9 @@ def test_not_reaching_it_is_announced_with_the_error_of_the_marginals(monkeypatc
     # without a warm start the only sweep normalises the rows of exp(S/T)
     rows = np.exp(p.array / 0.05)
     plan = rows / rows.sum(1, keepdims=True) / 6
-    stated = re.search(r"at T=0\.05: after 1 sweeps the marginals are off by up to (\S+) in total", str(caught[0].message))
+    stated = re.search(
+        r"at T=0\.05: after 1 sweeps the marginals are off by up to (\S+) in total", str(caught[0].message)
+    )
     assert stated is not None
     assert float(stated[1]) == pytest.approx(sum(abs(each - 1 / 9) for each in oracle.column_sums(plan)), rel=0.06)
     assert found == pytest.approx(float((plan * p.array).sum()), abs=1e-10)

@@ -39,7 +39,9 @@ def block(texts: list[Text], *, written_out: bool = False, garbage: float = 0.0)
     """Texts side by side, tokens weighed or written out as many copies; `garbage` fills padding, weights and all."""
     rows = [movers.copies(*text) if written_out else text.vectors for text in texts]
     lengths = torch.tensor([len(row) for row in rows])
-    weights = None if written_out else torch.tensor([float(t) for text in texts for t in text.times], dtype=torch.float64)
+    weights = (
+        None if written_out else torch.tensor([float(t) for text in texts for t in text.times], dtype=torch.float64)
+    )
     found = pad(TokenVectors(torch.tensor(np.concatenate(rows)), lengths, weights=weights), torch.arange(len(rows)))
     vectors = torch.where(found.mask[..., None], found.vectors, garbage)
     filled = None if found.weights is None else torch.where(found.mask, found.weights, abs(garbage))
@@ -52,7 +54,9 @@ def texts(sizes: list[int], seed: int, least: int = 1, most: int = 4) -> list[Te
     for size in sizes:
         vectors = draw.normal(size=(size, 6)) + 0.7
         times = draw.integers(least, most + 1, size).tolist()
-        found.append(Text(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), times if sum(times) else [1, *times[1:]]))
+        found.append(
+            Text(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), times if sum(times) else [1, *times[1:]])
+        )
     return found
 
 
@@ -91,7 +95,9 @@ def test_a_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: A
 @QUICK
 @pytest.mark.parametrize("metric", ALIGNERS)
 @given(sizes=ragged, seed=seeds, temperature=temperatures, objective=st.sampled_from(Objective))
-def test_so_it_does_in_any_block(metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float, objective: Objective) -> None:
+def test_so_it_does_in_any_block(
+    metric: MetricName, sizes: list[tuple[int, int]], seed: int, temperature: float, objective: Objective
+) -> None:
     x, y = drawn(sizes, seed)
     how = AlignmentSettings(temperature, 2, objective)
     weighed = eq_1(metric, block(x), block(y), how)
@@ -146,7 +152,9 @@ def test_a_token_of_weight_zero_is_absent(metric: MetricName, how: AlignmentSett
     x, y = drawn(SIZES, least=0)
     assert any(0 in text.times for text in [*x, *y])
     without = [[Text(t.vectors[np.array(t.times) > 0], [k for k in t.times if k]) for t in side] for side in (x, y)]
-    for one, other in zip(c(metric, block(x), block(y), how), c(metric, block(without[0]), block(without[1]), how), strict=True):
+    for one, other in zip(
+        c(metric, block(x), block(y), how), c(metric, block(without[0]), block(without[1]), how), strict=True
+    ):
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
 
 
@@ -206,7 +214,9 @@ def test_weighted_gradients_are_those_of_the_formula(metric: MetricName, objecti
     x, y = (block(side) for side in drawn([(3, 4), (2, 3)], seed=5))
     s = similarities(x, y).requires_grad_()
     hyp, ref = marginal(x), marginal(y)
-    assert torch.autograd.gradcheck(lambda z: ALIGNERS[metric](z, hyp, ref, AlignmentSettings(0.3, 2, objective)), (s,), eps=1e-7, atol=1e-5)
+    assert torch.autograd.gradcheck(
+        lambda z: ALIGNERS[metric](z, hyp, ref, AlignmentSettings(0.3, 2, objective)), (s,), eps=1e-7, atol=1e-5
+    )
 
 
 def test_weights_of_one_side_alone_are_taken() -> None:
@@ -214,7 +224,9 @@ def test_weights_of_one_side_alone_are_taken() -> None:
     for metric in ALIGNERS:
         hyp, ref = block(x), block(y)._replace(weights=None)
         ones = ref._replace(weights=ref.mask.to(torch.float64))
-        for one, other in zip(c(metric, hyp, ref, AlignmentSettings(0.1, 2)), c(metric, hyp, ones, AlignmentSettings(0.1, 2)), strict=True):
+        for one, other in zip(
+            c(metric, hyp, ref, AlignmentSettings(0.1, 2)), c(metric, hyp, ones, AlignmentSettings(0.1, 2)), strict=True
+        ):
             torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
 
 

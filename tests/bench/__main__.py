@@ -1,6 +1,7 @@
 """One table: every contestant on the same texts in one run, and how time and memory grow.
 
-``make bench``, or alone ``python -m tests.bench``; on a GPU ``python -m tests.bench --shape roberta-large --device cuda --pairs 138000``.
+``make bench``, or alone ``python -m tests.bench``; on a GPU ``python -m tests.bench --shape roberta-large --device cuda
+--pairs 138000``.
 """
 
 from __future__ import annotations
@@ -24,17 +25,26 @@ from tests.bench.texts import PAIRS, benchmark_pairs
 from twmd_registry.models.files import embedded_folder
 
 SHAPES: dict[str, tuple[dict[str, int], int]] = {
-    "roberta-base": ({"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}, 10),
-    "roberta-large": ({"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}, 19),
+    "roberta-base": (
+        {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
+        10,
+    ),
+    "roberta-large": (
+        {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+        19,
+    ),
 }
-"""Sizes of encoders that are made with random weights (speed does not depend on weights), and the layer that the TWMD paper reads."""
+"""Sizes of encoders that are made with random weights (speed does not depend on weights), and the layer that the
+TWMD paper reads.
+"""
 EMBEDDED_LAYER = 4
 BARE = ("bare encoder", "bare encoder, again")
 
 
 @contextmanager
 def model_of(shape: str) -> Iterator[tuple[str, int]]:
-    """A folder with the encoder, and the layer to read: the embedded model, or one of random weights with its tokenizer."""
+    """A folder with the encoder, and the layer to read: the embedded model, or one of random weights with its
+    tokenizer."""
     if shape == "minilm":
         yield str(embedded_folder()), EMBEDDED_LAYER
         return
@@ -43,7 +53,9 @@ def model_of(shape: str) -> Iterator[tuple[str, int]]:
     sizes, layer = SHAPES[shape]
     tokenizer = AutoTokenizer.from_pretrained(embedded_folder())
     torch.manual_seed(0)
-    config: Any = RobertaConfig(**sizes, vocab_size=len(tokenizer), max_position_embeddings=514, pad_token_id=tokenizer.pad_token_id)
+    config: Any = RobertaConfig(
+        **sizes, vocab_size=len(tokenizer), max_position_embeddings=514, pad_token_id=tokenizer.pad_token_id
+    )
     with tempfile.TemporaryDirectory() as folder:
         RobertaModel(config).save_pretrained(folder)
         tokenizer.model_max_length = 512
@@ -70,16 +82,32 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS), default=list(CONTESTANTS))
     given = parser.parse_args()
     names = [name for name in CONTESTANTS if name in {*given.only, *BARE}]
-    machine = torch.cuda.get_device_name() if given.device.startswith("cuda") else platform.processor() or platform.machine()
+    machine = (
+        torch.cuda.get_device_name() if given.device.startswith("cuda") else platform.processor() or platform.machine()
+    )
     with model_of(given.shape) as (folder, layer):
-        print(f"{benchmark_pairs(given.pairs)[0]}; {given.shape} to layer {layer}; {machine}, {os.cpu_count()} cores, torch {torch.__version__}")
+        print(
+            f"{benchmark_pairs(given.pairs)[0]}; {given.shape} to layer {layer}; {machine}, {os.cpu_count()} "
+            f"cores, torch {torch.__version__}"
+        )
         found = {name: run(name, Setting(folder, layer, given.device), given.pairs) for name in names}
     base = sum(found[name].seconds for name in BARE) / len(BARE)
     rows = [
-        [name, f"{one.seconds:.1f}", f"{given.pairs / one.seconds:.0f}", f"{one.seconds / base:.2f}", f"{one.megabytes:.0f}", f"{one.products:.0%}"]
+        [
+            name,
+            f"{one.seconds:.1f}",
+            f"{given.pairs / one.seconds:.0f}",
+            f"{one.seconds / base:.2f}",
+            f"{one.megabytes:.0f}",
+            f"{one.products:.0%}",
+        ]
         for name, one in found.items()
     ]
-    print(tabulate(rows, headers=["", "seconds", "pairs/s", "x bare encoder", "peak MB", "in products"], disable_numparse=True))
+    print(
+        tabulate(
+            rows, headers=["", "seconds", "pairs/s", "x bare encoder", "peak MB", "in products"], disable_numparse=True
+        )
+    )
 
 
 if __name__ == "__main__":

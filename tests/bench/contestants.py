@@ -1,6 +1,8 @@
-"""Who takes part in the benchmark, one at a time: ``python -m tests.bench.contestants NAME MODEL LAYER DEVICE PAIRS`` prints its measurement as JSON.
+"""Who takes part in the benchmark, one at a time: ``python -m tests.bench.contestants NAME MODEL LAYER DEVICE PAIRS``
+prints its measurement as JSON.
 
-Each runs in a process of its own, so that its peak memory is its own. Models are loaded, and a few texts are scored, before the clock starts.
+Each runs in a process of its own, so that its peak memory is its own. Models are loaded, and a few texts are scored,
+before the clock starts.
 """
 
 from __future__ import annotations
@@ -55,7 +57,10 @@ def bare(setting: Setting) -> Run:
     """transformers alone: different texts, sorted, padded batches, to the layer that the metrics read."""
     from transformers import AutoModel, AutoTokenizer
 
-    network, tokenizer = AutoModel.from_pretrained(setting.model).float().eval(), AutoTokenizer.from_pretrained(setting.model)
+    network, tokenizer = (
+        AutoModel.from_pretrained(setting.model).float().eval(),
+        AutoTokenizer.from_pretrained(setting.model),
+    )
     network.encoder.layer = network.encoder.layer[: setting.layer]
     network.config.num_hidden_layers = setting.layer
     network.to(setting.device)
@@ -64,21 +69,26 @@ def bare(setting: Setting) -> Run:
         texts = sorted(set(predictions + references), key=len)
         with torch.inference_mode():
             for start in range(0, len(texts), setting.batch):
-                batch = tokenizer(texts[start : start + setting.batch], padding=True, truncation=True, return_tensors="pt")
+                batch = tokenizer(
+                    texts[start : start + setting.batch], padding=True, truncation=True, return_tensors="pt"
+                )
                 network(**batch.to(setting.device))
 
     return run
 
 
 def sentence_transformers(setting: Setting) -> Run:
-    """sentence-transformers' encode of all different texts, to the same layer: one pooled vector of each, and no score."""
+    """sentence-transformers' encode of all different texts, to the same layer: one pooled vector of each, and no
+    score."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer  # type: ignore[import-not-found]  # it makes this module when it is imported
 
     transformer = Transformer(setting.model)
     transformer.auto_model.encoder.layer = transformer.auto_model.encoder.layer[: setting.layer]
     transformer.auto_model.config.num_hidden_layers = setting.layer
-    model = SentenceTransformer(modules=[transformer, Pooling(transformer.get_word_embedding_dimension())], device=setting.device)
+    model = SentenceTransformer(
+        modules=[transformer, Pooling(transformer.get_word_embedding_dimension())], device=setting.device
+    )
     return lambda predictions, references: model.encode(sorted({*predictions, *references}), batch_size=setting.batch)
 
 
@@ -86,7 +96,9 @@ def bert_score(setting: Setting, *, dtype: torch.dtype = torch.float32) -> Run:
     """bert_score on the same model and layer."""
     import bert_score as peer
 
-    scorer = peer.BERTScorer(model_type=setting.model, num_layers=setting.layer, batch_size=setting.batch, device=setting.device)
+    scorer = peer.BERTScorer(
+        model_type=setting.model, num_layers=setting.layer, batch_size=setting.batch, device=setting.device
+    )
     scorer._model.to(dtype)  # it has no setting for that
     score: Run = scorer.score
     return score
@@ -158,7 +170,9 @@ def measure(name: str, setting: Setting, predictions: Texts, references: Texts) 
     _wait(setting.device)
     seconds, megabytes = time.perf_counter() - start, peak_megabytes(setting.device)
     few = max(len(predictions) // 10, 1)
-    return Measured(seconds, megabytes, share_of_products(setting.device, lambda: run(predictions[:few], references[:few])))
+    return Measured(
+        seconds, megabytes, share_of_products(setting.device, lambda: run(predictions[:few], references[:few]))
+    )
 
 
 def _wait(device: str) -> None:
@@ -167,7 +181,8 @@ def _wait(device: str) -> None:
 
 
 def peak_megabytes(device: str) -> float:
-    """Largest resident memory of this process (ru_maxrss would not do: a child starts with its parent's), or of its accelerator's."""
+    """Largest resident memory of this process (ru_maxrss would not do: a child starts with its parent's), or of its
+    accelerator's."""
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated() / 1e6
     status = Path("/proc/self/status").read_text(encoding="utf-8")

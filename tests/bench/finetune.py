@@ -1,6 +1,8 @@
-"""Seconds of a training step of ``twmd finetune`` beside those of a bare Trainer step: mean pooling, cosine, mean squared error.
+"""Seconds of a training step of ``twmd finetune`` beside those of a bare Trainer step: mean pooling, cosine, mean
+squared error.
 
-Run alone: ``python -m tests.bench.finetune``. Both train the same weights of MiniLM, to its last layer, on the same pairs.
+Run alone: ``python -m tests.bench.finetune``. Both train the same weights of MiniLM, to its last layer, on the same
+pairs.
 """
 
 from __future__ import annotations
@@ -39,8 +41,12 @@ class Bare(torch.nn.Module):
         super().__init__()
         self.network, self.tokenizer, self.line = encoder.network, encoder.tokenizer, torch.nn.Linear(1, 1)
 
-    def forward(self, predictions: list[str], references: list[list[str]], targets: torch.Tensor) -> dict[str, torch.Tensor]:
-        inputs = self.tokenizer([*predictions, *(texts[0] for texts in references)], padding=True, truncation=True, return_tensors="pt")
+    def forward(
+        self, predictions: list[str], references: list[list[str]], targets: torch.Tensor
+    ) -> dict[str, torch.Tensor]:
+        inputs = self.tokenizer(
+            [*predictions, *(texts[0] for texts in references)], padding=True, truncation=True, return_tensors="pt"
+        )
         inputs = inputs.to(targets.device)
         hidden, mask = self.network(**inputs).last_hidden_state, inputs["attention_mask"][..., None]
         x, y = ((hidden * mask).sum(1) / mask.sum(1)).chunk(2)
@@ -67,7 +73,9 @@ def ours(metric: str, weights: Weights, **keys: Any) -> TrainedMetric:
 def seconds_per_step(model: torch.nn.Module, rows: list[TrainingExample], weights: Weights) -> float:
     """Of one pass over the rows."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = training_arguments(Recipe(weights=weights, epochs=1), Path(folder), STEPS, judged=False, on_cpu=DEVICE == "cpu")
+        arguments = training_arguments(
+            Recipe(weights=weights, epochs=1), Path(folder), STEPS, judged=False, on_cpu=DEVICE == "cpu"
+        )
         arguments = dataclasses.replace(arguments, save_strategy="no", disable_tqdm=True)
         found = Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collate).train()
     return float(found.metrics["train_runtime"]) / float(found.global_step)
@@ -79,7 +87,10 @@ def main() -> None:
     predictions, references = synthetic_pairs(STEPS * recipe.batch)
     targets = np.random.default_rng(0).normal(size=len(predictions)).tolist()
     rows = [TrainingExample(p, [r], t, ("", "")) for p, r, t in zip(predictions, references, targets, strict=True)]
-    print(f"MiniLM to layer {LAYER}, batch {recipe.batch}, float32 on {DEVICE}, {os.cpu_count()} cores, torch {torch.__version__}")
+    print(
+        f"MiniLM to layer {LAYER}, batch {recipe.batch}, float32 on {DEVICE}, {os.cpu_count()} cores, torch "
+        f"{torch.__version__}"
+    )
     table = []
     for weights in Weights:
         models: dict[str, torch.nn.Module] = {
@@ -87,7 +98,9 @@ def main() -> None:
             "twmd": ours("twmd", weights),
             "twmd, centering=batch": ours("twmd", weights, centering="batch"),
         }
-        rounds = [{name: seconds_per_step(model, rows, weights) for name, model in models.items()} for _ in range(ROUNDS + 1)][1:]
+        rounds = [
+            {name: seconds_per_step(model, rows, weights) for name, model in models.items()} for _ in range(ROUNDS + 1)
+        ][1:]
         bare = [one["bare Trainer step"] for one in rounds]
         for name in models:
             own = [one[name] for one in rounds]

@@ -1,6 +1,7 @@
 """How time and memory grow with the number of pairs: ``python -m tests.bench.growth 1000 10000 100000 1000000``.
 
-Hidden state 0 is read, for which no layer of the encoder runs: everything else is what could grow, and a million pairs take minutes.
+Hidden state 0 is read, for which no layer of the encoder runs: everything else is what could grow, and a million pairs
+take minutes.
 """
 
 from __future__ import annotations
@@ -36,10 +37,15 @@ def main() -> None:
     """Measure every size in a process of its own, and print the table."""
     rows = []
     for number in map(int, sys.argv[1:] or SIZES):
-        done = subprocess.run([sys.executable, "-m", "tests.bench.growth", ONE, str(number)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.bench.growth", ONE, str(number)], capture_output=True, text=True, check=True
+        )
         seconds, texts, peak = json.loads(done.stdout.splitlines()[-1])
         rows.append([f"{number:,}", f"{seconds:.1f}", f"{1000 * seconds / number:.2f}", f"{texts:.0f}", f"{peak:.0f}"])
-        print(tabulate(rows, headers=["pairs", "seconds", "ms per pair", "MB before", "peak MB"], disable_numparse=True), flush=True)
+        print(
+            tabulate(rows, headers=["pairs", "seconds", "ms per pair", "MB before", "peak MB"], disable_numparse=True),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""MoverScore against its original's loop, and what exact transport costs beside the encoder: ``python -m tests.bench.movers [PAIRS]``.
+"""MoverScore against its original's loop, and what exact transport costs beside the encoder: ``python -m
+tests.bench.movers [PAIRS]``.
 
 The original (first release) is written down here again on current libraries: every hidden layer of every text, minimum,
 mean and maximum of the last five, one matrix of distances between all tokens of both texts, an exact solver, one pair
@@ -48,7 +49,10 @@ class OriginalLoop:
         from transformers import AutoModel, AutoTokenizer
 
         folder = embedded_folder()
-        self.network, self.tokenizer = AutoModel.from_pretrained(folder).float().eval(), AutoTokenizer.from_pretrained(folder)
+        self.network, self.tokenizer = (
+            AutoModel.from_pretrained(folder).float().eval(),
+            AutoTokenizer.from_pretrained(folder),
+        )
 
     def idf(self, texts: Sequence[str]) -> Idf:
         counts = Counter(token for text in texts for token in set(self.tokenizer(text)["input_ids"]))
@@ -85,7 +89,10 @@ class OriginalLoop:
         found = []
         for start in range(0, len(predictions), batch):
             refs, hyps = self.encode(references[start : start + batch]), self.encode(predictions[start : start + batch])
-            found += [self.pair(self.kept(r, of_references), self.kept(h, of_predictions)) for r, h in zip(refs, hyps, strict=True)]
+            found += [
+                self.pair(self.kept(r, of_references), self.kept(h, of_predictions))
+                for r, h in zip(refs, hyps, strict=True)
+            ]
         return found
 
 
@@ -137,7 +144,10 @@ def main(most: int | None = None) -> None:
     print(f"the original's scores: {(off <= 1e-4).sum()} of {len(off)} within 1e-4; median {np.median(off):.1e}")
     for what in ("moverscore here, default", "moverscore-v1 here"):
         spent = solver_clock(partial(score_all, [scorers[what]], predictions, references))
-        print(f"exact transport, {what}: {spent:.2f} s = {spent / seconds['bare encoder, layer 4']:.2f} x the bare encoder")
+        print(
+            f"exact transport, {what}: {spent:.2f} s = {spent / seconds['bare encoder, layer 4']:.2f} x the "
+            "bare encoder"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Seconds of a first and of later evaluations with the same references, which are kept encoded: as often happens in training.
+"""Seconds of a first and of later evaluations with the same references, which are kept encoded: as often happens in
+training.
 
 Run by ``make bench``, or alone: ``python -m tests.bench.references``.
 """

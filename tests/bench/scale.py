@@ -28,10 +28,17 @@ def write_pairs(path: Path, number: int) -> None:
 
 
 def run(number: int, workers: int) -> ScoredDataset:
-    """Score so many pairs by twmd, default preset; counting rows, starting workers and loading models are in its time."""
+    """Score so many pairs by twmd, default preset; counting rows, starting workers and loading models are in its
+    time."""
     with tempfile.TemporaryDirectory() as folder:
         write_pairs(Path(folder) / "pairs.jsonl", number)
-        return score_files([scorer("twmd")], [f"{folder}/pairs.jsonl"], f"{folder}/out", ScaleOptions(part_rows=PART_ROWS), WorkerOptions(workers))
+        return score_files(
+            [scorer("twmd")],
+            [f"{folder}/pairs.jsonl"],
+            f"{folder}/out",
+            ScaleOptions(part_rows=PART_ROWS),
+            WorkerOptions(workers),
+        )
 
 
 def main() -> None:
@@ -39,12 +46,19 @@ def main() -> None:
     workers = int(sys.argv[1]) if len(sys.argv) > 1 else os.cpu_count() or 1
     small, large = run(PAIRS // 5, workers), run(PAIRS, workers)
     pace = (large.rows - small.rows) / (large.seconds - small.seconds)
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {workers} workers of one thread; {large.environments[0]['device']}")
+    print(
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {workers} workers of one "
+        f"thread; {large.environments[0]['device']}"
+    )
     print(large.metrics[0].signature)
     print(
-        f"{small.rows:,} pairs: {small.seconds:.1f} s; {large.rows:,} pairs: {large.seconds:.1f} s; start {large.seconds - large.rows / pace:.1f} s"
+        f"{small.rows:,} pairs: {small.seconds:.1f} s; {large.rows:,} pairs: {large.seconds:.1f} s; start "
+        f"{large.seconds - large.rows / pace:.1f} s"
     )
-    print(f"{pace:.0f} pairs/s, {pace / workers:.0f} per worker; a billion pairs: {BILLION / (pace / workers) / HOUR:,.0f} hours of one worker")
+    print(
+        f"{pace:.0f} pairs/s, {pace / workers:.0f} per worker; a billion pairs: "
+        f"{BILLION / (pace / workers) / HOUR:,.0f} hours of one worker"
+    )
 
 
 if __name__ == "__main__":

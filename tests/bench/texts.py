@@ -66,7 +66,8 @@ EDITED = 0.1
 
 
 def synthetic_pairs(number: int, seed: int = 7) -> tuple[list[str], list[str]]:
-    """Hypotheses and references with the lengths of news sentences; a hypothesis shares most words with its reference."""
+    """Hypotheses and references with the lengths of news sentences; a hypothesis shares most words with its
+    reference."""
     draw = random.Random(seed)
     predictions, references = [], []
     for i in range(number):
@@ -81,7 +82,8 @@ def synthetic_pairs(number: int, seed: int = 7) -> tuple[list[str], list[str]]:
 def benchmark_pairs(number: int = PAIRS) -> tuple[str, list[str], list[str]]:
     """WMT17's pairs where they are, else synthetic ones; and what they are called.
 
-    More than there are repeat them with a few words exchanged, so that no text comes twice; fewer are the first of them.
+    More than there are repeat them with a few words exchanged, so that no text comes twice; fewer are the first of
+    them.
     """
     path: Path = SHARED / "data" / "wmt" / "wmt17.jsonl"
     if not path.exists():
@@ -91,13 +93,19 @@ def benchmark_pairs(number: int = PAIRS) -> tuple[str, list[str], list[str]]:
     draw = random.Random(number)
     chosen = [pairs[i] if i < len(pairs) else _edited(*pairs[i % len(pairs)], i, draw) for i in range(number)]
     predictions, references = map(list, zip(*chosen, strict=True))
-    return f"WMT17, {number:,} pairs" + (", repeated with other words" if number > len(pairs) else ""), predictions, references
+    return (
+        f"WMT17, {number:,} pairs" + (", repeated with other words" if number > len(pairs) else ""),
+        predictions,
+        references,
+    )
 
 
 def _edited(prediction: str, reference: str, number: int, draw: random.Random) -> tuple[str, str]:
     """The same pair with a word in ten exchanged, and a number that makes it different from all others."""
 
     def edit(text: str) -> str:
-        return " ".join([*(word if draw.random() > EDITED else draw.choice(WORDS) for word in text.split()), str(number)])
+        return " ".join(
+            [*(word if draw.random() > EDITED else draw.choice(WORDS) for word in text.split()), str(number)]
+        )
 
     return edit(prediction), edit(reference)

@@ -28,7 +28,13 @@ def score(home: Path, *keys: str, size: str = "1MB") -> None:
 
 def tiny_keys(home: Path, *more: str) -> list[str]:
     folder = home.parent / "bert"
-    return ["--set", f"model={folder if folder.exists() else tiny.save_encoder('bert', folder)}", "layer=1", "centering=none", *more]
+    return [
+        "--set",
+        f"model={folder if folder.exists() else tiny.save_encoder('bert', folder)}",
+        "layer=1",
+        "centering=none",
+        *more,
+    ]
 
 
 def test_what_is_kept_is_listed_by_model(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +66,10 @@ def test_one_model_can_be_cleared(home: Path, name: str, capsys: pytest.CaptureF
     assert main(["cache", "ls", "--model", "./bert"]) == 0
     assert ": 3 texts" in capsys.readouterr().out
     assert main(["cache", "ls", "--model", name]) == 2
-    assert f"nothing is kept of a model {'sentence-transformers/all-MiniLM-L6-v2'!r}; Choices: ./bert@" in capsys.readouterr().err
+    assert (
+        f"nothing is kept of a model {'sentence-transformers/all-MiniLM-L6-v2'!r}; Choices: ./bert@"
+        in capsys.readouterr().err
+    )
 
 
 def test_everything_can_be_cleared(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

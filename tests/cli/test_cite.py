@@ -64,7 +64,9 @@ def test_markdown_keeps_its_table_whatever_a_system_is_called(record: Path, caps
 
 def test_a_badge_is_an_image_with_the_signature(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     badge = cited(capsys, "--format", "badge", "-w", "2").splitlines()[0]
-    assert re.fullmatch(r'!\[.*: twmd\]\(https://img\.shields\.io/badge/twmd-0\.\d\d-blue "twmd\|.*version:[0-9.]+"\)', badge)
+    assert re.fullmatch(
+        r'!\[.*: twmd\]\(https://img\.shields\.io/badge/twmd-0\.\d\d-blue "twmd\|.*version:[0-9.]+"\)', badge
+    )
 
 
 def test_the_hubs_metadata_holds_value_signature_and_texts(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +97,9 @@ def test_a_record_that_was_edited_is_not_published(record: Path, capsys: pytest.
     record.write_text(json.dumps(table), encoding="utf-8")
     assert main(["cite", "out.json", "--format", form]) == 1
     printed = capsys.readouterr()
-    words = "the record cannot be published: it was edited: its content does not have the sha256 that it was written with."
+    words = (
+        "the record cannot be published: it was edited: its content does not have the sha256 that it was written with."
+    )
     assert (printed.out, printed.err) == ("", f"twmd: {words}\n")
 
 
@@ -105,7 +109,10 @@ def test_a_record_that_contradicts_itself_is_not_published(record: Path, capsys:
     first, *others = system.results
     for changed, words in (
         (replace(first, score=0.99), "is not the mean of the recorded segments' scores"),
-        (replace(first, keys=first.keys | {"layer": "3"}), "edited: the signature says layer=4, the record's keys say layer=3"),
+        (
+            replace(first, keys=first.keys | {"layer": "3"}),
+            "edited: the signature says layer=4, the record's keys say layer=3",
+        ),
     ):
         twmd_registry.write_record(replace(found, systems=(replace(system, results=(changed, *others)),)), record)
         assert main(["cite", "out.json"]) == 1
@@ -118,7 +125,8 @@ def test_sacrebleus_metrics_are_cited_by_their_signature(record: Path, capsys: p
     bleu = next(one for one in twmd_registry.read_record(record).systems[0].results if one.head == "BLEU")
     sentence = cited(capsys, "--format", "sentence").splitlines()[1]
     assert (
-        sentence == f"my_system|1.txt scores {bleu.score:.2f} in BLEU (Post, 2018) over 2 segments (SacreBLEU), with the signature {bleu.signature}."
+        sentence
+        == f"my_system|1.txt scores {bleu.score:.2f} in BLEU (Post, 2018) over 2 segments (SacreBLEU), with the signature {bleu.signature}."
     )
     assert cited(capsys).count("@inproceedings{post2018call,") == 1
     assert f"| bleu | {bleu.score:.2f} | `BLEU" in cited(capsys, "--format", "markdown")

@@ -33,10 +33,15 @@ def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> No
         taken.listen()
         port = taken.getsockname()[1]
         assert main(["demo", "--port", str(port)]) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == f"twmd: no port is free from {port} to {port}: choose another by --port."
+    assert (
+        capsys.readouterr().err.splitlines()[-1]
+        == f"twmd: no port is free from {port} to {port}: choose another by --port."
+    )
 
 
-def test_it_prints_its_address_and_nothing_that_advises_to_publish_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_prints_its_address_and_nothing_that_advises_to_publish_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("gradio")
     from twmd_registry.demo.page import Page
 
@@ -47,7 +52,9 @@ def test_it_prints_its_address_and_nothing_that_advises_to_publish_it(capsys: py
     assert "share" not in printed.err
 
 
-def test_without_gradio_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_gradio_the_install_line_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("page", "tabs", "api"):
         monkeypatch.delitem(sys.modules, f"twmd_registry.demo.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "gradio", None)

@@ -30,7 +30,9 @@ def test_list_shows_every_metric_and_preset(capsys: pytest.CaptureFixture[str]) 
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all(any(line.startswith(f"{metric} ") for line in lines) for metric in MetricName)
-    assert sum(len(line.split()) > 2 and not line.startswith(("metric", "--", "evaluate")) for line in lines) == len(presets())
+    assert sum(len(line.split()) > 2 and not line.startswith(("metric", "--", "evaluate")) for line in lines) == len(
+        presets()
+    )
     embedded = [line for line in lines if " embedded " in line]
     assert len(embedded) == len(MetricName)
     assert all(line.endswith("yes (installed)") for line in embedded)
@@ -43,7 +45,11 @@ def test_explain_shows_keys_presets_and_citation(metric: MetricName, capsys: pyt
     assert all(f"\n{key} " in out for key in CATALOGUE[metric].keys)
     assert all(f"\n  {name}\n" in out for owner, name in presets() if owner is metric)
     assert CATALOGUE[metric].citation in out
-    span = "no fixed bounds" if CATALOGUE[metric].lowest is None else f"{CATALOGUE[metric].lowest:g} to {CATALOGUE[metric].highest:g}"
+    span = (
+        "no fixed bounds"
+        if CATALOGUE[metric].lowest is None
+        else f"{CATALOGUE[metric].lowest:g} to {CATALOGUE[metric].highest:g}"
+    )
     assert f"\nrange:              {span}, higher is closer\n" in out
     assert f"The default model, {EMBEDDED_MODEL}, reads {EMBEDDED_READS}." in " ".join(out.split())
 
@@ -53,7 +59,9 @@ def test_explain_refuses_an_unknown_metric(capsys: pytest.CaptureFixture[str]) -
     assert "there is no metric 'bleu'" in capsys.readouterr().err
 
 
-def test_fit_mean_prints_a_value_that_works(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit_mean_prints_a_value_that_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
     (tmp_path / "corpus.txt").write_text("the cat sat\nit rains\n", encoding="utf-8")
     (tmp_path / "more.jsonl").write_text('{"prediction": "a", "references": ["b", "c"]}\n', encoding="utf-8")
@@ -81,14 +89,21 @@ def test_a_corpus_without_text_is_bad_data(tmp_path: Path, capsys: pytest.Captur
 def rated(tmp_path: Path) -> Path:
     rows = [
         f'{{"lang": "xx-en", "candidate": "{a}", "reference": "{b}", "score": {score}}}'
-        for a, b, score in (("a cat", "the cat", 1), ("it rains", "a dog ran", -1), ("nine shops", "nine shops open", 0.5), ("so be it", "never", 0))
+        for a, b, score in (
+            ("a cat", "the cat", 1),
+            ("it rains", "a dog ran", -1),
+            ("nine shops", "nine shops open", 0.5),
+            ("so be it", "never", 0),
+        )
     ]
     path = tmp_path / "rated.jsonl"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return path
 
 
-def test_tune_prints_the_best_settings_and_writes_all(rated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tune_prints_the_best_settings_and_writes_all(
+    rated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     arguments = [
         "tune",
@@ -121,15 +136,33 @@ def test_tune_prints_the_best_settings_and_writes_all(rated: Path, tmp_path: Pat
     trwmd = best if best.metric == "trwmd" else other
     assert str(trwmd.keys["layer"]) == trials[0][header.index("layer")]
     assert (
-        f"rated.jsonl@{content_of(read_wmt(rated))} (4 segments): mean Pearson {float(trials[0][-1]):.4f}, the best of 20 settings"
-        in trwmd.provenance
+        f"rated.jsonl@{content_of(read_wmt(rated))} (4 segments): mean Pearson {float(trials[0][-1]):.4f}, the "
+        "best of 20 settings" in trwmd.provenance
     )
     assert str(tmp_path) not in trwmd.provenance
 
 
 def test_a_tuned_preset_can_be_used(rated: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert main(["tune", "sbert", "--data", f"wmt:{rated}", "--layers", "1", "--try", "centering=none", "--name", "mine", "-o", str(out)]) == 0
+    assert (
+        main(
+            [
+                "tune",
+                "sbert",
+                "--data",
+                f"wmt:{rated}",
+                "--layers",
+                "1",
+                "--try",
+                "centering=none",
+                "--name",
+                "mine",
+                "-o",
+                str(out),
+            ]
+        )
+        == 0
+    )
     assert main(["preset", "add", str(out / "preset.toml")]) == 0
     try:
         assert main(["score", "-i", str(DEMO), "-m", "sbert", "--preset", "mine", "-b"]) == 0
@@ -148,8 +181,12 @@ def test_a_tuned_preset_can_be_used(rated: Path, tmp_path: Path) -> None:
         (["--name", "a/b"], "a preset's name holds letters"),
     ],
 )
-def test_what_cannot_be_tried_is_refused(options: list[str], words: str, rated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "sbert", "--data", f"wmt:{rated}", "--layers", "1", "-o", str(tmp_path / "out"), *options]) == 2
+def test_what_cannot_be_tried_is_refused(
+    options: list[str], words: str, rated: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["tune", "sbert", "--data", f"wmt:{rated}", "--layers", "1", "-o", str(tmp_path / "out"), *options]) == 2
+    )
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -174,11 +211,18 @@ WATCHED = {
 
 
 def test_a_bar_with_total_rate_and_time_left_shows_on_a_terminal_when_work_is_long(tmp_path: Path) -> None:
-    (tmp_path / "few.txt").write_text("".join(f"Line {i} of a text is not long.\n" for i in range(40)), encoding="utf-8")
+    (tmp_path / "few.txt").write_text(
+        "".join(f"Line {i} of a text is not long.\n" for i in range(40)), encoding="utf-8"
+    )
     (tmp_path / "other.txt").write_text("".join(f"Row {i} of it.\n" for i in range(40)), encoding="utf-8")
-    rows = [{"prediction": f"Line {i} is not {i}.", "reference": f"Line {i} was not long.", "rating": i % 5} for i in range(12)]
+    rows = [
+        {"prediction": f"Line {i} is not {i}.", "reference": f"Line {i} was not long.", "rating": i % 5}
+        for i in range(12)
+    ]
     (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    pairs = "".join(json.dumps(row | {"item": i // 2, "group": "x", "rating": i % 2}) + "\n" for i, row in enumerate(rows))
+    pairs = "".join(
+        json.dumps(row | {"item": i // 2, "group": "x", "rating": i % 2}) + "\n" for i, row in enumerate(rows)
+    )
     (tmp_path / "pairs.jsonl").write_text(pairs, encoding="utf-8")
     code = (
         "import sys, twmd_registry.cli.terminal as terminal; terminal.PATIENCE_S = 0.0\n"
@@ -191,7 +235,14 @@ def test_a_bar_with_total_rate_and_time_left_shows_on_a_terminal_when_work_is_lo
     reader = threading.Thread(target=lambda: found.extend(read_terminal(outer)))
     reader.start()
     drawn_at_once = os.environ | {"TQDM_MININTERVAL": "0"}
-    done = subprocess.run([sys.executable, "-c", code, *WATCHED], stdout=subprocess.PIPE, stderr=inner, cwd=tmp_path, env=drawn_at_once, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *WATCHED],
+        stdout=subprocess.PIPE,
+        stderr=inner,
+        cwd=tmp_path,
+        env=drawn_at_once,
+        check=False,
+    )
     os.close(inner)
     reader.join()
     os.close(outer)

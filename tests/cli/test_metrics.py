@@ -24,7 +24,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name, lines in (("ref.txt", REFERENCES), ("good.txt", GOOD), ("poor.txt", POOR)):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    rated = ({"prediction": p, "reference": r, "rating": i} for i, (p, r) in enumerate(zip(GOOD, REFERENCES, strict=True)))
+    rated = (
+        {"prediction": p, "reference": r, "rating": i} for i, (p, r) in enumerate(zip(GOOD, REFERENCES, strict=True))
+    )
     (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rated), encoding="utf-8")
     return tmp_path
 
@@ -56,9 +58,14 @@ class TestOrder:
         assert [line[2:].partition("|")[0] for line in lines if line.startswith("% ")] == NAMES
 
     def test_tsv_and_json_keep_it_for_every_system(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        rows = [line.split("\t") for line in scored(capsys, "--format", "tsv", systems=("good.txt", "poor.txt")).splitlines()[1:]]
+        rows = [
+            line.split("\t")
+            for line in scored(capsys, "--format", "tsv", systems=("good.txt", "poor.txt")).splitlines()[1:]
+        ]
         assert [row[1] for row in rows] == NAMES * 2
-        assert [row["metric"] for row in json.loads(scored(capsys, "--format", "json", systems=("good.txt", "poor.txt")))] == NAMES * 2
+        assert [
+            row["metric"] for row in json.loads(scored(capsys, "--format", "json", systems=("good.txt", "poor.txt")))
+        ] == NAMES * 2
 
     def test_numbers_and_segments_keep_it(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         numbers = dict(zip(NAMES, map(float, scored(capsys, "-b", "-w", "6").splitlines()), strict=True))
@@ -95,7 +102,10 @@ class TestTwins:
             (["twmd", "twmd"], "twmd is named twice: name it once, or with other settings, as in 'twmd;layer=2'."),
             (["twmd", "bleu", "bleu"], "bleu is named twice: name it once."),
             (["stsscore", "stsscore"], "stsscore is named twice: name it once."),
-            (["twmd;temperature=0.5", "twmd; temperature=0.50"], "are the same metric with the same settings: name it once, or with other settings"),
+            (
+                ["twmd;temperature=0.5", "twmd; temperature=0.50"],
+                "are the same metric with the same settings: name it once, or with other settings",
+            ),
         ],
     )
     @pytest.mark.parametrize("command", ["score", "report", "correlate", "robustness"])
@@ -113,25 +123,46 @@ class TestTwins:
         assert words in err
         assert not (files / "report.html").exists()
 
-    def test_a_signature_beside_its_own_metric_is_refused(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_signature_beside_its_own_metric_is_refused(
+        self, files: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         signature = str(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).signature)
         status, _, err = run(capsys, "score", "ref.txt", "-i", "good.txt", "-m", "twmd", signature)
         assert (status, "and twmd are the same metric with the same settings" in err) == (2, True)
 
     def test_other_settings_are_another_metric(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        out = run(capsys, "score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "twmd;model=embedded;layer=2", "--set", "layer=3")[1]
+        out = run(
+            capsys,
+            "score",
+            "ref.txt",
+            "-i",
+            "good.txt",
+            "poor.txt",
+            "-m",
+            "twmd",
+            "twmd;model=embedded;layer=2",
+            "--set",
+            "layer=3",
+        )[1]
         assert out.splitlines()[0].split() == ["system", "twmd", "layer=3", "twmd", "layer=2"]
 
 
 class TestWidth:
-    def test_it_is_digits_after_the_point_of_every_column_as_sacrebleus(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_it_is_digits_after_the_point_of_every_column_as_sacrebleus(
+        self, files: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         bleu = BLEU().corpus_score(GOOD, [REFERENCES])
         twmd = twmd_registry.scorer("twmd").score(GOOD, REFERENCES).score
         for width in (1, 3, 7):
             arguments = ("score", "ref.txt", "-i", "good.txt", "-m", "bleu", "twmd", "-b", "-w", str(width))
-            assert run(capsys, *arguments)[1].split() == [bleu.format(width=width, score_only=True), f"{twmd:.{width}f}"]
+            assert run(capsys, *arguments)[1].split() == [
+                bleu.format(width=width, score_only=True),
+                f"{twmd:.{width}f}",
+            ]
 
-    def test_without_it_both_scales_show_the_same_precision(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_without_it_both_scales_show_the_same_precision(
+        self, files: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         shown = run(capsys, "score", "ref.txt", "-i", "good.txt", "-m", "bleu", "twmd", "-b")[1].split()
         assert [len(number.partition(".")[2]) for number in shown] == [2, 4]
 
@@ -152,12 +183,24 @@ class TestHints:
                     "tune twmd --data table:rated.jsonl",
                 )
             ),
-            ("robustness --data table:rated.jsonl -m twmd --layer=3", "No such option '--layer'. layer is a key: use --set layer=VALUE."),
-            ("fit-baseline twmd ref.txt --centering-size 3", "centering_size is a key: use --set centering_size=VALUE."),
+            (
+                "robustness --data table:rated.jsonl -m twmd --layer=3",
+                "No such option '--layer'. layer is a key: use --set layer=VALUE.",
+            ),
+            (
+                "fit-baseline twmd ref.txt --centering-size 3",
+                "centering_size is a key: use --set centering_size=VALUE.",
+            ),
             ("cite rec.json --model X", "No such option '--model'."),
-            ("score ref.txt -i good.txt --part model=X", "--part model says where the model of a signature is, and no signature is given: use --set"),
+            (
+                "score ref.txt -i good.txt --part model=X",
+                "--part model says where the model of a signature is, and no signature is given: use --set",
+            ),
             ("score ref.txt -i good.txt --part X", "--part 'X': expected NAME=PATH."),
-            ("score ref.txt -i good.txt --part modle=X", "--part modle: signatures have no such part; did you mean 'model'?"),
+            (
+                "score ref.txt -i good.txt --part modle=X",
+                "--part modle: signatures have no such part; did you mean 'model'?",
+            ),
             (
                 "score -i good.txt -m twmd ref.txt",
                 "no metric 'ref.txt', which looks like a file: -m takes every word after it, so name files before -m.",
@@ -169,16 +212,24 @@ class TestHints:
                 "score -i good.txt --set layer=2 ref.txt",
                 "--set 'ref.txt': expected KEY=VALUE. --set takes every word after it, so name files before it.",
             ),
-            ("score -i good.txt ref.txt", "no references for good.txt: name a reference file before -i, or give a table"),
+            (
+                "score -i good.txt ref.txt",
+                "no references for good.txt: name a reference file before -i, or give a table",
+            ),
             (
                 "correlate -m twmd table:rated.jsonl",
-                "no metric 'table:rated.jsonl', which looks like a file: -m takes every word after it, so name files before -m.",
+                (
+                    "no metric 'table:rated.jsonl', which looks like a file: -m takes every word after it, so name "
+                    "files before -m."
+                ),
             ),
             (f"score ref.txt -i good.txt -m {'x' * 5000}", f"there is no metric '{'x' * 5000}'; Choices: twmd, "),
             ("align ref.txt a b", "there is no metric 'ref.txt'; Choices: twmd, "),
         ],
     )
-    def test_an_error_says_how_it_is_written(self, line: str, words: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_an_error_says_how_it_is_written(
+        self, line: str, words: str, files: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         (files / "rec.json").touch()
         status, out, err = run(capsys, *line.split())
         assert (status, out) == (2, "")

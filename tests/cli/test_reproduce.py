@@ -77,7 +77,12 @@ def test_table_is_printed_and_written_in_every_form(
 
 
 def test_numbers_are_written_in_full_with_their_signatures(data: Path, model: str, tmp_path: Path) -> None:
-    assert main(["reproduce", "twmd-table8", "--data-dir", str(data), "--model", model, "--layer", "2", "-o", str(tmp_path)]) == 0
+    assert (
+        main(
+            ["reproduce", "twmd-table8", "--data-dir", str(data), "--model", model, "--layer", "2", "-o", str(tmp_path)]
+        )
+        == 0
+    )
     rows = rows_of(tmp_path / "twmd-table8.tsv", "\t")
     assert len(rows) == (6 + 1) * 8 * 2
     for row in rows[: 6 * 8 * 2]:
@@ -85,7 +90,9 @@ def test_numbers_are_written_in_full_with_their_signatures(data: Path, model: st
     agreement = [row for row in rows if row["metric"] == "rank agreement"]
     assert [row["column"] for row in agreement[::2]] == list(dict.fromkeys(row["column"] for row in rows))
     assert all(not row["difference"] for row in agreement)
-    signatures = dict(line.split("\t") for line in (tmp_path / "twmd-table8-signatures.tsv").read_text(encoding="utf-8").splitlines())
+    signatures = dict(
+        line.split("\t") for line in (tmp_path / "twmd-table8-signatures.tsv").read_text(encoding="utf-8").splitlines()
+    )
     assert list(signatures) == ["BERTscore", "BERTscore-b", "TWMD", "TWMD-b", "TRWMD", "TRWMD-b"]
     rated = read_wmt(data / "wmt" / "wmt17.jsonl")
     zh = [i for i, group in enumerate(rated.group) if group == "zh-en"]
@@ -93,11 +100,15 @@ def test_numbers_are_written_in_full_with_their_signatures(data: Path, model: st
 
     with scorer(signatures["TRWMD-b"], model=model) as one:
         scores = one.score([rated.predictions[i] for i in zh], [rated.references[i] for i in zh]).scores
-    (row,) = (row for row in rows if (row["metric"], row["column"], row["statistic"]) == ("TRWMD-b", "zh-en", "pearson"))
+    (row,) = (
+        row for row in rows if (row["metric"], row["column"], row["statistic"]) == ("TRWMD-b", "zh-en", "pearson")
+    )
     assert float(row["here"]) == pytest.approx(100 * stats.pearsonr(scores, rated.ratings[zh]).statistic, abs=1e-3)
 
 
-def test_words_are_drawn_without_centering_and_under_all(data: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_are_drawn_without_centering_and_under_all(
+    data: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("matplotlib")
     corpus = list(dict.fromkeys(read_wmt(data / "wmt" / "wmt16.jsonl").references))
     found = diagnose(model, corpus, RunOptions())
@@ -106,14 +117,18 @@ def test_words_are_drawn_without_centering_and_under_all(data: Path, model: str,
         assert main([*command, "-o", str(tmp_path)]) == 0
         printed = capsys.readouterr().out
         assert f"{len(corpus)} texts, {found.words} words" in printed
-        assert {path.name for path in tmp_path.glob(f"twmd-figure{number}*")} == {f"twmd-figure{number}{suffix}" for suffix in PICTURE}
+        assert {path.name for path in tmp_path.glob(f"twmd-figure{number}*")} == {
+            f"twmd-figure{number}{suffix}" for suffix in PICTURE
+        }
         assert main([*command, "--layer", "2"]) == 2
         assert "does not read one layer alone" in capsys.readouterr().err
     first, second = (rows_of(tmp_path / f"twmd-figure{number}.csv") for number in (1, 2))
     assert [(row["centering"], row["layer"]) for row in first] == [("none", str(k)) for k in range(tiny.DEPTH + 1)]
     assert [float(row["random"]) for row in second] == [row.similarities[Similarity.RANDOM].mean for row in found.rows]
     assert first == [row for row in second if row["centering"] == "none"]
-    properties = [line.split()[-1] for line in printed.splitlines() if line.startswith("corpus") and "similarity" in line]
+    properties = [
+        line.split()[-1] for line in printed.splitlines() if line.startswith("corpus") and "similarity" in line
+    ]
     assert properties == ["pass"] * 3
 
 

@@ -61,7 +61,11 @@ class TestOutput:
         rows = [line.split() for line in out.splitlines()]
         assert (status, err) == (0, "")
         assert rows[0] == ["metric", "system", "score", "precision", "recall", "f1"]
-        assert [row[:2] for row in rows[2:5]] == [["twmd", "good.txt"], ["moverscore", "good.txt"], ["BLEU", "good.txt"]]
+        assert [row[:2] for row in rows[2:5]] == [
+            ["twmd", "good.txt"],
+            ["moverscore", "good.txt"],
+            ["BLEU", "good.txt"],
+        ]
         assert rows[3][3:] == rows[4][3:] == ["-", "-", "-"]
         for metric in ("twmd", "moverscore"):
             signature = next(line.strip() for line in out.splitlines() if line.strip().startswith(f"{metric}|"))
@@ -80,9 +84,28 @@ class TestOutput:
     @pytest.mark.parametrize(("option", "key"), [("--paired-bs", "bs:200"), ("--paired-ar", "ar:200")])
     def test_paired_tests_mark_what_is_significant(self, files: Path, run: Run, option: str, key: str) -> None:
         many = [f"{text} {i}" for i in range(20) for text in GOOD]
-        for name, lines in (("ref", [f"{text} {i}" for i in range(20) for text in REFERENCES]), ("good", many), ("poor", many[::-1])):
+        for name, lines in (
+            ("ref", [f"{text} {i}" for i in range(20) for text in REFERENCES]),
+            ("good", many),
+            ("poor", many[::-1]),
+        ):
             (files / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        arguments = ("score", "ref.txt", "-i", "good.txt", "good.txt", "poor.txt", "-m", "twmd", "bleu", option, f"{option}-n", "200", "--seed", "0")
+        arguments = (
+            "score",
+            "ref.txt",
+            "-i",
+            "good.txt",
+            "good.txt",
+            "poor.txt",
+            "-m",
+            "twmd",
+            "bleu",
+            option,
+            f"{option}-n",
+            "200",
+            "--seed",
+            "0",
+        )
         status, out, _ = run(*arguments)
         assert status == 0
         assert out.count("(p = 1.0000)") == 2
@@ -90,11 +113,18 @@ class TestOutput:
         assert out.count(f"|{key}|seed:0|") == 2
         assert "every system against good.txt" in out
         rows = json.loads(run(*arguments, "--format", "json")[1])
-        assert [row["p_value"] for row in rows if "p_value" in row] == [1.0, 1.0, pytest.approx(1 / 201), pytest.approx(1 / 201)]
+        assert [row["p_value"] for row in rows if "p_value" in row] == [
+            1.0,
+            1.0,
+            pytest.approx(1 / 201),
+            pytest.approx(1 / 201),
+        ]
         assert run(*arguments)[1] == out
 
     def test_confidence_adds_an_interval(self, files: Path, run: Run) -> None:
-        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "-m", "twmd", "bleu", "--confidence", "--confidence-n", "50")
+        _, out, _ = run(
+            "score", "ref.txt", "-i", "good.txt", "-m", "twmd", "bleu", "--confidence", "--confidence-n", "50"
+        )
         assert out.count("±") == 2
         assert out.count("|bs:50|seed:12345|") == 2
         row = json.loads(run("score", "ref.txt", "-i", "good.txt", "--confidence", "--format", "json")[1])[0]
@@ -112,7 +142,10 @@ class TestOutput:
     def test_a_signature_is_a_metric(self, files: Path, run: Run) -> None:
         signature = twmd_registry.scorer("twmd", temperature=0.5).signature
         _, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", signature, "twmd", "--set", "layer=2")
-        assert out.splitlines()[0].split() == ["system", *"twmd layer=4 temperature=0.5 twmd layer=2 temperature=0.15".split()]
+        assert out.splitlines()[0].split() == [
+            "system",
+            *"twmd layer=4 temperature=0.5 twmd layer=2 temperature=0.15".split(),
+        ]
 
     def test_systems_with_one_file_name_are_told_apart_by_their_folders(self, files: Path, run: Run) -> None:
         for folder in ("one", "two"):
@@ -123,7 +156,9 @@ class TestOutput:
 
     def test_systems_with_different_references_are_not_put_side_by_side(self, files: Path, run: Run) -> None:
         for name, reference in (("a", "x"), ("b", "y")):
-            (files / f"{name}.jsonl").write_text(json.dumps({"prediction": "p", "reference": reference}), encoding="utf-8")
+            (files / f"{name}.jsonl").write_text(
+                json.dumps({"prediction": "p", "reference": reference}), encoding="utf-8"
+            )
         status, _, err = run("score", "-i", "a.jsonl", "b.jsonl")
         assert (status, "b.jsonl and a.jsonl hold different references: score them one by one" in err) == (1, True)
 
@@ -133,7 +168,11 @@ class TestOutput:
         header, *lines = (line.split("\t") for line in run(*arguments, "tsv", "-w", "9")[1].splitlines())
         for entry, line in zip(found, lines, strict=True):
             row = dict(zip(header, line, strict=True))
-            assert (row["system"], row["signature"], row["segments"]) == (entry["system"], entry["signature"], str(entry["segments"]))
+            assert (row["system"], row["signature"], row["segments"]) == (
+                entry["system"],
+                entry["signature"],
+                str(entry["segments"]),
+            )
             assert float(row["recall"]) == pytest.approx(entry["recall"], abs=1e-9)
         assert "scores" not in found[0]
         whole = json.loads(run(*arguments, "json", "--sentence-level")[1])
@@ -141,8 +180,12 @@ class TestOutput:
 
     def test_sentence_level_is_one_line_per_segment(self, files: Path, run: Run) -> None:
         _, out, _ = run("score", "ref.txt", "-i", "good.txt", "-m", "twmd", "--sentence-level", "-w", "10")
-        assert [float(line) for line in out.splitlines()] == pytest.approx(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).scores, abs=1e-9)
-        _, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "sbert", "-sl", "--format", "tsv")
+        assert [float(line) for line in out.splitlines()] == pytest.approx(
+            twmd_registry.scorer("twmd").score(GOOD, REFERENCES).scores, abs=1e-9
+        )
+        _, out, _ = run(
+            "score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "sbert", "-sl", "--format", "tsv"
+        )
         lines = [line.split("\t") for line in out.splitlines()]
         assert lines[0] == ["good.txt:twmd", "good.txt:sbert", "poor.txt:twmd", "poor.txt:sbert"]
         assert [len(line) for line in lines] == [4] * 4
@@ -159,7 +202,19 @@ class TestOutput:
         assert len(out.splitlines()) == 2
 
     def test_set_reaches_the_metrics_that_use_the_key(self, files: Path, run: Run) -> None:
-        status, out, _ = run("score", "ref.txt", "-i", "good.txt", "-m", "twmd", "moverscore", "--set", "temperature=0.5", "--set", "layer=2")
+        status, out, _ = run(
+            "score",
+            "ref.txt",
+            "-i",
+            "good.txt",
+            "-m",
+            "twmd",
+            "moverscore",
+            "--set",
+            "temperature=0.5",
+            "--set",
+            "layer=2",
+        )
         assert status == 0
         assert "|temperature:0.5|" in out
         assert out.count("|layer:2|") == 2
@@ -181,7 +236,9 @@ class TestOutput:
         first = twmd_registry.scorer("twmd").score(GOOD[:1], REFERENCES[:1]).score
         assert float(out.splitlines()[0]) == pytest.approx(first, abs=1e-5)
 
-    def test_json_lines_are_known_by_their_first_line(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_json_lines_are_known_by_their_first_line(
+        self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         rows = [{"prediction": p, "reference": r} for p, r in zip(GOOD, REFERENCES, strict=True)]
         content = "\n".join(json.dumps(row) for row in rows)
         (files / "good.json").write_text(content, encoding="utf-8")
@@ -227,13 +284,17 @@ class TestUsage:
             (("--set", "truncation=cut:9999"), "reads at most 512 tokens"),
         ],
     )
-    def test_bad_usage_is_status_two_and_one_line(self, files: Path, run: Run, arguments: tuple[str, ...], words: str) -> None:
+    def test_bad_usage_is_status_two_and_one_line(
+        self, files: Path, run: Run, arguments: tuple[str, ...], words: str
+    ) -> None:
         status, out, err = run("score", "ref.txt", "-i", "good.txt", *arguments)
         assert (status, out) == (2, "")
         assert words in err
         assert len(err.splitlines()) == 1
 
-    @pytest.mark.parametrize("arguments", [(), ("score", "--no-such-flag"), ("fly",), ("score", "-w", "0"), ("score", "--batch-tokens", "0")])
+    @pytest.mark.parametrize(
+        "arguments", [(), ("score", "--no-such-flag"), ("fly",), ("score", "-w", "0"), ("score", "--batch-tokens", "0")]
+    )
     def test_bad_arguments_are_status_two(self, run: Run, arguments: tuple[str, ...]) -> None:
         assert run(*arguments)[0] == 2
 
@@ -241,16 +302,23 @@ class TestUsage:
         ("arguments", "words"),
         [
             (("--paired-bs", "--seed", "-1"), "Invalid value for '--seed': -1 is not in the range x>=0."),
-            (("--confidence", "--confidence-n", "1"), "Invalid value for '--confidence-n': 1 is not in the range x>=2."),
+            (
+                ("--confidence", "--confidence-n", "1"),
+                "Invalid value for '--confidence-n': 1 is not in the range x>=2.",
+            ),
             (("--paired-bs", "--paired-ar"), "--paired-bs and --paired-ar are two tests: give one of them."),
         ],
     )
-    def test_impossible_resampling_is_bad_usage(self, files: Path, run: Run, arguments: tuple[str, ...], words: str) -> None:
+    def test_impossible_resampling_is_bad_usage(
+        self, files: Path, run: Run, arguments: tuple[str, ...], words: str
+    ) -> None:
         status, _, err = run("score", "ref.txt", "-i", "good.txt", "poor.txt", *arguments)
         assert status == 2
         assert err.splitlines()[-1].endswith(words)
 
-    def test_references_twice_or_never_are_refused(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_references_twice_or_never_are_refused(
+        self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("sys.stdin", None)
         (files / "own.jsonl").write_text('{"prediction": "a", "reference": "b"}\n', encoding="utf-8")
         assert "holds references already" in run("score", "ref.txt", "-i", "own.jsonl")[2]
@@ -266,12 +334,24 @@ class TestBadData:
             ("hyp.txt", b"", "hyp.txt is empty"),
             ("hyp.txt", b"fine\nnot \xff\n", "hyp.txt is not UTF-8: byte 0xff in line 2"),
             ("hyp.txt", b"one\ntwo\n", "hyp.txt has 2 segments but ref.txt has 3"),
-            ("hyp.jsonl", b'{"prediction": "a"}\nnot json\n', "hyp.jsonl, row 2: expected a JSON object (Expecting value"),
-            ("hyp.jsonl", b'{"prediction": "a"}\n{"text": "b"}\n', "hyp.jsonl, row 2: no column 'prediction'; Choices: text"),
+            (
+                "hyp.jsonl",
+                b'{"prediction": "a"}\nnot json\n',
+                "hyp.jsonl, row 2: expected a JSON object (Expecting value",
+            ),
+            (
+                "hyp.jsonl",
+                b'{"prediction": "a"}\n{"text": "b"}\n',
+                "hyp.jsonl, row 2: no column 'prediction'; Choices: text",
+            ),
             ("hyp.jsonl", b"{}\n", "hyp.jsonl, row 1: no column 'prediction'; it has none"),
             ("hyp.jsonl", b'["a"]\n', "hyp.jsonl, row 1: expected a JSON object, not ['a']."),
             ("hyp.jsonl", b"[" * 100_000 + b"\n", "hyp.jsonl, row 1: expected a JSON object ("),
-            ("hyp.json", b'{"prediction": "a", "references": [null]}\n', "hyp.json, row 1: expected a text as a reference, not None."),
+            (
+                "hyp.json",
+                b'{"prediction": "a", "references": [null]}\n',
+                "hyp.json, row 1: expected a text as a reference, not None.",
+            ),
             ("hyp.json", b'{"prediction": "a", "references": []}\n', "hyp.json, row 1: an empty list of references"),
             ("hyp.json", b'{"prediction": ["a"]}\n', "hyp.json, row 1: expected a text as prediction, not ['a']."),
             (
@@ -286,7 +366,9 @@ class TestBadData:
             ),
         ],
     )
-    def test_bad_files_are_status_one_and_one_line(self, files: Path, run: Run, name: str, content: bytes | None, words: str) -> None:
+    def test_bad_files_are_status_one_and_one_line(
+        self, files: Path, run: Run, name: str, content: bytes | None, words: str
+    ) -> None:
         if content is not None:
             (files / name).write_bytes(content)
         status, out, err = run("score", "ref.txt", "-i", name)
@@ -300,8 +382,13 @@ class TestBadData:
         assert (status, "short.txt has 1 lines but ref.txt has 3" in err) == (1, True)
 
     def test_references_in_some_lines_only_are_refused(self, files: Path, run: Run) -> None:
-        (files / "own.jsonl").write_text('{"prediction": "a", "reference": "b"}\n{"prediction": "c"}\n', encoding="utf-8")
-        assert "own.jsonl, row 2: no column 'references' or 'reference'; Choices: prediction." in run("score", "-i", "own.jsonl")[2]
+        (files / "own.jsonl").write_text(
+            '{"prediction": "a", "reference": "b"}\n{"prediction": "c"}\n', encoding="utf-8"
+        )
+        assert (
+            "own.jsonl, row 2: no column 'references' or 'reference'; Choices: prediction."
+            in run("score", "-i", "own.jsonl")[2]
+        )
 
     def test_lines_end_at_line_feeds_only(self, files: Path, run: Run) -> None:
         odd = ["a\u2028b", "c\x0bd\x85e", "f\rg"]
@@ -314,7 +401,10 @@ class TestBadData:
         (files / "gaps.txt").write_text("\n \nthe shop opens at nine\n", encoding="utf-8")
         status, out, err = run("score", "ref.txt", "-i", "gaps.txt", "-sl", "-w", "3")
         assert (status, out.splitlines()) == (0, ["0.000", "0.000", "1.000"])
-        assert err == "twmd: warning: texts without a token: 2; each scores 0 against text and 1 against another empty text (before any baseline).\n"
+        assert (
+            err
+            == "twmd: warning: texts without a token: 2; each scores 0 against text and 1 against another empty text (before any baseline).\n"
+        )
 
     def test_an_unknown_model_is_one_line(self, files: Path, run: Run) -> None:
         status, _, err = run("score", "ref.txt", "-i", "good.txt", "--set", "model=no/such", "--set", "layer=1")
@@ -377,7 +467,9 @@ class TestStreams:
         )
         assert (done.returncode, done.stderr) == (1, "twmd: cannot write none/out.json: there is no folder none.\n")
 
-    def test_a_record_that_cannot_be_written_is_announced_first_at_a_terminal(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_record_that_cannot_be_written_is_announced_first_at_a_terminal(
+        self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("sys.stderr.isatty", lambda: True)
         monkeypatch.setenv("NO_COLOR", "1")
         status, out, err = run("score", "ref.txt", "-i", "good.txt", "-b", "--record", "none/out.json")
@@ -393,7 +485,9 @@ class TestStreams:
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, "twmd: standard input is closed.\n")
 
-    def test_where_nobody_watches_there_is_no_progress_bar_and_a_name_that_cannot_be_shown_is_escaped(self, files: Path) -> None:
+    def test_where_nobody_watches_there_is_no_progress_bar_and_a_name_that_cannot_be_shown_is_escaped(
+        self, files: Path
+    ) -> None:
         (files / "h\u00e9.txt").write_text("\n".join(GOOD), encoding="utf-8")
         command = [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt", "-i", "good.txt", "h\u00e9.txt"]
         environment = os.environ | {"PYTHONIOENCODING": "ascii"}
@@ -446,7 +540,9 @@ class TestSignals:
         process.stdin.write("the cat sat\n")
         process.stdin.flush()
         unread = array.array("i", [1])
-        while unread[0]:  # until the command waits for more: before that, libraries that are imported may swallow an interrupt
+        while unread[
+            0
+        ]:  # until the command waits for more: before that, libraries that are imported may swallow an interrupt
             time.sleep(0.1)
             fcntl.ioctl(process.stdin, termios.FIONREAD, unread)
         process.send_signal(signal.SIGINT)

@@ -26,7 +26,9 @@ def signed(**keys: str) -> tuple[str, float]:
     return str(found.signature), found.score
 
 
-def test_a_signature_is_scored_and_drawn_with_the_parts_it_names(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_signature_is_scored_and_drawn_with_the_parts_it_names(
+    files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     hyp, ref, stop = files
     signature, score = signed(stopwords=stop)
     assert main(["score", ref, "-i", hyp, "-m", signature, "-b", "-w", "6", "--part", f"stopwords={stop}"]) == 0
@@ -35,14 +37,18 @@ def test_a_signature_is_scored_and_drawn_with_the_parts_it_names(files: tuple[st
     assert f"= {score:.4f}" in capsys.readouterr().out
 
 
-def test_a_part_that_is_not_here_is_named_with_the_option(files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_is_not_here_is_named_with_the_option(
+    files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     hyp, ref, stop = files
     assert main(["score", ref, "-i", hyp, "-m", signed(stopwords=stop)[0]]) != 0
     assert "--part stopwords=FILE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["score", "align", "verify"])
-def test_a_part_that_no_signature_names_is_refused(files: tuple[str, str, str], command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_no_signature_names_is_refused(
+    files: tuple[str, str, str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     hyp, ref, stop = files
     signature, score = signed()
     words = {

@@ -36,7 +36,12 @@ def started(folder: Path, line: str) -> tuple[int, list[str]]:
     """A command's status, and the libraries that were imported for it."""
     path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-c", CODE, *line.split()], capture_output=True, text=True, check=True, cwd=folder, env=os.environ | {"PYTHONPATH": path}
+        [sys.executable, "-c", CODE, *line.split()],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
     )
     status, modules = json.loads(done.stdout.splitlines()[-1])
     return status, modules
@@ -108,7 +113,10 @@ def test_rated_data_and_tests_are_refused_before_torch(line: str, folder: Path) 
     assert set(modules) <= {"numpy"}
 
 
-@pytest.mark.parametrize("line", ["score ref.txt -i hyp.txt -m bleu chrf ter", "score ref.txt -i hyp.txt hyp.txt -m bleu --paired-bs --format json"])
+@pytest.mark.parametrize(
+    "line",
+    ["score ref.txt -i hyp.txt -m bleu chrf ter", "score ref.txt -i hyp.txt hyp.txt -m bleu --paired-bs --format json"],
+)
 def test_sacrebleus_metrics_alone_start_no_torch(line: str, folder: Path) -> None:
     assert started(folder, line) == (0, ["numpy"])
 

@@ -34,10 +34,14 @@ def folder(tmp_path: Path) -> Path:
     with (data / "stsb" / "test.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows((*pair, f"{R.uniform(0, 5):.2f}") for pair in pairs[:12])
     lines = [f"{i % 2}\t1\t2\t{a}\t{b}" for i, (a, b) in enumerate(pairs[12:])]
-    (data / "mrpc" / "msr_paraphrase_test.txt").write_text("\n".join(["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *lines]), encoding="utf-8")
+    (data / "mrpc" / "msr_paraphrase_test.txt").write_text(
+        "\n".join(["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *lines]), encoding="utf-8"
+    )
     (data / "wmt22" / "references" / "zh-en.refA.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
     (data / "wmt22" / "system-outputs" / "zh-en" / "A.txt").write_text("\n".join(reversed(SENTENCES)), encoding="utf-8")
-    (data / "wmt22" / "human-scores" / "zh-en.mqm.seg.score").write_text("".join(f"A\t{-i}\n" for i in range(len(SENTENCES))), encoding="utf-8")
+    (data / "wmt22" / "human-scores" / "zh-en.mqm.seg.score").write_text(
+        "".join(f"A\t{-i}\n" for i in range(len(SENTENCES))), encoding="utf-8"
+    )
     return data
 
 
@@ -54,10 +58,16 @@ def test_one_command_writes_tables_and_figures_and_names_what_is_missing(
     printed, warned = capsys.readouterr()
     assert "left out: QQP (no qqp/quora_duplicate_questions.tsv or qqp/train.tsv in" in warned
     assert "left out: RoBERTa (" in warned
-    tables = [f"{name}.{suffix}" for name in ("table1", "table2", "table3", "table4", "auc") for suffix in ("txt", "md", "tex", "tsv")]
+    tables = [
+        f"{name}.{suffix}"
+        for name in ("table1", "table2", "table3", "table4", "auc")
+        for suffix in ("txt", "md", "tex", "tsv")
+    ]
     figures = [f"{name}.{suffix}" for name in ("sts-b", "mrpc", "mrpc-roc", "wmt22-zh-en") for suffix in ("png", "svg")]
     data = [f"{name}.csv" for name in ("sts-b", "mrpc", "wmt22-zh-en")]
-    assert sorted(path.name for path in out.iterdir()) == sorted([*tables, *figures, *data, "data.txt", "signatures.txt"])
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        [*tables, *figures, *data, "data.txt", "signatures.txt"]
+    )
     signatures = dict(line.split("\t") for line in (out / "signatures.txt").read_text(encoding="utf-8").splitlines())
     assert list(signatures) == ["BLEU", "BERTScore", "S-BERT", "STSScore", "Ensemble"]
     assert "|clip:yes|" in signatures["STSScore"]
@@ -89,7 +99,9 @@ def test_set_of_one_class_has_no_area_and_costs_nothing_else(folder: Path, tmp_p
         (["--sbert", "sbert,twmd"], "expected one metric with its keys, not 2"),
     ],
 )
-def test_bad_settings_leave_no_folder(options: list[str], words: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_settings_leave_no_folder(
+    options: list[str], words: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert study(folder, tmp_path / "out", *options) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -106,7 +118,12 @@ def test_files_that_are_there_are_kept(folder: Path, tmp_path: Path, capsys: pyt
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize(("options", "words"), [([], "give --data-dir DIR, --hub"), (["--data-dir", __file__], "is not a folder; expected one that")])
-def test_data_that_are_not_there_are_named(options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [([], "give --data-dir DIR, --hub"), (["--data-dir", __file__], "is not a folder; expected one that")],
+)
+def test_data_that_are_not_there_are_named(
+    options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["study", "stsscore", "-o", str(tmp_path / "out"), *options]) == 1
     assert words in capsys.readouterr().err

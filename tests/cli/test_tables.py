@@ -33,7 +33,9 @@ def stored(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def rows_of(prediction: str = "prediction", reference: str = "reference", references: list[Any] | None = None) -> list[dict[str, Any]]:
+def rows_of(
+    prediction: str = "prediction", reference: str = "reference", references: list[Any] | None = None
+) -> list[dict[str, Any]]:
     texts = zip(PREDICTIONS, SINGLE if references is None else references, strict=True)
     return [{"id": i, prediction: predicted, reference: own} for i, (predicted, own) in enumerate(texts)]
 
@@ -57,7 +59,9 @@ class TestForms:
     def test_every_form_gives_the_texts_of_its_columns(self, suffix: str, folder: Path) -> None:
         found = read_system(stored(folder, f"rows{suffix}", rows_of()))
         assert (found.predictions, found.references) == (PREDICTIONS, [[text] for text in SINGLE])
-        several = read_system(stored(folder, f"several{suffix}", rows_of("hyp", "refs", REFERENCES)), Columns("hyp", ("refs",)))
+        several = read_system(
+            stored(folder, f"several{suffix}", rows_of("hyp", "refs", REFERENCES)), Columns("hyp", ("refs",))
+        )
         assert (several.predictions, several.references) == (PREDICTIONS, REFERENCES)
 
     @pytest.mark.parametrize("packed", PACK)
@@ -83,7 +87,15 @@ class TestForms:
         assert read_system(folder / name, Columns("hyp", ("gold",))).references == [[text] for text in SINGLE]
 
     @pytest.mark.parametrize(
-        "line", ["prediction, and other words", "prediction", "a reference,to it", "reference,reference", 'prediction,"', "x,,reference"]
+        "line",
+        [
+            "prediction, and other words",
+            "prediction",
+            "a reference,to it",
+            "reference,reference",
+            'prediction,"',
+            "x,,reference",
+        ],
     )
     def test_a_first_line_that_is_no_header_is_text(self, line: str, folder: Path) -> None:
         (folder / "hyp.txt").write_text(f"{line}\nit rains\n", encoding="utf-8")
@@ -117,15 +129,31 @@ class TestBadTables:
                 b"prediction,reference,references\na,b,c\n",
                 "a.csv, row 2 (row 1 is the header): both 'references' and 'reference' are there: keep one of them",
             ),
-            ("a.csv", b"prediction,refrence\na,b\n", "no references for a.csv: name a reference file before -i, or give a table"),
-            ("a.csv", b"text,reference\na,b\n", "a.csv, row 1 (the header): no column 'prediction'; Choices: text, reference."),
+            (
+                "a.csv",
+                b"prediction,refrence\na,b\n",
+                "no references for a.csv: name a reference file before -i, or give a table",
+            ),
+            (
+                "a.csv",
+                b"text,reference\na,b\n",
+                "a.csv, row 1 (the header): no column 'prediction'; Choices: text, reference.",
+            ),
             ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
             ("a.csv", b"PAR1\xff", "a.csv is a Parquet file: give it a name that ends in .parquet."),
             ("a.txt.gz", gzip.compress(b"one\ntwo\n", mtime=0)[:-9], "a.txt.gz is compressed and cannot be unpacked"),
             ("a.txt.xz", lzma.compress(b"one\ntwo\n")[:-9], "a.txt.xz is compressed and cannot be unpacked"),
             ("a.txt.gz", gzip.compress(b"", mtime=0), "a.txt.gz is empty."),
-            ("a.txt.bz2", bz2.compress(b"one\n"), "a.txt.bz2 is compressed (bzip2), which is not read here: unpack it first."),
-            ("a.txt.zst", b"\x28\xb5\x2f\xfd\x04\x00", "a.txt.zst is compressed (zstd), which is not read here: unpack it first."),
+            (
+                "a.txt.bz2",
+                bz2.compress(b"one\n"),
+                "a.txt.bz2 is compressed (bzip2), which is not read here: unpack it first.",
+            ),
+            (
+                "a.txt.zst",
+                b"\x28\xb5\x2f\xfd\x04\x00",
+                "a.txt.zst is compressed (zstd), which is not read here: unpack it first.",
+            ),
             ("a.jsonl.gz", gzip.compress(b"\xff\n", mtime=0), "a.jsonl.gz is not UTF-8: byte 0xff in line 1."),
         ],
     )
@@ -152,7 +180,9 @@ class TestBadTables:
 
 
 class TestCommands:
-    def test_score_reads_tables_as_python_is_given_their_texts(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_score_reads_tables_as_python_is_given_their_texts(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         expected = twmd_registry.scorer("twmd").score(PREDICTIONS, SINGLE).score
         stored(folder, "rows.csv", rows_of())
         stored(folder, "named.tsv.gz", rows_of("hyp", "gold"))
@@ -166,7 +196,9 @@ class TestCommands:
             assert status == 0
             assert float(out) == pytest.approx(expected, abs=1e-6)
 
-    def test_standard_input_may_be_a_packed_table(self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_standard_input_may_be_a_packed_table(
+        self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         expected = twmd_registry.scorer("twmd").score(PREDICTIONS, SINGLE).score
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(content_of(".csv", rows_of())))))
         assert float(run(capsys, "score", "-b", "-w", "7")[1]) == pytest.approx(expected, abs=1e-6)
@@ -181,7 +213,9 @@ class TestCommands:
         for arguments in (("-i", "rows"), ()):
             assert float(run(capsys, "score", *arguments, "-b", "-w", "7")[1]) == pytest.approx(expected, abs=1e-6)
 
-    def test_a_record_of_a_table_is_verified_by_its_columns(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_record_of_a_table_is_verified_by_its_columns(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         stored(folder, "rows.csv", rows_of("hyp", "gold"))
         columns = ("--prediction-column", "hyp", "--reference-column", "gold")
         assert run(capsys, "score", "-i", "rows.csv", *columns, "--record", "rec.json")[0] == 0

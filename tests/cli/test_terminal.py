@@ -74,7 +74,11 @@ class TestColours:
 
     def test_best_score_of_every_column_and_its_ties_are_painted(self) -> None:
         spans = painted(TABLE, {"twmd": True, "TER": False})
-        assert sorted((TABLE[start:end], TABLE.count("\n", 0, start)) for start, end in spans) == [("0.8200", 3), ("0.8200", 4), ("40.00", 3)]
+        assert sorted((TABLE[start:end], TABLE.count("\n", 0, start)) for start, end in spans) == [
+            ("0.8200", 3),
+            ("0.8200", 4),
+            ("40.00", 3),
+        ]
 
     @pytest.mark.parametrize("group", ["cs  en", "  ", "日  本"])
     def test_the_name_of_a_column_may_hold_spaces(self, group: str) -> None:
@@ -100,7 +104,9 @@ class TestColours:
     def test_the_program_paints_a_terminal_and_not_a_pipe(self) -> None:
         command = [sys.executable, "-m", "twmd_registry.cli", "explain", "moverscore"]
         environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
-        piped = subprocess.run(command, capture_output=True, check=True, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL).stdout
+        piped = subprocess.run(
+            command, capture_output=True, check=True, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL
+        ).stdout
         outer, inner = pty.openpty()
         found: list[bytes] = []
         reader = threading.Thread(target=lambda: found.extend(read_terminal(outer)))
@@ -154,7 +160,9 @@ QUIET = (["--quiet", "score", "ref.txt", "-i", "sys.txt"], ["score", "ref.txt", 
 
 
 @pytest.mark.parametrize("arguments", QUIET)
-def test_quiet_leaves_results_and_takes_warnings(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_leaves_results_and_takes_warnings(
+    arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([one for one in arguments if one not in {"-q", "--quiet"}]) == 0
     loud = capsys.readouterr()
     assert main(arguments) == 0
@@ -228,8 +236,12 @@ def test_what_is_wrong_is_said_in_one_line(line: str, folder: Path, capsys: pyte
     assert printed.out == ""
 
 
-@pytest.mark.parametrize("arguments", [["score", "no\x1b[2J\x07\x9bfile", "-i", "sys.txt"], ["score", "ref.txt", "--no\x1b[2J\x07\x9bfile"]])
-def test_an_error_cannot_steer_the_terminal(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["score", "no\x1b[2J\x07\x9bfile", "-i", "sys.txt"], ["score", "ref.txt", "--no\x1b[2J\x07\x9bfile"]]
+)
+def test_an_error_cannot_steer_the_terminal(
+    arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(arguments) in {1, 2}
     assert r"no\x1b[2J\x07\x9bfile" in capsys.readouterr().err
 
@@ -246,7 +258,9 @@ RECORD = "latin.txt is not a record of this package: it"
         ("preset add latin.txt", "latin.txt"),
     ],
 )
-def test_a_file_in_another_encoding_is_named_with_the_place(line: str, named: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_in_another_encoding_is_named_with_the_place(
+    line: str, named: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "latin.txt").write_bytes(b"tea\ncaf\xe9\n")
     assert run(shlex.split(line)) == 1
     assert capsys.readouterr().err == f"twmd: {named} is not UTF-8: byte 0xe9 in line 2. Convert it first.\n"
@@ -260,18 +274,31 @@ def test_a_file_in_another_encoding_is_named_with_the_place(line: str, named: st
         (["score", "--paired"], "Did you mean"),
         (["score", "-i"], "twmd score: error (see twmd score --help): Option '-i' requires an argument."),
         (["hub"], "twmd hub: error (see twmd hub --help): Missing command."),
-        (["hub", "build", "twmd", "-o", "x", "y"], "twmd hub build: error (see twmd hub build --help): Got unexpected extra argument (y)"),
-        (["scor"], "twmd: error (see twmd --help): there is no command 'scor'; did you mean 'score'? Choices: score, report, align, "),
+        (
+            ["hub", "build", "twmd", "-o", "x", "y"],
+            "twmd hub build: error (see twmd hub build --help): Got unexpected extra argument (y)",
+        ),
+        (
+            ["scor"],
+            (
+                "twmd: error (see twmd --help): there is no command 'scor'; did you mean 'score'? Choices: score, "
+                "report, align, "
+            ),
+        ),
         (["score", "--format", "jsn"], "'jsn' is not one of 'text', 'json', 'latex', 'tsv'."),
         (["score", "-w", "0"], "Invalid value for '-w' / '--width': 0 is not in the range 1<=x<=16."),
     ],
 )
-def test_wrong_command_line_names_its_command_and_help(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_line_names_its_command_and_help(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(arguments) == 2
     assert words in capsys.readouterr().err
 
 
-def test_what_no_command_expects_of_a_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_no_command_expects_of_a_disk_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "some.file")
 
@@ -282,10 +309,16 @@ def test_what_no_command_expects_of_a_disk_is_one_line(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     "exhaust",
-    [lambda: torch.empty(1 << 50, dtype=torch.uint8), lambda: np.empty(1 << 60, dtype=np.uint8), lambda: bytearray(1 << 60)],
+    [
+        lambda: torch.empty(1 << 50, dtype=torch.uint8),
+        lambda: np.empty(1 << 60, dtype=np.uint8),
+        lambda: bytearray(1 << 60),
+    ],
     ids=["torch", "numpy", "python"],
 )
-def test_a_lack_of_memory_is_one_line(exhaust: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lack_of_memory_is_one_line(
+    exhaust: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: exhaust())
     assert main(["explain", "twmd"]) == 1
     assert re.fullmatch(r"twmd: out of memory: give fewer texts, .+\n", capsys.readouterr().err)
@@ -316,14 +349,27 @@ class TestCompletion:
         ],
     )
     def test_bash_completes(self, words: tuple[str, ...], expected: set[str], tmp_path: Path) -> None:
-        asked = {"_TWMD_COMPLETE": "bash_complete", "COMP_WORDS": shlex.join(["twmd", *words]), "COMP_CWORD": str(len(words))}
+        asked = {
+            "_TWMD_COMPLETE": "bash_complete",
+            "COMP_WORDS": shlex.join(["twmd", *words]),
+            "COMP_CWORD": str(len(words)),
+        }
         command = [sys.executable, "-m", "twmd_registry.cli"]
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ | asked | {"PYTHONPATH": path})
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+            env=os.environ | asked | {"PYTHONPATH": path},
+        )
         offered = {line.partition(",")[::2] for line in done.stdout.splitlines()}
         assert {name for kind, name in offered if kind == "plain"} == expected
 
-    @pytest.mark.parametrize(("words", "kind"), [(("score", "ref_a.txt", "ref_"), "file"), (("tune", "twmd", "-o", "ref_"), "dir")])
+    @pytest.mark.parametrize(
+        ("words", "kind"), [(("score", "ref_a.txt", "ref_"), "file"), (("tune", "twmd", "-o", "ref_"), "dir")]
+    )
     def test_bash_is_asked_to_complete_paths(
         self, words: tuple[str, ...], kind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -336,12 +382,18 @@ class TestCompletion:
 
     @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
     def test_documented_line_makes_bash_complete(self, tmp_path: Path) -> None:
-        (line,) = re.findall(r"^source .*$", (ROOT / "docs" / "score.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-        (tmp_path / "twmd").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m twmd_registry.cli "$@"\n', encoding="utf-8")
+        (line,) = re.findall(
+            r"^source .*$", (ROOT / "docs" / "score.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
+        (tmp_path / "twmd").write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m twmd_registry.cli "$@"\n', encoding="utf-8"
+        )
         (tmp_path / "twmd").chmod(0o755)
         ask = 'COMP_WORDS=(twmd sc); COMP_CWORD=1; $(complete -p twmd | sed "s/.*-F \\([^ ]*\\) .*/\\1/") twmd; echo "${COMPREPLY[@]}"'
         path = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-        done = subprocess.run(["bash", "-c", f"{line}\n{ask}"], capture_output=True, text=True, check=True, cwd=ROOT, env=path)
+        done = subprocess.run(
+            ["bash", "-c", f"{line}\n{ask}"], capture_output=True, text=True, check=True, cwd=ROOT, env=path
+        )
         assert (done.stdout, done.stderr) == ("score\n", "")
 
     @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh here")
@@ -352,14 +404,20 @@ class TestCompletion:
         assert (done.returncode, done.stderr) == (0, "")
 
     def test_shell_gets_a_script_of_its_own(self, capsys: pytest.CaptureFixture[str]) -> None:
-        for shell, head in (("bash", "_twmd_completion() {"), ("zsh", "#compdef twmd"), ("fish", "function _twmd_completion;")):
+        for shell, head in (
+            ("bash", "_twmd_completion() {"),
+            ("zsh", "#compdef twmd"),
+            ("fish", "function _twmd_completion;"),
+        ):
             assert main(["completion", shell]) == 0
             assert capsys.readouterr().out.lstrip().startswith(head)
 
 
 COMMANDS = list(all_commands())
 EXAMPLES = [
-    (path, line.rpartition("| ")[2]) for path, command in COMMANDS for line in (command.epilog or "").removeprefix("Example:").strip().split("\n\n")
+    (path, line.rpartition("| ")[2])
+    for path, command in COMMANDS
+    for line in (command.epilog or "").removeprefix("Example:").strip().split("\n\n")
 ]
 
 RATED = {"tune", "finetune", "correlate", "robustness"}
@@ -367,16 +425,31 @@ RATED = {"tune", "finetune", "correlate", "robustness"}
 
 
 def test_finetune_offers_what_can_be_trained() -> None:
-    (metric,) = (param for path, command in COMMANDS if path == "twmd finetune" for param in command.params if param.name == "metric")
+    (metric,) = (
+        param
+        for path, command in COMMANDS
+        if path == "twmd finetune"
+        for param in command.params
+        if param.name == "metric"
+    )
     assert set(metric.type.choices) == {name for name in MetricName if CATALOGUE[name].untrainable is None}  # type: ignore[attr-defined]
 
 
 def test_every_help_text_has_an_example_of_its_own_command() -> None:
-    assert [path for path, _ in COMMANDS if not any(f"{line} ".startswith(f"{path} ") for name, line in EXAMPLES if name == path)] == []
+    assert [
+        path
+        for path, _ in COMMANDS
+        if not any(f"{line} ".startswith(f"{path} ") for name, line in EXAMPLES if name == path)
+    ] == []
 
 
 def test_every_option_has_a_help_text() -> None:
-    unexplained = [(path, param.name) for path, command in COMMANDS for param in command.params if isinstance(param, click.Option) and not param.help]
+    unexplained = [
+        (path, param.name)
+        for path, command in COMMANDS
+        for param in command.params
+        if isinstance(param, click.Option) and not param.help
+    ]
     assert unexplained == []
 
 
@@ -397,8 +470,12 @@ def test_every_example_can_be_parsed(line: str, tmp_path: Path, monkeypatch: pyt
     assert parse(arguments)
 
 
-@pytest.mark.parametrize("line", sorted({line for _, line in EXAMPLES if ".jsonl" in line and line.split()[1] in RATED}))
-def test_rated_data_in_examples_are_named_by_their_form(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "line", sorted({line for _, line in EXAMPLES if ".jsonl" in line and line.split()[1] in RATED})
+)
+def test_rated_data_in_examples_are_named_by_their_form(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     row = '{"lang": "de-en", "candidate": "a cat", "reference": "the cat", "score": 0.5}\n'
     named = [word for word in shlex.split(line) if word.endswith(".jsonl")]
@@ -409,7 +486,9 @@ def test_rated_data_in_examples_are_named_by_their_form(line: str, tmp_path: Pat
         assert read_rated(word).predictions == ["a cat"]
 
 
-@pytest.mark.parametrize("line", sorted({line for _, line in EXAMPLES if line.split()[1] in {"list", "explain", "completion"}}))
+@pytest.mark.parametrize(
+    "line", sorted({line for _, line in EXAMPLES if line.split()[1] in {"list", "explain", "completion"}})
+)
 def test_examples_that_need_no_file_run(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(shlex.split(line.partition(" > ")[0])[1:]) == 0
     assert capsys.readouterr().out.strip()

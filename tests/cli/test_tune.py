@@ -12,7 +12,9 @@ from twmd_registry.cli import main
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets
 
-ROWS = "prediction,reference,rating,group\nuno duo,uno,3,x\nduo,uno duo tres,2,x\ntres,uno,1,x\nuno tres,tres duo,2.5,x\n"
+ROWS = (
+    "prediction,reference,rating,group\nuno duo,uno,3,x\nduo,uno duo tres,2,x\ntres,uno,1,x\nuno tres,tres duo,2.5,x\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,9 @@ def command(data: Path, model: str, *more: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["plain", "house-v1.5-tuned", "7.0"])
-def test_the_preset_that_is_written_can_be_added_and_used(name: str, data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_preset_that_is_written_can_be_added_and_used(
+    name: str, data: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = data.parent / "out"
     assert main(command(data, model, "--name", name, "-o", str(out))) == 0
     assert "twmd: 2 settings on 4 segments" in capsys.readouterr().out  # what is asked for twice is one setting
@@ -57,7 +61,9 @@ def test_a_name_that_is_taken_is_not_the_default(data: Path, model: str, capsys:
         assert main(["preset", "remove", name]) == 0
 
 
-def test_a_preset_of_a_model_in_a_folder_is_found_from_anywhere(data: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preset_of_a_model_in_a_folder_is_found_from_anywhere(
+    data: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(Path(model).parent)
     assert main(command(data, Path(model).name, "--name", "relative", "-o", str(data.parent / "out"))) == 0
     monkeypatch.chdir(data.parent)
@@ -66,7 +72,9 @@ def test_a_preset_of_a_model_in_a_folder_is_found_from_anywhere(data: Path, mode
     assert main(["preset", "remove", "relative"]) == 0
 
 
-def test_without_try_at_most_200_settings_are_tried_and_the_time_is_announced(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_try_at_most_200_settings_are_tried_and_the_time_is_announced(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     texts = (
         ("it rained all day", "a cat sat there"),
         ("the tram was late", "a cat was sitting"),
@@ -104,7 +112,9 @@ def test_with_try_every_combination_is_tried(data: Path, model: str, capsys: pyt
         (["-o", "{data}/out"], "is a file: give a folder"),
     ],
 )
-def test_what_cannot_be_is_refused_first(more: list[str], words: str, data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_refused_first(
+    more: list[str], words: str, data: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = [one.format(data=data, again=data.with_stem("again")) for one in more]
     output = [] if "-o" in given else ["-o", str(data.parent / "out")]
     assert main([*command(data, model, *output), *given]) in {1, 2}

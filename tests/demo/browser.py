@@ -70,12 +70,16 @@ class Tab:
 
     def wait_for_change(self, place: str, before: str) -> str:
         """What a place shows once it is another than before."""
-        self.page.wait_for_function("([place, before]) => document.querySelector(place).innerHTML !== before", arg=[f"{place} .prose", before])
+        self.page.wait_for_function(
+            "([place, before]) => document.querySelector(place).innerHTML !== before", arg=[f"{place} .prose", before]
+        )
         return self.html(place)
 
     def wait_for_value(self, place: str, part: str) -> None:
         """Wait until a box holds a text."""
-        self.page.wait_for_function("([place, part]) => document.querySelector(place).value.includes(part)", arg=[f"{place} textarea", part])
+        self.page.wait_for_function(
+            "([place, part]) => document.querySelector(place).value.includes(part)", arg=[f"{place} textarea", part]
+        )
 
     def overflow(self) -> int:
         """Pixels that the page is wider than its window."""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from twmd_registry.demo.choices import BACKGROUND, CENTERINGS, METRICS, SWEEPS, PageSettings, offered_presets, preset_for, spec_of
+from twmd_registry.demo.choices import (
+    BACKGROUND,
+    CENTERINGS,
+    METRICS,
+    SWEEPS,
+    PageSettings,
+    offered_presets,
+    preset_for,
+    spec_of,
+)
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName
@@ -34,7 +43,10 @@ def test_a_preset_goes_to_the_metrics_that_have_it() -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_setting_goes_to_the_metrics_that_use_its_key(metric: str) -> None:
-    spec, keys = spec_of(metric, PageSettings(temperature=0.07, iterations="5", centering="dimension")), CATALOGUE[MetricName(metric)].keys
+    spec, keys = (
+        spec_of(metric, PageSettings(temperature=0.07, iterations="5", centering="dimension")),
+        CATALOGUE[MetricName(metric)].keys,
+    )
     assert spec.temperature == (0.07 if "temperature" in keys else None)
     assert spec.iterations == (5 if "iterations" in keys else None)
     assert spec.centering == ("dimension" if "centering" in keys else None)
@@ -55,7 +67,11 @@ def test_every_choice_is_possible() -> None:
         ("twmd", PageSettings(iterations="1000000"), "iterations='1000000' is not possible here"),
         ("twmd", PageSettings(temperature=1e-6), "temperature=1e-06 is not possible here"),
         ("twmd", PageSettings(temperature=float("nan")), "temperature=nan is not possible"),
-        ("twmd", PageSettings(centering="background:/a/file/of/the/server"), "centering='background:/a/file/of/the/server' is not possible here"),
+        (
+            "twmd",
+            PageSettings(centering="background:/a/file/of/the/server"),
+            "centering='background:/a/file/of/the/server' is not possible here",
+        ),
     ],
 )
 def test_what_a_program_may_send_beyond_the_choices_is_refused(metric: str, settings: PageSettings, words: str) -> None:

@@ -119,7 +119,10 @@ def test_sweeps_centering_and_metric_change_the_picture(tab: Tab) -> None:
     tab.page.locator("#iterations").get_by_label("10").check()
     plan = tab.wait_for_change("#plan", plan)
     tab.wait_for_value("#signature", "|iterations:10|")
-    for place, choice, part in (("#centering", "dimension", "|centering:dimension|"), ("#metric", "moverscore", "moverscore|")):
+    for place, choice, part in (
+        ("#centering", "dimension", "|centering:dimension|"),
+        ("#metric", "moverscore", "moverscore|"),
+    ):
         tab.page.locator(f"{place} input").click()
         tab.page.get_by_role("option", name=choice, exact=True).click()
         plan = tab.wait_for_change("#plan", plan)
@@ -165,7 +168,9 @@ def test_no_text_is_run_as_script(tab: Tab) -> None:
 
 def test_a_good_file_is_scored_and_can_be_downloaded(tab: Tab, tmp_path: Path) -> None:
     rows = [(f"It rains {word}.", f"It is raining {word}.") for word in ("today", "here", "again")]
-    (tmp_path / "good.csv").write_text("prediction,reference\n" + "".join(f"{p},{r}\n" for p, r in rows), encoding="utf-8")
+    (tmp_path / "good.csv").write_text(
+        "prediction,reference\n" + "".join(f"{p},{r}\n" for p, r in rows), encoding="utf-8"
+    )
     tab.open("A file")
     tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "good.csv")
     tab.page.wait_for_selector("#upload [aria-label='good.csv']")
@@ -194,7 +199,10 @@ def test_a_bad_file_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> No
     tab.page.wait_for_selector("#upload [aria-label='bad.csv']")
     tab.page.locator("#score-file").click()
     tab.page.wait_for_selector("#file-notices p")
-    assert tab.text("#file-notices") == "bad.csv, row 1 (the header): no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
+    assert (
+        tab.text("#file-notices")
+        == "bad.csv, row 1 (the header): no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
+    )
     assert tab.page.locator("#distribution figure").count() == 0
     assert not tab.page.locator("#downloads").is_visible()
 
@@ -252,7 +260,9 @@ def test_a_temperature_out_of_range_leaves_no_old_score(tab: Tab) -> None:
     tab.wait_for_value("#signature", "|temperature:0.5|")
 
 
-def test_a_temperature_that_is_deleted_is_refused_without_a_traceback(tab: Tab, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_temperature_that_is_deleted_is_refused_without_a_traceback(
+    tab: Tab, capfd: pytest.CaptureFixture[str]
+) -> None:
     tab.page.locator("#temperature input[type=number]").fill("")
     tab.page.wait_for_selector("#notices .twmd-error")
     assert tab.text("#notices").startswith("temperature=nan is not possible here")
@@ -287,13 +297,22 @@ def test_a_signature_is_explained(tab: Tab) -> None:
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "light"), (390, "dark"), (1280, "dark")])
 def test_it_fits_its_window_in_both_themes(width: int, theme: str, browser: Any, address: str, tmp_path: Path) -> None:
     tab = Tab(browser, address, width, theme)
-    ink = tab.page.evaluate("getComputedStyle(document.querySelector('#scores td')).color.match(/[0-9]+/g).slice(0, 3).map(Number)")
+    ink = tab.page.evaluate(
+        "getComputedStyle(document.querySelector('#scores td')).color.match(/[0-9]+/g).slice(0, 3).map(Number)"
+    )
     assert (sum(ink) > 3 * 128) is (theme == "dark")
     signature = tab.value("#signature")
-    for name, place in (("Two texts", "#plan table"), ("A file", "#distribution figure"), ("A signature", "#fields table")):
+    for name, place in (
+        ("Two texts", "#plan table"),
+        ("A file", "#distribution figure"),
+        ("A signature", "#fields table"),
+    ):
         tab.open(name)
         if name == "A file":
-            tab.fill("#pasted", "prediction,reference\n" + "It rains all day.,It rained the whole day long.\nSo be it,Never\n" * 9)
+            tab.fill(
+                "#pasted",
+                "prediction,reference\n" + "It rains all day.,It rained the whole day long.\nSo be it,Never\n" * 9,
+            )
             tab.page.locator("#score-file").click()
         if name == "A signature":
             tab.fill("#asked", signature)
@@ -331,7 +350,12 @@ def test_a_program_scores_a_table_and_has_a_signature_explained(client: Any) -> 
         expected = scorer.score(["It rains."], ["It is raining."])
     assert parse_record(found["record"]).systems[0].results[0].scores == pytest.approx(expected.scores, abs=1e-5)
     fields = client.predict(str(expected.signature), api_name="/explain_signature")["fields"]
-    assert {"key": "vectors", "value": "raw", "meaning": "token vectors of length one, or as they are", "default": "yes"} in fields
+    assert {
+        "key": "vectors",
+        "value": "raw",
+        "meaning": "token vectors of length one, or as they are",
+        "default": "yes",
+    } in fields
     with pytest.raises(Exception, match=r"row 1 \(the header\): no column 'reference'"):
         client.predict("prediction\na\n", ["sbert"], api_name="/score_table")
 
@@ -346,6 +370,8 @@ def test_a_file_that_is_too_large_is_turned_away(client: Any, address: str, file
     import httpx
 
     before = {path for path in files.rglob("*") if path.is_file()}
-    answer = httpx.post(f"{address}gradio_api/upload", files={"files": ("big.csv", b"x" * (LARGEST + 1))}, trust_env=False)
+    answer = httpx.post(
+        f"{address}gradio_api/upload", files={"files": ("big.csv", b"x" * (LARGEST + 1))}, trust_env=False
+    )
     assert answer.status_code == 413
     assert {path for path in files.rglob("*") if path.is_file()} == before

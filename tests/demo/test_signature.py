@@ -51,7 +51,10 @@ def test_the_members_of_an_ensemble_are_explained_one_by_one() -> None:
     assert "1. temperature" not in found
 
 
-@pytest.mark.parametrize(("metric", "name"), [(metric, name) for metric, name in presets() if "?" not in str(canonical(presets()[metric, name]))])
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [(metric, name) for metric, name in presets() if "?" not in str(canonical(presets()[metric, name]))],
+)
 def test_every_presets_signature_is_explained(metric: MetricName, name: str) -> None:
     signature = canonical(presets()[metric, name])
     found = explain_signature(str(signature))
@@ -66,7 +69,9 @@ def test_a_models_default_of_another_model_is_not_the_default_model() -> None:
     assert "content" not in found
 
 
-def test_the_command_scores_by_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_scores_by_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("REF.txt", "HYP.txt"):
         (tmp_path / name).write_text(f"It rains on {name[:3]}.\n", encoding="utf-8")
@@ -80,7 +85,9 @@ def test_the_command_scores_by_it_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_older_signature_is_explained_with_a_notice(older_version: str) -> None:
-    line = str(Signature(twmd_registry.parse(str(canonical(presets()[MetricName.TWMD, "embedded"]))), version=older_version))
+    line = str(
+        Signature(twmd_registry.parse(str(canonical(presets()[MetricName.TWMD, "embedded"]))), version=older_version)
+    )
     assert any(f"written by version {older_version}" in notice for notice in explain_signature(line).notices)
 
 

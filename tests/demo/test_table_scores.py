@@ -28,7 +28,9 @@ REFERENCES = [["It is raining."], ["Two pets.", "A dog, a cat"], ["Never", "Ever
 
 
 def as_json(predictions: list[str], references: list[list[str]]) -> str:
-    return "".join(json.dumps({"prediction": p, "references": r}) + "\n" for p, r in zip(predictions, references, strict=True))
+    return "".join(
+        json.dumps({"prediction": p, "references": r}) + "\n" for p, r in zip(predictions, references, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,17 +84,35 @@ def test_a_row_whose_references_are_all_empty_has_an_empty_one() -> None:
             b"prediction,refrence\na,b\n",
             "a.csv, row 1 (the header): no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence.",
         ),
-        ("a.csv", b"text,reference\na,b\n", "a.csv, row 1 (the header): no column 'prediction'; Choices: text, reference."),
+        (
+            "a.csv",
+            b"text,reference\na,b\n",
+            "a.csv, row 1 (the header): no column 'prediction'; Choices: text, reference.",
+        ),
         ("a.csv", b"prediction,reference\n", "a.csv: there is no row under the header."),
         ("a.csv", b"", "a.csv is empty."),
         ("a.csv", b"prediction,reference\n\xff,b\n", "a.csv is not UTF-8: byte 0xff in line 2. Convert it first."),
-        ("a.jsonl", b'{"prediction": "a", "reference": "b"}\nno\n', "a.jsonl, row 2: expected a JSON object (Expecting value at character 1"),
-        ("a.csv", gzip.compress(b"prediction,reference\na,b\n", mtime=0), "a.csv is compressed (gzip), which is not read here: unpack it first."),
-        ("a.csv", b"prediction,reference\n" + b"a,b\n" * (MOST_ROWS + 1), "a.csv has 2,001 rows: this page scores up to 2,000"),
+        (
+            "a.jsonl",
+            b'{"prediction": "a", "reference": "b"}\nno\n',
+            "a.jsonl, row 2: expected a JSON object (Expecting value at character 1",
+        ),
+        (
+            "a.csv",
+            gzip.compress(b"prediction,reference\na,b\n", mtime=0),
+            "a.csv is compressed (gzip), which is not read here: unpack it first.",
+        ),
+        (
+            "a.csv",
+            b"prediction,reference\n" + b"a,b\n" * (MOST_ROWS + 1),
+            "a.csv has 2,001 rows: this page scores up to 2,000",
+        ),
         ("a.csv", b"x" * (LARGEST + 1), "a.csv has 2,000,001 bytes: this page reads up to 2,000,000"),
     ],
 )
-def test_a_bad_file_is_refused_in_one_line_that_does_not_say_where_it_lies(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+def test_a_bad_file_is_refused_in_one_line_that_does_not_say_where_it_lies(
+    name: str, content: bytes, words: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(FileError) as caught:
         read_upload(tmp_path / name)
@@ -118,7 +138,9 @@ def test_a_file_that_is_deleted_already_is_asked_for_again(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("text", ["", " \n\n"])
 def test_score_with_nothing_entered_asks_for_a_table(text: str) -> None:
-    with pytest.raises(FileError, match="^Nothing to score: upload a table, or paste one, with the columns prediction and reference"):
+    with pytest.raises(
+        FileError, match="^Nothing to score: upload a table, or paste one, with the columns prediction and reference"
+    ):
         read_pasted(text)
 
 
@@ -136,7 +158,12 @@ def test_scores_are_those_of_the_scorer(scored: FileResult) -> None:
     for k, metric in enumerate(("twmd", "stsscore")):
         expected = twmd_registry.scorer(metric).score(PREDICTIONS, REFERENCES)
         row = dict(zip(HEADERS, scored.rows[k], strict=True))
-        numbers = min(expected.scores), statistics.median(expected.scores), max(expected.scores), statistics.fmean(expected.scores)
+        numbers = (
+            min(expected.scores),
+            statistics.median(expected.scores),
+            max(expected.scores),
+            statistics.fmean(expected.scores),
+        )
         shown = [float(row[name]) for name in ("lowest", "median", "highest", "score")]
         assert np.allclose(shown, numbers, atol=0.6e-4)
         assert (row["R"] == NOTHING) is (metric == "stsscore")
@@ -184,7 +211,11 @@ def test_a_full_disk_costs_the_downloads_and_not_the_scores(tmp_path: Path, monk
     tabs = pytest.importorskip("twmd_registry.demo.tabs", reason="the page needs gradio (extra demo)")
     found = score_file(read_pasted(CSV), ["sbert"], "embedded")
     (tsv, record), lost = tabs._to_download(found, tmp_path / "cache")
-    assert (Path(tsv).read_text(encoding="utf-8"), Path(record).read_text(encoding="utf-8"), lost) == (found.tsv, found.record, [])
+    assert (Path(tsv).read_text(encoding="utf-8"), Path(record).read_text(encoding="utf-8"), lost) == (
+        found.tsv,
+        found.record,
+        [],
+    )
 
     def full(_self: Path, _text: str, **_how: str) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")

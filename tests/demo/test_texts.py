@@ -21,7 +21,9 @@ def test_every_metrics_scores_are_those_of_its_scorer() -> None:
         assert len(row) == len(HEADERS)
         for text, number in zip(row[1:], expected, strict=True):
             assert text == NOTHING if number is None else abs(float(text) - number) <= 0.5e-4 + 1e-6
-    assert found.signature == str(twmd_registry.scorer("twmd").score([HYPOTHESIS], [read_references(REFERENCES)]).signature)
+    assert found.signature == str(
+        twmd_registry.scorer("twmd").score([HYPOTHESIS], [read_references(REFERENCES)]).signature
+    )
     assert found.notices == ()
 
 
@@ -33,7 +35,9 @@ def test_a_setting_moves_its_metrics_and_no_others() -> None:
     assert "temperature:0.02" in after.signature
 
 
-@pytest.mark.parametrize(("metric", "words"), [("stsscore", "no alignment to show"), ("ensemble", "no alignment of its own")])
+@pytest.mark.parametrize(
+    ("metric", "words"), [("stsscore", "no alignment to show"), ("ensemble", "no alignment of its own")]
+)
 def test_a_metric_without_a_plan_says_so(metric: str, words: str) -> None:
     found = score_texts(HYPOTHESIS, REFERENCES, metric, PageSettings())
     assert words in found.picture
@@ -58,7 +62,9 @@ def test_long_texts_are_cut_and_said_to_be() -> None:
 
 
 def test_texts_are_shown_as_text() -> None:
-    found = score_texts("<script>alert(1)</script> <img src=x onerror=alert(1)>", '<b onclick="x">', "sbert", PageSettings())
+    found = score_texts(
+        "<script>alert(1)</script> <img src=x onerror=alert(1)>", '<b onclick="x">', "sbert", PageSettings()
+    )
     assert "<script" not in found.picture
     assert "<img" not in found.picture
     assert "&lt;" in found.picture

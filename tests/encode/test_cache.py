@@ -32,7 +32,9 @@ def folder(tmp_path: Path) -> str:
 
 
 def metric(folder: str, name: str = "twmd", **keys: Any) -> Scorer:
-    return twmd_registry.scorer(name, **{"model": folder, "layer": 2, "centering": "none", "keep_references": "1MB", **keys})
+    return twmd_registry.scorer(
+        name, **{"model": folder, "layer": 2, "centering": "none", "keep_references": "1MB", **keys}
+    )
 
 
 def encoded(scorer: Scorer, predictions: list[str], references: Any = REFERENCES) -> tuple[tuple[float, ...], int]:
@@ -67,7 +69,12 @@ def test_a_second_call_encodes_predictions_only_and_scores_the_same(folder: str,
 
 
 def test_several_pieces_and_metrics_share_what_is_kept(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = [found.scores for found in score_all([metric(folder, name, keep_references=0) for name in ("twmd", "sbert")], FIRST, REFERENCES)]
+    whole = [
+        found.scores
+        for found in score_all(
+            [metric(folder, name, keep_references=0) for name in ("twmd", "sbert")], FIRST, REFERENCES
+        )
+    ]
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 12)
     scorers = [metric(folder, "twmd"), metric(folder, "sbert", keep_references=10)]
     assert all(one.spec for one in scorers)
@@ -105,7 +112,9 @@ def test_words_without_a_vector_stay_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-@pytest.mark.parametrize("other", [{"layer": 1}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}])
+@pytest.mark.parametrize(
+    "other", [{"layer": 1}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}]
+)
 def test_other_settings_do_not_find_it(folder: str, other: dict[str, Any]) -> None:
     with metric(folder) as one, metric(folder, **other) as another, metric(folder, **other, keep_references=0) as fresh:
         one.score(FIRST, REFERENCES)
@@ -170,7 +179,12 @@ def key(text: str) -> TextKey:
 
 def some_text(tokens: int) -> CachedText:
     return CachedText(
-        np.zeros((1, tokens, 4), np.float32), np.zeros(tokens, np.uint8), np.zeros(tokens, np.int64), empty=False, truncated=False, unknown=False
+        np.zeros((1, tokens, 4), np.float32),
+        np.zeros(tokens, np.uint8),
+        np.zeros(tokens, np.int64),
+        empty=False,
+        truncated=False,
+        unknown=False,
     )
 
 
@@ -204,5 +218,7 @@ def test_bytes_are_read_and_anything_else_is_refused() -> None:
     assert {given: RunOptions(keep_references=given).kept_bytes for given in read} == read
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", "MB", "-5MB", "nan", None]
     for given in wrong:
-        with pytest.raises(SpecError, match=r'keep_references=.* is not possible: expected a number of bytes from 0, or .*"256MB"'):
+        with pytest.raises(
+            SpecError, match=r'keep_references=.* is not possible: expected a number of bytes from 0, or .*"256MB"'
+        ):
             RunOptions(keep_references=given)

@@ -43,7 +43,8 @@ def metric(folder: str, name: str = "twmd", **keys: Any) -> Scorer:
 
 
 def once(scorer: Scorer, predictions: Any = PREDICTIONS, references: Any = REFERENCES) -> tuple[ScoreSet, int]:
-    """Score by a model that is loaded for this alone, as in a process of its own; and how many texts went through the encoder."""
+    """Score by a model that is loaded for this alone, as in a process of its own; and how many texts went through the
+    encoder."""
     with scorer:
         before = scorer.backend.model.sentences_encoded
         found = scorer.score(predictions, references)
@@ -94,7 +95,14 @@ def test_other_metrics_temperatures_and_references_find_it(folder: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 @pytest.mark.parametrize(
-    "other", [{"layer": 1}, {"layer": "1,2", "aggregation": "mean"}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}]
+    "other",
+    [
+        {"layer": 1},
+        {"layer": "1,2", "aggregation": "mean"},
+        {"truncation": "cut:5"},
+        {"truncation": "window:5/2"},
+        {"dtype": "bfloat16"},
+    ],
 )
 def test_other_settings_do_not_find_it(folder: str, other: dict[str, Any]) -> None:
     once(metric(folder))
@@ -122,7 +130,9 @@ def test_another_adapter_does_not_find_it() -> None:
 
 
 @pytest.mark.parametrize("what", range(6))
-def test_what_other_software_or_another_device_has_computed_is_not_found(folder: str, what: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_other_software_or_another_device_has_computed_is_not_found(
+    folder: str, what: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     once(metric(folder))
     made_with = disk._versions(metric(folder).backend.model)
     monkeypatch.setattr(disk, "_versions", lambda encoder: [*made_with[:what], "another", *made_with[what + 1 :]])
@@ -179,7 +189,12 @@ def test_it_feeds_the_references_in_main_memory(folder: str, home: Path) -> None
 
 
 def test_several_pieces_and_metrics_share_it(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = [found.scores for found in score_all([metric(folder, name, disk_cache=0) for name in ("twmd", "sbert")], PREDICTIONS, REFERENCES)]
+    whole = [
+        found.scores
+        for found in score_all(
+            [metric(folder, name, disk_cache=0) for name in ("twmd", "sbert")], PREDICTIONS, REFERENCES
+        )
+    ]
     monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 12)
     for expected in (DIFFERENT, 0):
         scorers = [metric(folder, "twmd"), metric(folder, "sbert", disk_cache=0)]
@@ -221,5 +236,7 @@ def test_bytes_are_read_and_anything_else_is_refused() -> None:
     assert [RunOptions(disk_cache=given).disk_bytes for given in (0, 7, "2kB", "10GB")] == [0, 7, 2000, 10**10]
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", None]
     for given in wrong:
-        with pytest.raises(SpecError, match=r'^disk_cache=.* is not possible: expected a number of bytes from 0, or .*"256MB"'):
+        with pytest.raises(
+            SpecError, match=r'^disk_cache=.* is not possible: expected a number of bytes from 0, or .*"256MB"'
+        ):
             RunOptions(disk_cache=given)

@@ -1,4 +1,5 @@
-"""The disk cache when something is wrong with the disk, or when several processes use it: scores stay, and one warning says why."""
+"""The disk cache when something is wrong with the disk, or when several processes use it: scores stay, and one warning
+says why."""
 
 from __future__ import annotations
 
@@ -84,7 +85,9 @@ def test_a_damaged_shard_is_encoded_again(
     assert run(model) == (expected, DIFFERENT)
     DAMAGE[damage](only_shard(cache))
     assert not recwarn.list
-    with pytest.warns(TwmdWarning, match=r"^disk cache: 1 damaged file\(s\) in .*cache are removed; their texts are encoded again") as caught:
+    with pytest.warns(
+        TwmdWarning, match=r"^disk cache: 1 damaged file\(s\) in .*cache are removed; their texts are encoded again"
+    ) as caught:
         assert run(model) == (expected, DIFFERENT)
     assert len(caught) == 1
     assert run(model) == (expected, 0)
@@ -92,7 +95,9 @@ def test_a_damaged_shard_is_encoded_again(
     assert only_shard(cache).stat().st_size > 1000
 
 
-def test_one_warning_for_many_damaged_shards(model: str, expected: tuple[float, ...], cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_warning_for_many_damaged_shards(
+    model: str, expected: tuple[float, ...], cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(disk, "SHARD_BYTES", 1)
     run(model)
     paths = shards(cache)
@@ -126,7 +131,9 @@ def test_every_changed_byte_of_a_shard_is_noticed(model: str, expected: tuple[fl
             warnings.simplefilter("always")
             scores, encoded = run(model)
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
-        assert encoded == 0 or len(caught) == 1 or place < 8 + header  # of a name in the header, none of its texts is found
+        assert (
+            encoded == 0 or len(caught) == 1 or place < 8 + header
+        )  # of a name in the header, none of its texts is found
 
 
 def no_folder(cache: Path, patch: pytest.MonkeyPatch) -> None:
@@ -159,14 +166,20 @@ def locked(cache: Path, patch: pytest.MonkeyPatch) -> FileLock:
 
 @pytest.mark.parametrize("trouble", [no_folder, no_rights, full_disk, locked])
 def test_scoring_goes_on_without_a_cache(
-    model: str, expected: tuple[float, ...], cache: Path, trouble: Callable[[Path, pytest.MonkeyPatch], object], monkeypatch: pytest.MonkeyPatch
+    model: str,
+    expected: tuple[float, ...],
+    cache: Path,
+    trouble: Callable[[Path, pytest.MonkeyPatch], object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = twmd_registry.scorer("twmd", model=model, disk_cache="10MB", **KEYS)
     assert one.spec
     with monkeypatch.context() as patch:
         held = trouble(cache, patch)
         patch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 8)
-        with pytest.warns(TwmdWarning, match=r"^disk cache: .*cache cannot be used \(.*\); scoring goes on without it") as caught:
+        with pytest.warns(
+            TwmdWarning, match=r"^disk cache: .*cache cannot be used \(.*\); scoring goes on without it"
+        ) as caught:
             scores = one.score(PREDICTIONS, REFERENCES).scores
         assert len(caught) == 1
         if isinstance(held, FileLock):
@@ -180,14 +193,17 @@ def test_scoring_goes_on_without_a_cache(
 
 
 @pytest.mark.parametrize("size", [1, 500, 3000, 6000, 10**6])
-def test_the_bound_holds_whatever_it_is(model: str, expected: tuple[float, ...], cache: Path, size: int, recwarn: pytest.WarningsRecorder) -> None:
+def test_the_bound_holds_whatever_it_is(
+    model: str, expected: tuple[float, ...], cache: Path, size: int, recwarn: pytest.WarningsRecorder
+) -> None:
     numbers = []
     for _ in range(3):
         scores, number = run(model, size)
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
         assert size_of(cache) <= size
         numbers.append(number)
-    # What fits is found from the second run on (which may fill a gap by smaller shards), and what does not fit pushes none of it out.
+    # What fits is found from the second run on (which may fill a gap by smaller shards), and what does not fit pushes
+    # none of it out.
     held = sum(use.texts for use in list_models(cache))
     assert numbers[0] == DIFFERENT
     assert numbers[1] >= numbers[2] >= DIFFERENT - held
@@ -210,7 +226,10 @@ ROUNDS, WINDOW, SMALL = 12, 5, 9_000
 
 def sentences() -> list[str]:
     return [
-        f"{subject} {verb} {place}" for subject in ("the cat", "a dog", "we") for verb in ("sat", "ran") for place in ("on mat", "in rain", "today")
+        f"{subject} {verb} {place}"
+        for subject in ("the cat", "a dog", "we")
+        for verb in ("sat", "ran")
+        for place in ("on mat", "in rain", "today")
     ]
 
 
@@ -239,7 +258,10 @@ def score_in_rounds(model: str, home: str, start: int, barrier: Any, answers: An
 def test_processes_write_read_and_evict_at_once(model: str, cache: Path) -> None:
     starts = (0, 3)
     barrier, answers = CONTEXT.Barrier(len(starts)), CONTEXT.Queue()
-    workers = [CONTEXT.Process(target=score_in_rounds, args=(model, str(cache.parent), start, barrier, answers)) for start in starts]
+    workers = [
+        CONTEXT.Process(target=score_in_rounds, args=(model, str(cache.parent), start, barrier, answers))
+        for start in starts
+    ]
     for worker in workers:
         worker.start()
     found = [answers.get(timeout=300) for _ in workers]

@@ -101,15 +101,23 @@ def test_the_rule_gives_the_papers_layer_for_base_models() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("no memory"), RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory")]
+    "error",
+    [
+        torch.OutOfMemoryError("no memory"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory"),
+    ],
 )
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
     expected = encode(encoder, SENTENCES, [2])
     sizes: list[int] = []
     real = hidden_states
 
-    def scarce(network: object, blocks: object, layers: object, inputs: dict[str, torch.Tensor]) -> dict[int, torch.Tensor]:
+    def scarce(
+        network: object, blocks: object, layers: object, inputs: dict[str, torch.Tensor]
+    ) -> dict[int, torch.Tensor]:
         sizes.append(len(inputs["input_ids"]))
         if sizes[-1] > 1:
             raise error

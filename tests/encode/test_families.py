@@ -39,10 +39,15 @@ def test_every_hidden_state_is_the_librarys_own_padded_or_alone(family: str, tmp
 @pytest.mark.parametrize("family", ALL)
 def test_a_pair_scores_the_same_padded_and_alone(family: str, tmp_path: Path) -> None:
     folder = str(tiny.save_encoder(family, tmp_path / family))
-    scorers = [twmd_registry.scorer(metric, model=folder, layer=2, centering="none", special="all") for metric in ("twmd", "moverscore", "sbert")]
+    scorers = [
+        twmd_registry.scorer(metric, model=folder, layer=2, centering="none", special="all")
+        for metric in ("twmd", "moverscore", "sbert")
+    ]
     together = twmd_registry.score_all(scorers, SENTENCES, SENTENCES[::-1])
     for i, text in enumerate(SENTENCES):
-        for one, all_of_them in zip(twmd_registry.score_all(scorers, [text], [SENTENCES[-1 - i]]), together, strict=True):
+        for one, all_of_them in zip(
+            twmd_registry.score_all(scorers, [text], [SENTENCES[-1 - i]]), together, strict=True
+        ):
             assert one.score == pytest.approx(all_of_them.scores[i], abs=1e-5)
 
 
@@ -56,7 +61,9 @@ def test_a_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> No
     assert isinstance(encoder.network, BertModel)
     found = encode(encoder, SENTENCES[:1], [tiny.DEPTH]).layers[tiny.DEPTH]
     with torch.inference_mode():
-        expected = classifier.bert(input_ids=torch.from_numpy(encoder.tokenise(SENTENCES[:1]).ids[0])[None]).last_hidden_state[0]
+        expected = classifier.bert(
+            input_ids=torch.from_numpy(encoder.tokenise(SENTENCES[:1]).ids[0])[None]
+        ).last_hidden_state[0]
     torch.testing.assert_close(found, expected, atol=2e-6, rtol=0)
 
 

@@ -14,7 +14,14 @@ import twmd_registry
 from tests import tiny
 from tests.encode import vocabularies
 from tests.oracles import movers
-from twmd_registry.encode.idf import FREQUENCIES, DocumentFrequencies, find_idf, read_idf, vocabulary_hash, vocabulary_size
+from twmd_registry.encode.idf import (
+    FREQUENCIES,
+    DocumentFrequencies,
+    find_idf,
+    read_idf,
+    vocabulary_hash,
+    vocabulary_size,
+)
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.chunking import make_pairs
 from twmd_registry.engine.validation import check_segments
@@ -34,7 +41,9 @@ def backend(tmp_path: Path) -> TokenAlignmentBackend:
 
 
 def route_to(folder: Path, **keys: Any) -> TokenAlignmentBackend:
-    return TokenAlignmentBackend(make_spec("moverscore", model=str(folder), layer=2, centering="none", **keys), RunOptions())
+    return TokenAlignmentBackend(
+        make_spec("moverscore", model=str(folder), layer=2, centering="none", **keys), RunOptions()
+    )
 
 
 def documents(texts: list[str]) -> list[list[int]]:
@@ -46,7 +55,9 @@ def expected(texts: list[str]) -> list[float]:
     return [movers.idf(rows, token) for token in range(len(tiny.WORDS) + 4)]
 
 
-def weights_in(backend: TokenAlignmentBackend, predictions: list[str], references: Any) -> tuple[np.ndarray, np.ndarray]:
+def weights_in(
+    backend: TokenAlignmentBackend, predictions: list[str], references: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """The weights that a run gives to hypotheses and references."""
     run = backend.run([backend], make_pairs(check_segments(predictions, references)), None)
     (fitted,) = run._fitted.values()
@@ -67,8 +78,12 @@ def test_a_weight_is_the_logarithm_of_how_rare_its_token_is(backend: TokenAlignm
     assert found.frequencies.documents == len(CORPUS)
 
 
-def test_special_tokens_are_in_every_text_and_tokens_of_none_get_the_most(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
-    weights = find_idf(str(save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)), backend.model.tokenizer).frequencies.weights
+def test_special_tokens_are_in_every_text_and_tokens_of_none_get_the_most(
+    backend: TokenAlignmentBackend, tmp_path: Path
+) -> None:
+    weights = find_idf(
+        str(save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)), backend.model.tokenizer
+    ).frequencies.weights
     vocabulary = backend.model.tokenizer.get_vocab()
     assert weights[vocabulary["[CLS]"]] == weights[vocabulary["[SEP]"]] == 0
     assert weights[vocabulary["rain"]] == pytest.approx(math.log(len(CORPUS) + 1))
@@ -105,7 +120,9 @@ def test_texts_are_counted_as_they_are_read(backend: TokenAlignmentBackend) -> N
     np.testing.assert_allclose(whole, expected(long), atol=1e-6)
 
 
-def test_a_file_is_named_by_its_content_whatever_the_order_of_the_texts(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_a_file_is_named_by_its_content_whatever_the_order_of_the_texts(
+    backend: TokenAlignmentBackend, tmp_path: Path
+) -> None:
     first, second = (save(FREQUENCIES, backend.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
     assert first == second
     found = find_idf(str(first), backend.model.tokenizer)
@@ -114,7 +131,9 @@ def test_a_file_is_named_by_its_content_whatever_the_order_of_the_texts(backend:
 
 
 def test_an_empty_text_is_a_text_without_any_token(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
-    found = find_idf(str(save(FREQUENCIES, backend.fit_idf([*CORPUS, "", " "]), tmp_path)), backend.model.tokenizer).frequencies
+    found = find_idf(
+        str(save(FREQUENCIES, backend.fit_idf([*CORPUS, "", " "]), tmp_path)), backend.model.tokenizer
+    ).frequencies
     assert found.documents == len(CORPUS) + 2
     np.testing.assert_allclose(found.weights, expected([*CORPUS, "", " "]), atol=1e-6)
 
@@ -145,7 +164,9 @@ def test_a_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
 
 def test_a_file_of_other_content_than_the_signed_is_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     paths = [save(FREQUENCIES, backend.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[:2])]
-    one = twmd_registry.scorer("moverscore", model=str(backend.files.folder), layer=2, centering="none", idf=f"background:{paths[0]}")
+    one = twmd_registry.scorer(
+        "moverscore", model=str(backend.files.folder), layer=2, centering="none", idf=f"background:{paths[0]}"
+    )
     with pytest.raises(ModelError, match=r"holds the document frequencies .*, not .* as asked for"):
         twmd_registry.scorer(one.signature, model=str(backend.files.folder), idf=paths[1]).score(["it"], ["it"])
 
@@ -165,7 +186,9 @@ def test_models_that_share_a_tokenizer_share_frequencies(backend: TokenAlignment
     assert one.score(["the cat"], ["the cat"]).scores == pytest.approx((1.0,))
 
 
-def test_a_changed_file_is_refused(backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_is_refused(
+    backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path / "idf")
     path.write_bytes(path.read_bytes() + b" ")
@@ -186,7 +209,9 @@ def test_a_changed_file_is_refused(backend: TokenAlignmentBackend, tmp_path: Pat
         b"\xff\xfe",
     ],
 )
-def test_a_file_that_is_something_else_is_refused(backend: TokenAlignmentBackend, tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_something_else_is_refused(
+    backend: TokenAlignmentBackend, tmp_path: Path, content: bytes
+) -> None:
     (tmp_path / "odd.json").write_bytes(content)
     with pytest.raises(ModelError, match=r"odd.json is not a file of document frequencies"):
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
@@ -197,22 +222,35 @@ def test_a_token_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(
     backend: TokenAlignmentBackend, tmp_path: Path, counts: dict[str, int]
 ) -> None:
     (tmp_path / "odd.json").write_bytes(changed(backend, counts=counts))
-    with pytest.raises(ModelError, match=r"odd.json holds a token in more texts than there are \(5\), in fewer than none"):
+    with pytest.raises(
+        ModelError, match=r"odd.json holds a token in more texts than there are \(5\), in fewer than none"
+    ):
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"documents": -1}, {"documents": "many"}, {"documents": None}, {"documents": 10**400}, {"documents": 1 << 53}, {"counts": {"4": 10**30}}],
+    [
+        {"documents": -1},
+        {"documents": "many"},
+        {"documents": None},
+        {"documents": 10**400},
+        {"documents": 1 << 53},
+        {"counts": {"4": 10**30}},
+    ],
 )
-def test_numbers_that_cannot_be_counts_are_refused(backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_numbers_that_cannot_be_counts_are_refused(
+    backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]
+) -> None:
     (tmp_path / "odd.json").write_bytes(changed(backend, **change))
     with pytest.raises(ModelError, match=r"odd.json"):
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
 @pytest.mark.parametrize("change", [{"counts": {"4": 2.7}}, {"documents": 5.5}])
-def test_numbers_that_are_not_whole_are_refused(backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_numbers_that_are_not_whole_are_refused(
+    backend: TokenAlignmentBackend, tmp_path: Path, change: dict[str, Any]
+) -> None:
     (tmp_path / "odd.json").write_bytes(changed(backend, **change))
     with pytest.raises(ModelError, match=r"odd.json"):
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)

@@ -41,7 +41,9 @@ def test_the_mean_counts_every_token_of_every_occurrence(backend: TokenAlignment
     assert (found.about["texts"], found.about["tokens"]) == (3, 12)
 
 
-def test_the_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_the_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(
+    backend: TokenAlignmentBackend, tmp_path: Path
+) -> None:
     first, second = (save(MEAN_VECTOR, backend.fit_background(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
     assert first == second
     assert first.name == f"mean-{read_background(first).hash}.safetensors"
@@ -50,18 +52,26 @@ def test_the_file_is_named_by_its_content_and_the_same_for_any_order_of_the_text
     assert other != first
 
 
-def test_a_hash_is_found_at_home_and_the_signature_holds_it(backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hash_is_found_at_home_and_the_signature_holds_it(
+    backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
     path = save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path / "home" / "backgrounds")
     digest = read_background(path).hash
     model = str(backend.files.folder)
-    by_hash = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{digest}").score(["the cat"], ["a dog"])
-    by_file = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{path}").score(["the cat"], ["a dog"])
+    by_hash = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{digest}").score(
+        ["the cat"], ["a dog"]
+    )
+    by_file = twmd_registry.scorer("twmd", model=model, layer=2, centering=f"background:{path}").score(
+        ["the cat"], ["a dog"]
+    )
     assert by_hash == by_file
     assert f"centering:background%3A{digest}" in str(by_hash.signature)
 
 
-def test_a_changed_file_is_refused(backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_is_refused(
+    backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     path = save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path / "backgrounds")
     digest = read_background(path).hash

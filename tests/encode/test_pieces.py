@@ -134,12 +134,20 @@ def embedded() -> Reader:
 
 def test_in_the_embedded_model_exactly_the_marked_pieces_continue(texts: Texts, embedded: Reader) -> None:
     read = embedded
-    unusual = ["unbelievably overcaffeinated herons (semi-aquatic)", "naïve café-goers… #tagged ##ing", "我们喜欢猫", "\U0001f600!?", "x"]
+    unusual = [
+        "unbelievably overcaffeinated herons (semi-aquatic)",
+        "naïve café-goers… #tagged ##ing",
+        "我们喜欢猫",
+        "\U0001f600!?",
+        "x",
+    ]
     every = [*texts.predictions, *texts.references, *unusual]
     tokens = read.tokens(every)
     assert sum(token.startswith("##") for token in tokens) > 20
     assert read.continuing(every).tolist() == [token.startswith("##") for token in tokens]
-    assert read.pieces.opens.tolist() == [not str(t).startswith("##") for t in read.tokenizer.convert_ids_to_tokens(range(len(read.pieces.opens)))]
+    assert read.pieces.opens.tolist() == [
+        not str(t).startswith("##") for t in read.tokenizer.convert_ids_to_tokens(range(len(read.pieces.opens)))
+    ]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -217,7 +225,13 @@ def test_a_stop_word_of_several_does_not_reach_into_the_next_text(name: str) -> 
 def test_special_tokens_stay_whatever_the_list_says(name: str) -> None:
     read = reader(name)
     ids, own, lengths = read.read(["the heron", "walked"])
-    gone = left_out(WordPolicy(Part.DROP, Punctuation.DROP, frozenset({("[cls]",), ("[sep]",), ("",)})), read.pieces, ids, own, lengths)
+    gone = left_out(
+        WordPolicy(Part.DROP, Punctuation.DROP, frozenset({("[cls]",), ("[sep]",), ("",)})),
+        read.pieces,
+        ids,
+        own,
+        lengths,
+    )
     assert not own.all()
     assert not gone[~own].any()
 
@@ -272,7 +286,18 @@ def test_a_word_level_vocabulary_has_no_continuing_pieces() -> None:
 def test_no_texts_have_no_tokens() -> None:
     read = reader("wordpiece")
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
-    assert len(left_out(WordPolicy(Part.DROP, Punctuation.DROP, frozenset({("a",)})), read.pieces, none, nothing, np.zeros(2, dtype=np.int64))) == 0
+    assert (
+        len(
+            left_out(
+                WordPolicy(Part.DROP, Punctuation.DROP, frozenset({("a",)})),
+                read.pieces,
+                none,
+                nothing,
+                np.zeros(2, dtype=np.int64),
+            )
+        )
+        == 0
+    )
 
 
 def test_a_vocabulary_whose_marks_are_not_known_is_refused() -> None:

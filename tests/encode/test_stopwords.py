@@ -27,14 +27,26 @@ def test_a_list_has_one_word_per_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["of\nthe\nand\n", "THE\nAnd\nof", "\n\nthe\n  \nof\n\nand\n\n", "the\r\nof\r\nand\r\n", " the \n\tof\nand\nof\nThe\n"]
+    "content",
+    [
+        "of\nthe\nand\n",
+        "THE\nAnd\nof",
+        "\n\nthe\n  \nof\n\nand\n\n",
+        "the\r\nof\r\nand\r\n",
+        " the \n\tof\nand\nof\nThe\n",
+    ],
 )
 def test_order_case_repetition_and_empty_lines_do_not_change_its_hash(tmp_path: Path, content: str) -> None:
-    assert find_stop_words(str(written(tmp_path, content))) == find_stop_words(str(written(tmp_path, "and\nof\nthe\n", "other.txt")))
+    assert find_stop_words(str(written(tmp_path, content))) == find_stop_words(
+        str(written(tmp_path, "and\nof\nthe\n", "other.txt"))
+    )
 
 
 def test_a_list_is_kept_sorted_one_word_per_line() -> None:
-    assert canonical(frozenset({"the", "of", "été", "and", "weir", "at", "by", "to"})) == "and\nat\nby\nof\nthe\nto\nweir\nété\n".encode()
+    assert (
+        canonical(frozenset({"the", "of", "été", "and", "weir", "at", "by", "to"}))
+        == "and\nat\nby\nof\nthe\nto\nweir\nété\n".encode()
+    )
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
@@ -42,7 +54,9 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
 
 
 def test_another_list_has_another_hash(tmp_path: Path) -> None:
-    first, second = (find_stop_words(str(written(tmp_path, content, f"{content[:2]}.txt"))) for content in ("the\nof\n", "of\nth\n"))
+    first, second = (
+        find_stop_words(str(written(tmp_path, content, f"{content[:2]}.txt"))) for content in ("the\nof\n", "of\nth\n")
+    )
     assert first.hash != second.hash
 
 
@@ -89,7 +103,9 @@ def test_a_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, mon
     assert find_stop_words(digest).words == {"the", "of"}
 
 
-def test_the_signature_names_the_list_and_gives_the_scorer_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_signature_names_the_list_and_gives_the_scorer_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
     path = written(tmp_path, "The\nof\n")
     found = twmd_registry.scorer("moverscore", stopwords=path).score(PREDICTIONS, REFERENCES)
@@ -109,8 +125,13 @@ def test_the_signature_names_the_list_and_gives_the_scorer_back(tmp_path: Path, 
 def test_a_sentence_of_stop_words_scores_one_with_itself_and_nothing_with_others(tmp_path: Path, metric: str) -> None:
     path = written(tmp_path, "over\nand\nout\nof\n")
     one = twmd_registry.scorer(metric, stopwords=path, special="none")
-    with pytest.warns(TwmdWarning, match=r"nothing is left to compare .*: 2; each scores 1 against itself and 0 against any other") as caught:
-        found = one.score(["over and out", "over and out", "over and out", "the heron"], ["over and out", "the heron", "out of", "the heron"])
+    with pytest.warns(
+        TwmdWarning, match=r"nothing is left to compare .*: 2; each scores 1 against itself and 0 against any other"
+    ) as caught:
+        found = one.score(
+            ["over and out", "over and out", "over and out", "the heron"],
+            ["over and out", "the heron", "out of", "the heron"],
+        )
     assert len([each for each in caught if "nothing is left to compare" in str(each.message)]) == 1
     assert found.scores == pytest.approx((1.0, 0.0, 0.0, 1.0), abs=1e-6)
     assert found.counts.empty == 0

@@ -38,7 +38,13 @@ def test_different_texts_are_numbered_once() -> None:
     assert pairs.texts == ["it ran", "the cat sat", "we saw the cat", "a dog ran"]
     assert pairs.counts.tolist() == [1, 2, 2] * 3
     assert pairs.starts.tolist() == [0, 1, 3, 5, 6, 8, 10, 11, 13]
-    assert [pairs.texts[i] for i in pairs.ref[:5]] == ["the cat sat", "the cat sat", "a dog ran", "the cat sat", "a dog ran"]
+    assert [pairs.texts[i] for i in pairs.ref[:5]] == [
+        "the cat sat",
+        "the cat sat",
+        "a dog ran",
+        "the cat sat",
+        "a dog ran",
+    ]
 
 
 @pytest.mark.parametrize(("most", "step"), [(1, 1), (8, 1), (1, 4), (10**9, 1)])
@@ -90,7 +96,9 @@ def test_kept_texts_are_held_in_the_order_of_encoded_ones(encoder: Encoder) -> N
     ids = np.arange(len(pairs.texts))
     with torch.inference_mode():
         first, second = (
-            TextStore(encoder, pairs.texts, [1, 2], ReadingMode(None), {}, lasting=lasting).fetch(ids, batch_tokens=None, progress=None)
+            TextStore(encoder, pairs.texts, [1, 2], ReadingMode(None), {}, lasting=lasting).fetch(
+                ids, batch_tokens=None, progress=None
+            )
             for _ in range(2)
         )
     assert len(shelf.kept) == len(pairs.texts)
@@ -112,7 +120,13 @@ def test_what_does_not_fit_is_forgotten_and_encoded_again(encoder: Encoder) -> N
 
 
 @pytest.mark.parametrize(
-    "keys", [{"centering": "none"}, {"centering": "batch", "centering_size": 4}, {"centering": "corpus"}, {"centering": "sentence"}]
+    "keys",
+    [
+        {"centering": "none"},
+        {"centering": "batch", "centering_size": 4},
+        {"centering": "corpus"},
+        {"centering": "sentence"},
+    ],
 )
 def test_small_pieces_change_nothing(texts: Texts, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any]) -> None:
     scorer = twmd_registry.scorer("twmd", **keys)
@@ -138,7 +152,9 @@ def test_a_piece_is_encoded_while_the_one_before_is_aligned(texts: Texts, monkey
 
     def align_later(*given: Any) -> Any:
         aligned.append(1)
-        met.append(fetched[len(aligned)].wait(20 if len(aligned) == 1 else 0))  # the second piece, before the first is aligned
+        met.append(
+            fetched[len(aligned)].wait(20 if len(aligned) == 1 else 0)
+        )  # the second piece, before the first is aligned
         return align_pairs(*given)
 
     monkeypatch.setattr(TextStore, "fetch", fetch_and_tell)
@@ -148,7 +164,9 @@ def test_a_piece_is_encoded_while_the_one_before_is_aligned(texts: Texts, monkey
     assert met[0]
 
 
-def test_what_fails_in_a_later_piece_is_said_and_leaves_the_scorer_usable(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_in_a_later_piece_is_said_and_leaves_the_scorer_usable(
+    texts: Texts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scorer = twmd_registry.scorer("twmd", layer=1)
     whole = scorer.score(*texts)
     fetch, calls = TextStore.fetch, itertools.count()
@@ -174,7 +192,9 @@ def test_pieces_encoded_ahead_have_no_gradients(mode: Any, texts: Texts, monkeyp
     with mode():
         found = list(run.align())
     assert len(found) > 2
-    assert not any(side.f1.requires_grad or one.fetched.encoded.layers[1].requires_grad for one in found for side in one.sides)
+    assert not any(
+        side.f1.requires_grad or one.fetched.encoded.layers[1].requires_grad for one in found for side in one.sides
+    )
 
 
 def test_warnings_of_pieces_encoded_ahead_are_held(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,9 @@ def tokens_of(lengths: list[int]) -> TokenIds:
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(3, 20), st.data())
-def test_every_token_is_in_a_window_and_no_window_is_too_long(lengths: list[int], size: int, data: st.DataObject) -> None:
+def test_every_token_is_in_a_window_and_no_window_is_too_long(
+    lengths: list[int], size: int, data: st.DataObject
+) -> None:
     stride = data.draw(st.integers(1, size - 2))
     found = take_apart(tokens_of(lengths), Window(size, stride))
     assert found.lengths.max() <= max(size, 2)
@@ -94,7 +96,9 @@ def test_a_document_of_three_thousand_words_scores() -> None:
     words = [f"{word} {i}" for i in range(375) for word in ("harbour", "night", "cold", "green")]
     document = " ".join(words)
     found = twmd_registry.score_all(
-        [twmd_registry.scorer(metric, truncation="window:128/96") for metric in ("twmd", "bertscore_centered")], [document], [" ".join(words[::-1])]
+        [twmd_registry.scorer(metric, truncation="window:128/96") for metric in ("twmd", "bertscore_centered")],
+        [document],
+        [" ".join(words[::-1])],
     )
     assert all(0.5 < one.score < 1 and one.counts.truncated == 0 for one in found)
 
@@ -127,4 +131,7 @@ def test_a_mean_vector_can_be_fitted_over_windows(tmp_path: Path, monkeypatch: p
     for truncation in ("window:64/32", "cut:64"):
         assert main(["fit-mean", str(corpus), "--truncation", truncation]) == 0
     abouts = [read_background(path).about for path in (tmp_path / "backgrounds").iterdir()]
-    assert sorted((str(about.get("stride")), about["tokens"]) for about in abouts) == [("32", len(LONG.split()) + 6), ("None", 62 + 6)]
+    assert sorted((str(about.get("stride")), about["tokens"]) for about in abouts) == [
+        ("32", len(LONG.split()) + 6),
+        ("None", 62 + 6),
+    ]

@@ -37,7 +37,10 @@ def wordpiece() -> PreTrainedTokenizerFast:
     backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer(lowercase=True)
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.train_from_iterator([*SENTENCES, "我 们 喜 欢 猫"], trainers.WordPieceTrainer(vocab_size=90, special_tokens=SPECIAL, show_progress=False))
+    backend.train_from_iterator(
+        [*SENTENCES, "我 们 喜 欢 猫"],
+        trainers.WordPieceTrainer(vocab_size=90, special_tokens=SPECIAL, show_progress=False),
+    )
     return wrapped(backend)
 
 
@@ -46,7 +49,8 @@ def byte_level_backend(*, prefix: bool) -> Tokenizer:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     backend.train_from_iterator(
-        SENTENCES[:4], trainers.BpeTrainer(vocab_size=310, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False)
+        SENTENCES[:4],
+        trainers.BpeTrainer(vocab_size=310, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False),
     )
     return backend
 
@@ -64,7 +68,8 @@ def unigram() -> PreTrainedTokenizerFast:
     backend.normalizer = normalizers.NFKC()
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.train_from_iterator(
-        [*SENTENCES, "我们喜欢猫"] * 3, trainers.UnigramTrainer(vocab_size=110, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False)
+        [*SENTENCES, "我们喜欢猫"] * 3,
+        trainers.UnigramTrainer(vocab_size=110, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False),
     )
     return wrapped(backend)
 
@@ -72,7 +77,9 @@ def unigram() -> PreTrainedTokenizerFast:
 def sentencepiece_backend() -> Tokenizer:
     backend = Tokenizer(models.BPE(unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
-    backend.train_from_iterator([*SENTENCES, "我们喜欢猫"], trainers.BpeTrainer(vocab_size=90, special_tokens=SPECIAL, show_progress=False))
+    backend.train_from_iterator(
+        [*SENTENCES, "我们喜欢猫"], trainers.BpeTrainer(vocab_size=90, special_tokens=SPECIAL, show_progress=False)
+    )
     return backend
 
 
@@ -85,7 +92,8 @@ def end_of_word_bpe() -> PreTrainedTokenizerFast:
     backend.normalizer = normalizers.Lowercase()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.train_from_iterator(
-        SENTENCES, trainers.BpeTrainer(vocab_size=100, special_tokens=SPECIAL, end_of_word_suffix="</w>", show_progress=False)
+        SENTENCES,
+        trainers.BpeTrainer(vocab_size=100, special_tokens=SPECIAL, end_of_word_suffix="</w>", show_progress=False),
     )
     return wrapped(backend)
 
@@ -99,9 +107,24 @@ def word_level() -> PreTrainedTokenizerFast:
 
 def byte_fallback() -> PreTrainedTokenizerFast:
     """Words and letters of a Llama-like vocabulary; what it does not hold is read byte by byte."""
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", *"acefhnortuvxy", "▁a", "▁n", "▁na", "ve", "▁h"]
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        "▁",
+        *"acefhnortuvxy",
+        "▁a",
+        "▁n",
+        "▁na",
+        "ve",
+        "▁h",
+    ]
     merges = [("▁", "a"), ("▁", "n"), ("▁n", "a"), ("v", "e"), ("▁", "h")]
-    backend = Tokenizer(models.BPE({piece: i for i, piece in enumerate(pieces)}, merges, unk_token="[UNK]", byte_fallback=True))
+    backend = Tokenizer(
+        models.BPE({piece: i for i, piece in enumerate(pieces)}, merges, unk_token="[UNK]", byte_fallback=True)
+    )
     backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     return wrapped(backend)
 

@@ -56,7 +56,9 @@ def test_power_means_stand_one_after_the_other() -> None:
     found = aggregate(z, "pmeans:" + ",".join(POWERS))
     assert found.shape == (5, 6 * len(POWERS))
     for t, token in enumerate(z.numpy()):
-        np.testing.assert_allclose(found[t], np.concatenate([movers.power_mean(token, power) for power in POWERS]), atol=1e-12)
+        np.testing.assert_allclose(
+            found[t], np.concatenate([movers.power_mean(token, power) for power in POWERS]), atol=1e-12
+        )
 
 
 def test_an_odd_mean_keeps_the_sign_and_an_even_one_has_none() -> None:
@@ -84,7 +86,13 @@ def test_routing_is_algorithm_1_token_by_token(kernel: RoutingKernel, spread: fl
 
 
 @QUICK
-@given(kernel=st.sampled_from(RoutingKernel), tokens=st.integers(1, 5), depth=st.integers(2, 6), seed=seeds, spread=st.sampled_from([0.2, 1.0, 4.0]))
+@given(
+    kernel=st.sampled_from(RoutingKernel),
+    tokens=st.integers(1, 5),
+    depth=st.integers(2, 6),
+    seed=seeds,
+    spread=st.sampled_from([0.2, 1.0, 4.0]),
+)
 def test_so_it_is_for_any_tokens(kernel: RoutingKernel, tokens: int, depth: int, seed: int, spread: float) -> None:
     z = layers(tokens, depth, seed=seed, spread=spread)
     wanted = [movers.routing(token, kernel) for token in z.numpy()]

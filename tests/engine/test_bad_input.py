@@ -45,7 +45,9 @@ def quiet(metric: str, predictions: Any, references: Any, **keys: Any) -> ScoreS
 @pytest.mark.parametrize("metric", MetricName)
 def test_empty_texts_are_counted_in_one_warning(metric: str) -> None:
     with pytest.warns(TwmdWarning, match="texts without a token: 5;") as caught:
-        found = twmd_registry.scorer(metric).score(["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["a cat", " "]])
+        found = twmd_registry.scorer(metric).score(
+            ["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["a cat", " "]]
+        )
     assert len(caught) == 1
     assert found.counts.empty == 5
 
@@ -60,7 +62,8 @@ def test_empty_against_text_empty_against_empty(metric: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "keys"), [("twmd", {"special": "none"}), ("twmd", {"special": "cls"}), ("twmd", {"special": "all"}), ("stsscore", {})]
+    ("metric", "keys"),
+    [("twmd", {"special": "none"}), ("twmd", {"special": "cls"}), ("twmd", {"special": "all"}), ("stsscore", {})],
 )
 def test_a_text_of_dropped_characters_only_is_empty(metric: str, keys: dict[str, str]) -> None:
     found = quiet(metric, ["\x00", "a cat", "\x00"], ["a cat", "\x00", ""], **keys)
@@ -80,7 +83,9 @@ def test_single_tokens_under_every_centering_are_finite(metric: str, centering: 
     keys = {"vectors": "unit"} if metric == "sbert" else {}
     for special in ("none", "all"):
         for texts in (["yes"], ["yes", "no", "yes"]):
-            found = quiet(metric, texts, ["no", "yes", "yes"][: len(texts)], centering=centering, special=special, **keys)
+            found = quiet(
+                metric, texts, ["no", "yes", "yes"][: len(texts)], centering=centering, special=special, **keys
+            )
             assert all(math.isfinite(score) for score in found.scores)
 
 
@@ -102,7 +107,9 @@ def test_a_text_whose_mean_vector_is_zero_is_alike_to_itself() -> None:
 
 
 def test_partners_without_a_token_that_counts_are_empty() -> None:
-    found = quiet("bertscore_centered", ["yes", "it rains"], ["it rains", "it rains"], centering="sentence", special="partners")
+    found = quiet(
+        "bertscore_centered", ["yes", "it rains"], ["it rains", "it rains"], centering="sentence", special="partners"
+    )
     assert all(math.isfinite(score) for score in found.scores)
 
 
@@ -110,7 +117,9 @@ def test_partners_without_a_token_that_counts_are_empty() -> None:
 def test_a_very_long_text_is_cut_and_counted_once(metric: str) -> None:
     long = "long words " * 4546
     assert len(long) > 50_000
-    with pytest.warns(TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;") as caught:
+    with pytest.warns(
+        TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;"
+    ) as caught:
         found = twmd_registry.scorer(metric).score([long, long, "short"], ["a cat", "a cat", "short"])
     assert len(caught) == 1
     assert found.counts.truncated == 1
@@ -153,7 +162,9 @@ def test_an_untuned_layer_is_announced_once(tmp_path: Any) -> None:
 
 
 def test_layers_out_of_range_are_refused() -> None:
-    with pytest.raises(SpecError, match="layer=7 is out of range: sentence-transformers/all-MiniLM-L6-v2 has hidden states 0 to 6"):
+    with pytest.raises(
+        SpecError, match="layer=7 is out of range: sentence-transformers/all-MiniLM-L6-v2 has hidden states 0 to 6"
+    ):
         twmd_registry.scorer("twmd", layer=7).score(["a"], ["a"])
 
 
@@ -181,7 +192,11 @@ def test_layers_out_of_range_are_refused() -> None:
         (["a", "b"], [["a"], ["b", None]], r"references\[1\]\[1\] must be a text; got NoneType"),
         (["a", "b"], [["a"], []], r"references\[1\] is an empty list"),
         (["a", "b"], [["a"], "b"], r"references\[1\] is a text but references\[0\] is a list"),
-        (["a", "\udc80b"], ["a", "b"], r"predictions\[1\] is not valid Unicode: lone surrogate '\\udc80' at character 0"),
+        (
+            ["a", "\udc80b"],
+            ["a", "b"],
+            r"predictions\[1\] is not valid Unicode: lone surrogate '\\udc80' at character 0",
+        ),
     ],
 )
 def test_rows_that_cannot_be_scored_are_named(predictions: Any, references: Any, words: str) -> None:
@@ -204,8 +219,12 @@ def test_members_of_a_text_enum_are_their_text() -> None:
 @pytest.mark.parametrize("metric", ["twmd", "trwmd"])
 @pytest.mark.parametrize("temperature", [1e-6, 1e6])
 @pytest.mark.parametrize("objective", ["expected", "entropic"])
-def test_the_ends_of_the_temperature_range_score_finite_numbers(metric: str, temperature: float, objective: str) -> None:
-    found = quiet(metric, ["a cat sat", "a cat"], ["the cat sat down", "a cat"], temperature=temperature, objective=objective)
+def test_the_ends_of_the_temperature_range_score_finite_numbers(
+    metric: str, temperature: float, objective: str
+) -> None:
+    found = quiet(
+        metric, ["a cat sat", "a cat"], ["the cat sat down", "a cat"], temperature=temperature, objective=objective
+    )
     assert math.isfinite(found.scores[0])
     assert found.scores[1] == pytest.approx(1.0, abs=1e-5)
 
@@ -245,7 +264,8 @@ EMPTY = "texts without a token: 1; each scores 0 against text and 1 against anot
 
 
 def shown_by(action: Any, calls: int) -> list[str]:
-    """What a user sees of the warnings of some calls from one line, under one filter of Python's; None is the default."""
+    """What a user sees of the warnings of some calls from one line, under one filter of Python's; None is the
+    default."""
     scorer, shown = twmd_registry.scorer("twmd"), list[str]()
     with warnings.catch_warnings():
         warnings.resetwarnings()
@@ -257,7 +277,9 @@ def shown_by(action: Any, calls: int) -> list[str]:
     return shown
 
 
-@pytest.mark.parametrize(("action", "times"), [(None, 3), ("default", 3), ("always", 3), ("ignore", 0), ("once", 1), ("module", 1)])
+@pytest.mark.parametrize(
+    ("action", "times"), [(None, 3), ("default", 3), ("always", 3), ("ignore", 0), ("once", 1), ("module", 1)]
+)
 def test_a_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(action: str | None, times: int) -> None:
     assert shown_by(action, 3) == [EMPTY] * times
 
@@ -276,11 +298,17 @@ def test_two_models_give_a_warning_of_one_text_once_per_call() -> None:
     assert len(caught) == 1
 
 
-WRITTEN_FOR = r"the signature of twmd was written for nrefs:{}; these texts have nrefs:{}\. More references make scores higher"
+WRITTEN_FOR = (
+    r"the signature of twmd was written for nrefs:{}; these texts have nrefs:{}\. More references make scores higher"
+)
 
 
-@pytest.mark.parametrize(("nrefs", "references", "found"), [("2", [["a"]], "1"), ("var", [["a"]], "1"), ("1", [["a", "b"]], "2")])
-def test_a_signature_for_another_number_of_references_is_announced_in_every_call(nrefs: str, references: Any, found: str) -> None:
+@pytest.mark.parametrize(
+    ("nrefs", "references", "found"), [("2", [["a"]], "1"), ("var", [["a"]], "1"), ("1", [["a", "b"]], "2")]
+)
+def test_a_signature_for_another_number_of_references_is_announced_in_every_call(
+    nrefs: str, references: Any, found: str
+) -> None:
     signature = str(Signature(twmd_registry.scorer("twmd").spec, nrefs))
     scorer = twmd_registry.scorer(signature)
     for made in (scorer, scorer, pickle.loads(pickle.dumps(scorer))):
@@ -309,7 +337,9 @@ def test_an_ensembles_signature_for_another_number_of_references_is_announced() 
 def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
     expected = twmd_registry.scorer("twmd", layer=3).score(["a cat"], ["the cat"])
     assert twmd_registry.score(["a cat"], ["the cat"], layer=3) == expected
-    assert twmd_registry.score(["a cat"], ["the cat"], "sbert", device="cpu") == twmd_registry.scorer("sbert").score(["a cat"], ["the cat"])
+    assert twmd_registry.score(["a cat"], ["the cat"], "sbert", device="cpu") == twmd_registry.scorer("sbert").score(
+        ["a cat"], ["the cat"]
+    )
     assert twmd_registry.score(["a cat"], ["the cat"], metric=expected.signature) == expected
     twmd_registry.score(["a cat"], ["the cat"], "twmd", dtype="bfloat16")
     before = tuple(_LOADED)

@@ -15,7 +15,14 @@ from twmd_registry.engine.baseline import BASELINE, random_pairs
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.models.fitted import save
 
-CORPUS = ["a heron at the weir", "bread and butter", "the bell rang twice", "snow in the quarry", "my uncle paints boats", "trains are late again"]
+CORPUS = [
+    "a heron at the weir",
+    "bread and butter",
+    "the bell rang twice",
+    "snow in the quarry",
+    "my uncle paints boats",
+    "trains are late again",
+]
 PREDICTIONS = ["the heron stood there", "it snowed", "nobody rang the bell"]
 REFERENCES = [["a heron was standing there", "birds"], ["there was snow"], ["the bell was not rung"]]
 METRICS = ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "stsscore", "sbert"]
@@ -35,7 +42,9 @@ def fitted(folder: Path, metric: str, **keys: Any) -> Path:
 def test_every_side_is_rescaled_by_the_mean_of_its_random_pairs(metric: str, tmp_path: Path) -> None:
     path = fitted(tmp_path, metric)
     unrelated = twmd_registry.scorer(metric).score(*random_pairs(CORPUS, 8, 0))
-    plain, rescaled = (twmd_registry.scorer(metric, baseline=baseline).score(PREDICTIONS, REFERENCES) for baseline in (None, path))
+    plain, rescaled = (
+        twmd_registry.scorer(metric, baseline=baseline).score(PREDICTIONS, REFERENCES) for baseline in (None, path)
+    )
     for side in ("scores", "precision", "recall", "f1"):
         before, after, chance = (getattr(one, side) for one in (plain, rescaled, unrelated))
         if before is None:
@@ -62,7 +71,9 @@ def test_it_is_found_by_its_hash_and_the_signature_gives_the_scorer_back(home: P
     moved = path.rename(home / "elsewhere.json")
     with pytest.raises(ModelError, match=rf"baseline {digest} is not here: put {path.name} into"):
         twmd_registry.scorer(str(found.signature)).score(PREDICTIONS, REFERENCES)
-    assert twmd_registry.scorer(str(found.signature), baseline=moved).score(PREDICTIONS, REFERENCES).scores == found.scores
+    assert (
+        twmd_registry.scorer(str(found.signature), baseline=moved).score(PREDICTIONS, REFERENCES).scores == found.scores
+    )
 
 
 def test_explaining_shows_the_rescaled_score(tmp_path: Path) -> None:
@@ -78,7 +89,11 @@ def test_it_serves_every_output_and_rule_for_references(keys: dict[str, Any], tm
 
 @pytest.mark.parametrize(
     ("keys", "words"),
-    [({"layer": 3}, "layer: 4 there, 3 here"), ({"ngram": 2}, "ngram: none there, 2 here"), ({"temperature": 0.1}, "temperature: 0.15 there")],
+    [
+        ({"layer": 3}, "layer: 4 there, 3 here"),
+        ({"ngram": 2}, "ngram: none there, 2 here"),
+        ({"temperature": 0.1}, "temperature: 0.15 there"),
+    ],
 )
 def test_a_baseline_of_other_settings_is_refused(keys: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd")
@@ -101,7 +116,9 @@ def test_a_baseline_of_other_settings_is_refused(keys: dict[str, Any], words: st
 def test_a_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd")
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"a baseline is below 1|is not a baseline|holds 1 values: twmd needs another number"):
+    with pytest.raises(
+        ModelError, match=r"a baseline is below 1|is not a baseline|holds 1 values: twmd needs another number"
+    ):
         twmd_registry.scorer("twmd", baseline=path).score(PREDICTIONS, REFERENCES)
 
 
@@ -120,7 +137,9 @@ def test_random_pairs_are_never_a_text_and_itself_and_the_same_for_a_seed() -> N
     assert random_pairs(CORPUS[::-1], 25, 3) == (firsts, seconds) != random_pairs(CORPUS, 25, 4)
 
 
-def test_the_command_fits_and_says_how_to_use_it(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_fits_and_says_how_to_use_it(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
     assert main(["fit-baseline", "sbert", str(corpus), "--pairs", "6", "--set", "layer=2"]) == 0

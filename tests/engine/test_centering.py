@@ -25,10 +25,14 @@ WEIGHT = torch.tensor([1, 3, 1, 2])
 @pytest.fixture
 def tokens() -> TokenVectors:
     draw = np.random.default_rng(1)
-    return TokenVectors(torch.tensor(draw.normal(size=(sum(LENGTHS), 4)) + 2, dtype=torch.float32), torch.tensor(LENGTHS))
+    return TokenVectors(
+        torch.tensor(draw.normal(size=(sum(LENGTHS), 4)) + 2, dtype=torch.float32), torch.tensor(LENGTHS)
+    )
 
 
-def centered_alone(tokens: TokenVectors, centering: Centering, vectors: Vectors, means: GroupMeans | None = None) -> TokenVectors:
+def centered_alone(
+    tokens: TokenVectors, centering: Centering, vectors: Vectors, means: GroupMeans | None = None
+) -> TokenVectors:
     """The vectors of a single layer, centered."""
     return center([tokens], centering, vectors, [means] if means else None)[0]
 
@@ -68,7 +72,9 @@ def test_every_centering_is_its_definition(tokens: TokenVectors, centering: Cent
     if centering is Centering.SENTENCE:
         wanted[1] = wanted[1][:0]
     np.testing.assert_allclose(raw.vectors, np.concatenate(wanted), atol=1e-6)
-    np.testing.assert_allclose(unit.vectors, np.concatenate([row / np.linalg.norm(row, axis=1, keepdims=True) for row in wanted]), atol=1e-6)
+    np.testing.assert_allclose(
+        unit.vectors, np.concatenate([row / np.linalg.norm(row, axis=1, keepdims=True) for row in wanted]), atol=1e-6
+    )
     assert raw.lengths.tolist() == unit.lengths.tolist() == [len(row) for row in wanted]
 
 
@@ -164,7 +170,9 @@ def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(siz
 
 def test_a_word_repeated_is_nothing_but_its_mean() -> None:
     vectors = torch.tensor([[0.1, 0.7, -0.3]]).repeat(7, 1)
-    assert centered_alone(TokenVectors(vectors, torch.tensor([3, 4])), Centering.SENTENCE, Vectors.UNIT).lengths.tolist() == [0, 0]
+    assert centered_alone(
+        TokenVectors(vectors, torch.tensor([3, 4])), Centering.SENTENCE, Vectors.UNIT
+    ).lengths.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("centering", Centering)

@@ -44,11 +44,20 @@ SEGMENTS = [(sentence(), [sentence() for _ in range(DRAW.integers(1, 4))]) for _
 METRICS: dict[str, tuple[str, dict[str, Any]]] = {
     "twmd": ("twmd", {"centering": "none"}),
     "twmd, batches of 2": ("twmd", {"centering": "batch", "centering_size": 2, "centering_side": "joint"}),
-    "twmd, batches of 3": ("twmd", {"centering": "batch", "centering_size": 3, "centering_side": "separate", "multiref": "mean"}),
+    "twmd, batches of 3": (
+        "twmd",
+        {"centering": "batch", "centering_size": 3, "centering_side": "separate", "multiref": "mean"},
+    ),
     "trwmd, corpus": ("trwmd", {"centering": "corpus", "centering_side": "joint"}),
-    "bertscore, corpus": ("bertscore_centered", {"centering": "corpus", "centering_side": "separate", "idf": "references"}),
+    "bertscore, corpus": (
+        "bertscore_centered",
+        {"centering": "corpus", "centering_side": "separate", "idf": "references"},
+    ),
     "moverscore, idf": ("moverscore", {"centering": "none", "idf": "corpus", "ngram": 2}),
-    "moverscore, corpus and idf": ("moverscore", {"centering": "corpus", "idf": "corpus", "layer": "1,3", "aggregation": "mean"}),
+    "moverscore, corpus and idf": (
+        "moverscore",
+        {"centering": "corpus", "idf": "corpus", "layer": "1,3", "aggregation": "mean"},
+    ),
     "wordset_cka": ("wordset_cka", {"centering": "dimension"}),
     "sbert": ("sbert", {"centering": "none"}),
     "stsscore": ("stsscore", {"model": REGRESSOR, "scale": 5}),
@@ -88,9 +97,17 @@ CASES: dict[str, Case] = {
     **{f"{number} segments": Case(SEGMENTS[:number], list(METRICS.values())) for number in (1, 2, 3, 17)},
     **{f"{name} alone": Case(SEGMENTS, [metric]) for name, metric in METRICS.items() if "," in name},
     "ensemble": Case(
-        SEGMENTS, [("ensemble", {"members": f"twmd;model={BERT};layer=2;centering=corpus,2*sbert;model={BERT};layer=1;centering=none"})]
+        SEGMENTS,
+        [
+            (
+                "ensemble",
+                {"members": f"twmd;model={BERT};layer=2;centering=corpus,2*sbert;model={BERT};layer=1;centering=none"},
+            )
+        ],
     ),
-    "odd texts": Case(ODD, [*METRICS.values(), ("twmd", {"centering": "sentence", "special": "none", "subwords": "keep"})]),
+    "odd texts": Case(
+        ODD, [*METRICS.values(), ("twmd", {"centering": "sentence", "special": "none", "subwords": "keep"})]
+    ),
     "untuned": Case(SEGMENTS[:4], [("twmd", {"layer": None})]),
     "kept references": Case(SEGMENTS, [("twmd", {"centering": "corpus", "keep_references": "1MB"})], calls=2),
     "bad row": Case([("a cat", ["the cat"]), ("a dog", [])], [METRICS["twmd"]]),
@@ -104,7 +121,10 @@ TROUBLES: dict[str, tuple[str, str]] = {
     "bug": ("TwmdError", r"^rank 1 of 2 failed: KeyError: 'a bug'$"),
 }
 """What goes wrong on rank 1, and the error that all ranks raise."""
-BROKEN = {name: Case(SEGMENTS, [METRICS["trwmd, corpus"] if name != "metric" else METRICS["twmd"]], trouble=name) for name in TROUBLES}
+BROKEN = {
+    name: Case(SEGMENTS, [METRICS["trwmd, corpus"] if name != "metric" else METRICS["twmd"]], trouble=name)
+    for name in TROUBLES
+}
 AFTERWARDS = {"after all troubles": Case(SEGMENTS, [METRICS["trwmd, corpus"]])}
 
 
@@ -141,7 +161,11 @@ def run(case: Case, folder: Path, rank: int | None, patch: pytest.MonkeyPatch) -
         if case.trouble == "fewer texts":
             predictions, references = predictions[:-1], references[:-1]
         if case.trouble in {"encoder", "bug"}:
-            patch.setattr(Encoder, "encode", _fail_by(ModelError("out of patience") if case.trouble == "encoder" else KeyError("a bug")))
+            patch.setattr(
+                Encoder,
+                "encode",
+                _fail_by(ModelError("out of patience") if case.trouble == "encoder" else KeyError("a bug")),
+            )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TwmdWarning)
         try:
@@ -166,7 +190,13 @@ def work(rank: int, folder: Path) -> None:
     """One of the ranks; its outcomes go into a file."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=(folder / "store").as_uri(), rank=rank, world_size=RANKS, timeout=timedelta(seconds=PATIENCE))
+    dist.init_process_group(
+        "gloo",
+        init_method=(folder / "store").as_uri(),
+        rank=rank,
+        world_size=RANKS,
+        timeout=timedelta(seconds=PATIENCE),
+    )
     patch = pytest.MonkeyPatch()
     found = {name: run(case, folder, rank, patch) for name, case in (CASES | BROKEN | AFTERWARDS).items()}
     (folder / f"rank{rank}.pickle").write_bytes(pickle.dumps(found))
@@ -231,17 +261,31 @@ def test_what_goes_wrong_on_one_rank_is_an_error_on_all(trouble: str, outcomes: 
 
 def test_the_cases_hold_what_they_are_for(outcomes: list[dict[str, Outcome]]) -> None:
     odd = outcomes[0]["odd texts"]
-    assert all(max(getattr(found.counts, name) for found in odd.found) > 0 for name in ("truncated", "empty", "unknown", "repeated", "oov"))
-    for said in ("nothing is left to compare", "texts without a token", "longer than the limit", "unknown tokens", "'heron'", "without a vector"):
+    assert all(
+        max(getattr(found.counts, name) for found in odd.found) > 0
+        for name in ("truncated", "empty", "unknown", "repeated", "oov")
+    )
+    for said in (
+        "nothing is left to compare",
+        "texts without a token",
+        "longer than the limit",
+        "unknown tokens",
+        "'heron'",
+        "without a vector",
+    ):
         assert any(said in message for message in odd.warnings), said
     assert any("untuned" in message for message in outcomes[0]["untuned"].warnings)
 
 
-def test_every_rank_encodes_its_share_only(folder: Path, outcomes: list[dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_rank_encodes_its_share_only(
+    folder: Path, outcomes: list[dict[str, Outcome]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = "twmd, batches of 2 alone"
     shares = [of_rank[name].encoded for of_rank in outcomes]
     alone = run(CASES[name], folder, None, monkeypatch).encoded
-    assert len({text for prediction, references in SEGMENTS for text in (prediction, *references)}) == alone == sum(shares)
+    assert (
+        len({text for prediction, references in SEGMENTS for text in (prediction, *references)}) == alone == sum(shares)
+    )
     assert min(shares) > alone / 4
 
 

@@ -19,14 +19,22 @@ from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.models.fitted import save
 
 PREDICTIONS = ["the cat sat on the mat", "it rains", "nobody answered the door"]
-REFERENCES = [["a cat was sitting on the mat", "the dog"], ["it is raining"], ["the door stayed shut", "no one opened", "a bell"]]
+REFERENCES = [
+    ["a cat was sitting on the mat", "the dog"],
+    ["it is raining"],
+    ["the door stayed shut", "no one opened", "a bell"],
+]
 
 
 def test_it_is_the_weighted_mean_of_its_members_segment_by_segment() -> None:
-    found = twmd_registry.scorer("ensemble(3*stsscore,bertscore_centered;output=recall,0.5*twmd;multiref=mean)").score(PREDICTIONS, REFERENCES)
+    found = twmd_registry.scorer("ensemble(3*stsscore,bertscore_centered;output=recall,0.5*twmd;multiref=mean)").score(
+        PREDICTIONS, REFERENCES
+    )
     keys = [("stsscore", {}), ("bertscore_centered", {"output": "recall"}), ("twmd", {"multiref": "mean"})]
     each = [twmd_registry.scorer(metric, **own).score(PREDICTIONS, REFERENCES).scores for metric, own in keys]
-    np.testing.assert_allclose(found.scores, (3 * np.array(each[0]) + np.array(each[1]) + 0.5 * np.array(each[2])) / 4.5, atol=1e-12)
+    np.testing.assert_allclose(
+        found.scores, (3 * np.array(each[0]) + np.array(each[1]) + 0.5 * np.array(each[2])) / 4.5, atol=1e-12
+    )
     assert found.score == pytest.approx(np.mean(found.scores))
 
 
@@ -34,7 +42,9 @@ def test_among_others_it_scores_as_alone() -> None:
     names = ["twmd", "ensemble(sbert,twmd)", "stsscore", "ensemble"]
     together = score_all([twmd_registry.scorer(name) for name in names], PREDICTIONS, REFERENCES)
     for name, found in zip(names, together, strict=True):
-        np.testing.assert_allclose(found.scores, twmd_registry.scorer(name).score(PREDICTIONS, REFERENCES).scores, atol=1e-6)
+        np.testing.assert_allclose(
+            found.scores, twmd_registry.scorer(name).score(PREDICTIONS, REFERENCES).scores, atol=1e-6
+        )
 
 
 def test_the_default_is_the_papers() -> None:
@@ -71,7 +81,9 @@ def test_members_of_a_users_own_model_are_found_where_the_user_says(tmp_path: Pa
 
 def test_a_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> None:
     adapter = shutil.copytree(packaged_adapters() / "stsb-siamese", tmp_path / "own")
-    path = save(BASELINE, twmd_registry.scorer("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6), tmp_path)
+    path = save(
+        BASELINE, twmd_registry.scorer("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6), tmp_path
+    )
     rescaled = "bertscore_centered;centering=none;baseline=d6bd8bc4d4c0"
     for members, parts in (
         (f"stsscore,stsscore;adapter={adapter};scale=4", {"adapter": str(adapter)}),
@@ -88,12 +100,16 @@ def test_a_member_scores_as_it_does_alone(member: str) -> None:
     assert found.scores == twmd_registry.scorer("twmd", **keys).score(PREDICTIONS, REFERENCES).scores
 
 
-def test_the_command_line_scores_records_verifies_and_cites_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_scores_records_verifies_and_cites_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     hyp, ref, record = (tmp_path / name for name in ("hyp.txt", "ref.txt", "record.json"))
     hyp.write_text("\n".join(PREDICTIONS), encoding="utf-8")
     ref.write_text("\n".join(texts[0] for texts in REFERENCES), encoding="utf-8")
     expected = twmd_registry.scorer("ensemble(sbert,2*twmd)").score(PREDICTIONS, [texts[0] for texts in REFERENCES])
-    assert main(["score", str(ref), "-i", str(hyp), "-m", "ensemble(sbert,2*twmd)", "twmd", "--record", str(record)]) == 0
+    assert (
+        main(["score", str(ref), "-i", str(hyp), "-m", "ensemble(sbert,2*twmd)", "twmd", "--record", str(record)]) == 0
+    )
     out = capsys.readouterr().out
     assert f"{expected.score:.4f}" in out
     assert main(["verify", str(record), "--refs", str(ref), "--hyps", str(hyp)]) == 0

@@ -108,7 +108,9 @@ def test_explaining_keeps_no_model_and_survives_pickling() -> None:
         (2, 3, "reference 3 of segment 2 is out of range: it has 3"),
     ],
 )
-def test_a_segment_or_reference_that_is_not_there_is_one_clear_error(segment: int, reference: int | None, words: str) -> None:
+def test_a_segment_or_reference_that_is_not_there_is_one_clear_error(
+    segment: int, reference: int | None, words: str
+) -> None:
     found = twmd_registry.scorer("sbert").score(PREDICTIONS, REFERENCES)
     with pytest.raises(InputError, match=words):
         found.explain(segment, reference)

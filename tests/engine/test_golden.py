@@ -34,10 +34,15 @@ def pairs() -> Texts:
 
 
 def keys_of(label: str) -> tuple[str, dict[str, Any]]:
-    """Metric and specification keys of a label such as ``layer=4|special=cls|centering=none|metric=twmd|T=0.1|iters=3``."""
+    """Metric and specification keys of a label such as
+    ``layer=4|special=cls|centering=none|metric=twmd|T=0.1|iters=3``."""
     fields = dict(field.split("=", 1) for field in label.split("|"))
     metric = NAMES[fields["metric"]]
-    keys: dict[str, Any] = {"layer": int(fields["layer"]), "special": fields["special"], **CENTERINGS[fields["centering"]]}
+    keys: dict[str, Any] = {
+        "layer": int(fields["layer"]),
+        "special": fields["special"],
+        **CENTERINGS[fields["centering"]],
+    }
     if metric == "sbert":
         keys["vectors"] = "unit"
     if "T" in fields:
@@ -70,7 +75,9 @@ def test_bertscore_without_idf(pairs: Texts) -> None:
 
 
 def test_bertscore_with_idf(pairs: Texts) -> None:
-    found = twmd_registry.scorer("bertscore_centered", layer=4, special="partners", centering="none", idf="references").score(*pairs)
+    found = twmd_registry.scorer(
+        "bertscore_centered", layer=4, special="partners", centering="none", idf="references"
+    ).score(*pairs)
     assert largest_difference(found, golden("bertscore.json")["layer=4|idf=references"]) <= TOLERANCE
 
 
@@ -82,10 +89,13 @@ def moverscore_keys(label: str) -> dict[str, Any]:
 
 def test_every_number_of_moverscore(pairs: Texts) -> None:
     table = golden("moverscore.json")
-    found = twmd_registry.score_all([Scorer(make_spec("moverscore", **moverscore_keys(label))) for label in table], *pairs)
+    found = twmd_registry.score_all(
+        [Scorer(make_spec("moverscore", **moverscore_keys(label))) for label in table], *pairs
+    )
     off = {label: np.array(one.scores) - np.array(table[label]) for label, one in zip(table, found, strict=True)}
     assert len(off) == 10
-    # Two pairs are the same tokens. There our distance is zero; the authors' program takes the root of a float32 rounding error.
+    # Two pairs are the same tokens. There our distance is zero; the authors' program takes the root of a float32
+    # rounding error.
     same = [i for i, (one, other) in enumerate(zip(*pairs, strict=True)) if one == other or i == 21]
     assert same == [5, 21]
     for label, differences in off.items():

@@ -23,8 +23,13 @@ TWO_SIDED = [metric for metric in METRICS if CATALOGUE[metric].two_sided]
 Key = tuple[MetricName, str | None]
 """A metric and its centering; None: the one that it has by default, or none at all."""
 DEFAULTS: list[Key] = [(metric, None) for metric in METRICS]
-CENTERED: list[Key] = [(metric, centering) for metric in ALIGNED for centering in Centering if centering is not Centering.BATCH]
-NEIGHBOURLESS = [*DEFAULTS, *((metric, centering) for metric, centering in CENTERED if centering is not Centering.CORPUS)]
+CENTERED: list[Key] = [
+    (metric, centering) for metric in ALIGNED for centering in Centering if centering is not Centering.BATCH
+]
+NEIGHBOURLESS = [
+    *DEFAULTS,
+    *((metric, centering) for metric, centering in CENTERED if centering is not Centering.CORPUS),
+]
 WITH_REFERENCES = [metric for metric in METRICS if "multiref" in CATALOGUE[metric].keys]
 WHOLE: list[dict[str, Any]] = [{"centering": "batch", "centering_size": 16}, {"centering": "corpus"}]
 ALONE = (0, 7, 15)
@@ -48,7 +53,9 @@ def scored(predictions: Sequence[str], references: Sequence[str]) -> Scored:
     # Raw vectors have no mean left under `sentence`.
     unit = {MetricName.SBERT: {"vectors": "unit"}}
     keys = [*DEFAULTS, *CENTERED]
-    scorers = [twmd_registry.scorer(metric, **({"centering": of, **unit.get(metric, {})} if of else {})) for metric, of in keys]
+    scorers = [
+        twmd_registry.scorer(metric, **({"centering": of, **unit.get(metric, {})} if of else {})) for metric, of in keys
+    ]
     return dict(zip(keys, twmd_registry.score_all(scorers, predictions, references), strict=True))
 
 
@@ -106,8 +113,16 @@ def of_two_references(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
     """With the reference; with the next pair's; with both in every second segment, by the best and by the mean."""
     others = texts.references[1:] + texts.references[:1]
     both = [[a, b] if i % 2 else [a] for i, (a, b) in enumerate(zip(texts.references, others, strict=True))]
-    given: list[tuple[Any, dict[str, Any]]] = [(texts.references, {}), (others, {}), (both, {"multiref": "max"}), (both, {"multiref": "mean"})]
-    found = [twmd_registry.score_all([twmd_registry.scorer(metric, **keys) for metric in WITH_REFERENCES], texts[0], own) for own, keys in given]
+    given: list[tuple[Any, dict[str, Any]]] = [
+        (texts.references, {}),
+        (others, {}),
+        (both, {"multiref": "max"}),
+        (both, {"multiref": "mean"}),
+    ]
+    found = [
+        twmd_registry.score_all([twmd_registry.scorer(metric, **keys) for metric in WITH_REFERENCES], texts[0], own)
+        for own, keys in given
+    ]
     return {metric: list(of_metric) for metric, *of_metric in zip(WITH_REFERENCES, *found, strict=True)}
 
 
@@ -133,7 +148,9 @@ def test_a_pair_scores_the_same_alone(given: Scored, alone: dict[int, Scored], k
 
 
 @pytest.mark.parametrize("metric", ALIGNED)
-def test_batch_centering_of_everything_is_corpus_centering(centered_whole: dict[MetricName, list[ScoreSet]], metric: MetricName) -> None:
+def test_batch_centering_of_everything_is_corpus_centering(
+    centered_whole: dict[MetricName, list[ScoreSet]], metric: MetricName
+) -> None:
     batch, corpus, separate_batch, separate_corpus = centered_whole[metric]
     assert differences(batch, corpus) <= TOLERANCE
     assert differences(separate_batch, separate_corpus) <= TOLERANCE
@@ -181,7 +198,10 @@ def test_several_metrics_and_references_encode_every_different_text_once(texts: 
     scorers = [twmd_registry.scorer(metric, centering="none", special="none") for metric in ALIGNED]
     encoder = scorers[0].backend.model
     before = encoder.sentences_encoded
-    references = [[reference, texts.references[0], prediction] for reference, prediction in zip(texts.references, texts.predictions, strict=True)]
+    references = [
+        [reference, texts.references[0], prediction]
+        for reference, prediction in zip(texts.references, texts.predictions, strict=True)
+    ]
     found = twmd_registry.score_all(scorers, texts.predictions, references)
     different = len(set(texts.predictions + texts.references))
     assert encoder.sentences_encoded - before == different
@@ -189,7 +209,9 @@ def test_several_metrics_and_references_encode_every_different_text_once(texts: 
 
 
 @pytest.mark.parametrize("metric", WITH_REFERENCES)
-def test_several_references_best_and_mean(of_two_references: dict[MetricName, list[ScoreSet]], metric: MetricName) -> None:
+def test_several_references_best_and_mean(
+    of_two_references: dict[MetricName, list[ScoreSet]], metric: MetricName
+) -> None:
     one, two, best, mean = (np.array(found.scores) for found in of_two_references[metric])
     odd = np.arange(len(one)) % 2 == 1
     assert np.abs(best - np.where(odd, np.maximum(one, two), one)).max() <= TOLERANCE

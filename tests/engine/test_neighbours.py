@@ -16,8 +16,26 @@ from twmd_registry.registry.names import MetricName
 SETTINGS = int(os.environ.get("TWMD_TEST_SETTINGS", "60"))
 """How many settings are drawn; more for a long run."""
 ALIGNED = [metric for metric in MetricName if "layer" in CATALOGUE[metric].keys]
-PREDICTIONS = ["yes", "it rains", "very well", "5 / 7", "the cat sat on the mat .", "no no no no", "he said : wait !", "a dog ran"]
-REFERENCES = ["no", "rain it", "very well", "seven", "a cat was sitting on the mat", "no", "wait", "the dogs were running over the hill"]
+PREDICTIONS = [
+    "yes",
+    "it rains",
+    "very well",
+    "5 / 7",
+    "the cat sat on the mat .",
+    "no no no no",
+    "he said : wait !",
+    "a dog ran",
+]
+REFERENCES = [
+    "no",
+    "rain it",
+    "very well",
+    "seven",
+    "a cat was sitting on the mat",
+    "no",
+    "wait",
+    "the dogs were running over the hill",
+]
 APPENDED = ["we saw it again today , and it was over", "x", "the mat", "is it so ?"]
 
 
@@ -31,11 +49,15 @@ def draw(seed: int) -> tuple[MetricName, dict[str, Any]]:
     metric = MetricName(one_of(*ALIGNED))
     layers = sorted(set(rng.integers(0, 7, size=one_of(1, 1, 2, 4)).tolist()))
     ngram = one_of(1, 1, 2, 2, 3, "sentence")
-    special = one_of("none", "none", "cls", "all", *(["partners"] if metric is MetricName.BERTSCORE_CENTERED and ngram == 1 else []))
+    special = one_of(
+        "none", "none", "cls", "all", *(["partners"] if metric is MetricName.BERTSCORE_CENTERED and ngram == 1 else [])
+    )
     keys: dict[str, Any] = {
         "output": one_of("precision", "recall", "f1"),
         "layer": layers_text(layers),
-        "aggregation": "single" if len(layers) == 1 else one_of("mean", "concat", "pmeans:-inf,1,inf", "pmeans:1,3", "routing:gaussian"),
+        "aggregation": "single"
+        if len(layers) == 1
+        else one_of("mean", "concat", "pmeans:-inf,1,inf", "pmeans:1,3", "routing:gaussian"),
         "special": special,
         "subwords": one_of("keep", "keep", "drop"),
         "punctuation": one_of("keep", "keep", "drop"),
@@ -61,7 +83,8 @@ def draw(seed: int) -> tuple[MetricName, dict[str, Any]]:
 
 
 def tolerance(keys: dict[str, Any]) -> float:
-    """What float32 allows: similarities are off by about 1e-6, and plans see them divided by T; raw vectors' are large."""
+    """What float32 allows: similarities are off by about 1e-6, and plans see them divided by T; raw vectors' are
+    large."""
     return 1e-5 + 1e-6 / float(keys.get("temperature", 1.0))
 
 
@@ -81,13 +104,20 @@ def test_appended_rows_move_no_score(seed: int) -> None:
 @pytest.mark.parametrize("metric", ["twmd", "trwmd", "bertscore_centered", "moverscore", "wordset_cka", "sbert"])
 def test_ngram_over_the_whole_text_is_nothing_under_sentence_centering(metric: str) -> None:
     """Its tokens' deviations from their own mean add up to rounding errors, which have no direction."""
-    keys: dict[str, Any] = {"centering": "sentence", "special": "none", "ngram": 2} | ({"vectors": "unit"} if metric == "sbert" else {})
+    keys: dict[str, Any] = {"centering": "sentence", "special": "none", "ngram": 2} | (
+        {"vectors": "unit"} if metric == "sbert" else {}
+    )
     with twmd_registry.scorer(metric, **keys) as scorer:
         scores = scorer.score(["very well", "very well", "it rains"], ["very well", "quite good", "it rains today"])
     assert scores.scores == (1.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("keys", [{"centering": "sentence"}, {"centering": "batch", "centering_size": 1, "centering_side": "separate"}])
+@pytest.mark.parametrize(
+    "keys", [{"centering": "sentence"}, {"centering": "batch", "centering_size": 1, "centering_side": "separate"}]
+)
 def test_mean_of_vectors_that_cancel_is_nothing(keys: dict[str, Any]) -> None:
-    with twmd_registry.scorer("sbert", vectors="unit", special="none", **keys) as scorer, pytest.warns(match="nothing is left to compare"):
+    with (
+        twmd_registry.scorer("sbert", vectors="unit", special="none", **keys) as scorer,
+        pytest.warns(match="nothing is left to compare"),
+    ):
         assert scorer.score(["very well", "very well"], ["very well", "quite good"]).scores == (1.0, 0.0)

@@ -23,7 +23,9 @@ def texts(lengths: list[int], seed: int = 0, *, weighted: bool = True, zeros: bo
     vectors, weights = draw.normal(size=(sum(lengths), 3)), draw.uniform(0.1, 3, sum(lengths))
     if zeros:
         weights[draw.random(len(weights)) < 0.6] = 0
-    return TokenVectors(torch.tensor(vectors), torch.tensor(lengths), weights=torch.tensor(weights) if weighted else None)
+    return TokenVectors(
+        torch.tensor(vectors), torch.tensor(lengths), weights=torch.tensor(weights) if weighted else None
+    )
 
 
 def parts(tokens: TokenVectors) -> list[tuple[np.ndarray, list[float] | None]]:
@@ -52,7 +54,13 @@ def test_every_window_is_the_weighted_mean_of_its_tokens(n: int | str, weighted:
 
 
 @QUICK
-@given(lengths=st.lists(st.integers(0, 7), min_size=1, max_size=6), n=st.integers(1, 8), seed=seeds, weighted=st.booleans(), zeros=st.booleans())
+@given(
+    lengths=st.lists(st.integers(0, 7), min_size=1, max_size=6),
+    n=st.integers(1, 8),
+    seed=seeds,
+    weighted=st.booleans(),
+    zeros=st.booleans(),
+)
 def test_so_it_is_for_any_texts(lengths: list[int], n: int, seed: int, weighted: bool, zeros: bool) -> None:
     assert_windows(texts(lengths, seed, weighted=weighted, zeros=zeros), n)
 
@@ -96,7 +104,9 @@ def test_windows_never_reach_into_the_next_text() -> None:
     both = [texts([4], seed=1), texts([5], seed=2)]
     weights = [one.weights for one in both if one.weights is not None]
     joined = TokenVectors(torch.cat([one.vectors for one in both]), torch.tensor([4, 5]), weights=torch.cat(weights))
-    torch.testing.assert_close(form_ngrams(joined, 3).vectors, torch.cat([one.vectors for one in alone]), atol=1e-15, rtol=0)
+    torch.testing.assert_close(
+        form_ngrams(joined, 3).vectors, torch.cat([one.vectors for one in alone]), atol=1e-15, rtol=0
+    )
 
 
 def test_a_window_remembers_its_first_token() -> None:

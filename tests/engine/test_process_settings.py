@@ -26,7 +26,12 @@ from tests import tiny
 from twmd_registry.models import arithmetic
 from twmd_registry.models.arithmetic import exact_arithmetic
 
-PREDICTIONS = ["the cat sat on the mat and ran over the hill in rain .", "a dog", "we saw it again today", "the the the"]
+PREDICTIONS = [
+    "the cat sat on the mat and ran over the hill in rain .",
+    "a dog",
+    "we saw it again today",
+    "the the the",
+]
 REFERENCES = ["a cat sat over a mat", "the dog ran today", "it rain", "a dog ran"]
 TINY: dict[str, Any] = {"layer": tiny.DEPTH, "centering": "none"}
 BACKENDS: Any = torch.backends
@@ -36,7 +41,11 @@ NEW_INTERFACE = hasattr(BACKENDS, "fp32_precision")
 def precisions() -> tuple[object, ...]:
     """All of torch's settings for float32 products, through both interfaces."""
     state: list[object] = []
-    for read in (torch.get_float32_matmul_precision, lambda: BACKENDS.cuda.matmul.allow_tf32, lambda: BACKENDS.cudnn.allow_tf32):
+    for read in (
+        torch.get_float32_matmul_precision,
+        lambda: BACKENDS.cuda.matmul.allow_tf32,
+        lambda: BACKENDS.cudnn.allow_tf32,
+    ):
         try:
             state.append(read())
         except RuntimeError:
@@ -53,7 +62,10 @@ def settings() -> dict[str, object]:
     return {
         "precisions": precisions(),
         "default dtype": torch.get_default_dtype(),
-        "deterministic": (torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()),
+        "deterministic": (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
         "grad": torch.is_grad_enabled(),
         "inference": torch.is_inference_mode_enabled(),
         "autocast": [(torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")],
@@ -116,9 +128,13 @@ NEW: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("new", NEW if NEW_INTERFACE else ["untouched"])
 @pytest.mark.parametrize("legacy", LEGACY)
-def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_score(legacy: str, new: str, folder: Path) -> None:
+def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_score(
+    legacy: str, new: str, folder: Path
+) -> None:
     wanted = score(model=str(folder), **TINY)
-    for before_first_score, order in itertools.product([True, False], itertools.permutations([LEGACY[legacy], NEW[new]])):
+    for before_first_score, order in itertools.product(
+        [True, False], itertools.permutations([LEGACY[legacy], NEW[new]])
+    ):
         reset()
         with twmd_registry.scorer("twmd", model=str(folder), **TINY) as scorer:
             if not before_first_score:
@@ -187,7 +203,9 @@ DTYPES = [torch.float64, torch.bfloat16]
         ("stsscore", {}),
     ],
 )
-def test_default_dtype_of_the_caller_is_kept_and_moves_no_score(metric: str, keys: dict[str, Any], dtype: torch.dtype, folder: Path) -> None:
+def test_default_dtype_of_the_caller_is_kept_and_moves_no_score(
+    metric: str, keys: dict[str, Any], dtype: torch.dtype, folder: Path
+) -> None:
     if "layer" in keys:
         keys = keys | {"model": str(folder)}
     wanted = score(metric, **keys)
@@ -321,7 +339,9 @@ def test_precision_that_the_caller_sets_meanwhile_is_kept() -> None:
 
 
 def test_precision_that_the_caller_sets_meanwhile_does_not_reach_the_running_score() -> None:
-    predictions, references = ([f"{text} {number}" for number in range(60) for text in texts] for texts in (PREDICTIONS, REFERENCES))
+    predictions, references = (
+        [f"{text} {number}" for number in range(60) for text in texts] for texts in (PREDICTIONS, REFERENCES)
+    )
     with twmd_registry.scorer("twmd", batch_tokens=128) as scorer:
         wanted = scorer.score(predictions, references).scores
         calls = []
@@ -409,7 +429,8 @@ def test_first_score_of_a_process_draws_no_random_number(metric: str) -> None:
         "import random, sys, numpy, torch, twmd_registry\n"
         "states = lambda: (random.getstate(), str(numpy.random.get_state()), torch.get_rng_state().tolist())\n"
         "before = states()\n"
-        "twmd_registry.scorer(sys.argv[1]).score(['the cat sat on the mat', 'it rains all day'], ['a cat was on the mat', 'it is raining'])\n"
+        "twmd_registry.scorer(sys.argv[1]).score(['the cat sat on the mat', 'it rains all day'], ['a cat was on "
+        "the mat', 'it is raining'])\n"
         "assert states() == before"
     )
     subprocess.run([sys.executable, "-W", "ignore", "-c", code, metric], check=True)

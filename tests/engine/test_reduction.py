@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import family as oracle
-from twmd_registry.engine.reduction import SelfScores, combine_sides, empty_score, harmonic_mean, normalise, over_references
+from twmd_registry.engine.reduction import (
+    SelfScores,
+    combine_sides,
+    empty_score,
+    harmonic_mean,
+    normalise,
+    over_references,
+)
 from twmd_registry.registry.names import Multiref
 from twmd_registry.tensors import Sides
 
@@ -25,13 +32,18 @@ def test_the_harmonic_mean_is_defined_everywhere(p: float, r: float) -> None:
 
 @given(st.floats(1e-6, 2))
 def test_the_harmonic_mean_is_continuous_where_one_side_reaches_zero(p: float) -> None:
-    near, at = (float(harmonic_mean(torch.tensor([p], dtype=torch.float64), torch.tensor([r], dtype=torch.float64))) for r in (1e-12, 0.0))
+    near, at = (
+        float(harmonic_mean(torch.tensor([p], dtype=torch.float64), torch.tensor([r], dtype=torch.float64)))
+        for r in (1e-12, 0.0)
+    )
     assert near == pytest.approx(at, abs=1e-11)
 
 
 def test_f1_is_taken_first_and_normalised_afterwards() -> None:
     p, r, own, other = 0.6, 0.4, 0.8, 0.5
-    found = combine_sides(Sides(torch.tensor([p]), torch.tensor([r])), SelfScores(torch.tensor([own]), torch.tensor([other])))
+    found = combine_sides(
+        Sides(torch.tensor([p]), torch.tensor([r])), SelfScores(torch.tensor([own]), torch.tensor([other]))
+    )
     scale = (own * other) ** 0.5
     assert [float(side) for side in found] == pytest.approx([p / scale, r / scale, oracle.f1(p, r) / scale])
     raw = combine_sides(Sides(torch.tensor([p]), torch.tensor([r])), None)
@@ -77,7 +89,9 @@ def test_references_are_reduced_segment_by_segment(segments: list[list[float]]) 
     ],
 )
 def test_f1_by_hand(p: float, r: float, f1: float) -> None:
-    assert float(harmonic_mean(torch.tensor([p], dtype=torch.float64), torch.tensor([r], dtype=torch.float64))) == pytest.approx(f1, abs=1e-15)
+    assert float(
+        harmonic_mean(torch.tensor([p], dtype=torch.float64), torch.tensor([r], dtype=torch.float64))
+    ) == pytest.approx(f1, abs=1e-15)
 
 
 @pytest.mark.parametrize(("p", "r"), [(0.5, 0.25), (0.0, 0.6), (0.0, 0.0), (-0.2, 0.2), (-0.3, -0.1), (1e-30, 1e-30)])
@@ -103,7 +117,9 @@ def test_a_row_that_cannot_be_normalised_leaves_the_others_alone() -> None:
 def test_normalised_scores_are_the_raw_ones_over_one_scale(p: float, r: float) -> None:
     sides, selves = Sides(torch.tensor([p]), torch.tensor([r])), SelfScores(torch.tensor([0.81]), torch.tensor([0.25]))
     scores = combine_sides(sides, selves)
-    assert [float(x) for x in scores] == pytest.approx([oracle.normalised(x, 0.81, 0.25) for x in (p, r, oracle.f1(p, r))], rel=1e-6)
+    assert [float(x) for x in scores] == pytest.approx(
+        [oracle.normalised(x, 0.81, 0.25) for x in (p, r, oracle.f1(p, r))], rel=1e-6
+    )
     assert (scores.precision.item(), scores.recall.item()) == pytest.approx((p / 0.45, r / 0.45), rel=1e-6)
 
 

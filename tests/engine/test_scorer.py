@@ -15,7 +15,9 @@ PREDICTIONS, REFERENCES = ["the cat sat", "it rains"], ["a cat sat", "it pours"]
 def test_scorer_of_a_specification_gives_the_same_score() -> None:
     scored = twmd_registry.score(PREDICTIONS, REFERENCES, temperature=0.1)
     spec = twmd_registry.parse(str(scored.signature))
-    assert twmd_registry.scorer(spec, device="cpu").score(PREDICTIONS, REFERENCES).scores == pytest.approx(scored.scores, abs=1e-6)
+    assert twmd_registry.scorer(spec, device="cpu").score(PREDICTIONS, REFERENCES).scores == pytest.approx(
+        scored.scores, abs=1e-6
+    )
     assert twmd_registry.score(PREDICTIONS, REFERENCES, spec).signature == scored.signature
 
 

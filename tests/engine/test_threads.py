@@ -12,7 +12,12 @@ from twmd_registry.engine.result import ScoreSet
 
 PREDICTIONS = [f"the number {i} is on the list" for i in range(12)]
 REFERENCES = [f"number {i + i % 2} is listed" for i in range(12)]
-SETTINGS: list[tuple[str, dict[str, Any]]] = [("twmd", {"layer": 1}), ("twmd", {"layer": 4}), ("moverscore", {"layer": 6}), ("stsscore", {})]
+SETTINGS: list[tuple[str, dict[str, Any]]] = [
+    ("twmd", {"layer": 1}),
+    ("twmd", {"layer": 4}),
+    ("moverscore", {"layer": 6}),
+    ("stsscore", {}),
+]
 
 
 def score(setting: tuple[str, dict[str, Any]]) -> ScoreSet:

@@ -23,7 +23,10 @@ from twmd_registry.registry.spec import make_spec
 ALIGNED = [metric for metric in MetricName if "unknown" in CATALOGUE[metric].keys]
 HEART, ANGRY, ROCKET = "\U0001f60d", "\U0001f621", "\U0001f680"
 PARTLY = [
-    ("\u0e23\u0e32\u0e04\u0e32 250 \u0e1a\u0e32\u0e17.", "\u0e2b\u0e21\u0e32\u0e01\u0e31\u0e14\u0e04\u0e19 250 \u0e04\u0e23\u0e31\u0e49\u0e07."),
+    (
+        "\u0e23\u0e32\u0e04\u0e32 250 \u0e1a\u0e32\u0e17.",
+        "\u0e2b\u0e21\u0e32\u0e01\u0e31\u0e14\u0e04\u0e19 250 \u0e04\u0e23\u0e31\u0e49\u0e07.",
+    ),
     ("\u222bx dx", "\u2211x dx"),
     (f"I love it {HEART}", f"I love it {ANGRY}"),
     (HEART, ANGRY),
@@ -77,12 +80,17 @@ def test_an_unknown_token_weighs_as_a_token_that_no_text_holds(idf: str, tmp_pat
 def test_equal_unknown_tokens_match(metric: str, way: str) -> None:
     texts = [text for pair in PARTLY for text in pair]
     assert quiet(metric, texts, texts, **WAYS[way]).scores == pytest.approx([1] * len(texts), abs=1e-5)
-    assert quiet(metric, [f"I LOVE it {HEART}"], [f"i love it {HEART}"], **WAYS[way]).score == pytest.approx(1, abs=1e-5)
+    assert quiet(metric, [f"I LOVE it {HEART}"], [f"i love it {HEART}"], **WAYS[way]).score == pytest.approx(
+        1, abs=1e-5
+    )
 
 
 def test_an_unknown_token_has_similarity_one_to_the_same_text_and_about_zero_to_any_other() -> None:
     texts = [f"we left {HEART} and {ROCKET}"], [f"{ROCKET} {HEART} {ANGRY} at once"]
-    shown = [quiet("bertscore_centered", *texts, special="all", centering="none", unknown=unknown).explain(0) for unknown in ("apart", "keep")]
+    shown = [
+        quiet("bertscore_centered", *texts, special="all", centering="none", unknown=unknown).explain(0)
+        for unknown in ("apart", "keep")
+    ]
     apart, alike = (np.array(one.similarities) for one in shown)
     x, y = (np.array([token == "[UNK]" for token in side]) for side in (shown[0].hypothesis, shown[0].reference))
     np.testing.assert_allclose(apart[np.ix_(x, y)], [[0, 1, 0], [1, 0, 0]], atol=FAR)
@@ -95,7 +103,10 @@ def test_an_unknown_token_has_similarity_one_to_the_same_text_and_about_zero_to_
 
 def test_an_unknown_tokens_vector_keeps_its_length() -> None:
     texts = [f"we left {HEART} and {ROCKET}"]
-    apart, alike = (np.array(quiet("sbert", texts, texts, vectors="raw", unknown=unknown).explain(0).similarities) for unknown in ("apart", "keep"))
+    apart, alike = (
+        np.array(quiet("sbert", texts, texts, vectors="raw", unknown=unknown).explain(0).similarities)
+        for unknown in ("apart", "keep")
+    )
     np.testing.assert_allclose(np.diag(apart), np.diag(alike), rtol=1e-5)
     assert abs(apart[2, 4]) < FAR * math.sqrt(apart[2, 2] * apart[4, 4]) < alike[2, 4]
 
@@ -118,7 +129,11 @@ def test_the_default_is_signed_and_a_signature_without_the_key_keeps_its_meaning
 
 
 def test_presets_that_repeat_a_program_keep_its_unknown_tokens() -> None:
-    kept = {name for (_, name), preset in presets().items() if preset.model and "unknown" not in preset.keys and preset.metric in ALIGNED}
+    kept = {
+        name
+        for (_, name), preset in presets().items()
+        if preset.model and "unknown" not in preset.keys and preset.metric in ALIGNED
+    }
     assert kept == {"moverscore-v1", "moverscore-v2", "moverscore-smd", "sentence-transformers"}
     assert make_spec("twmd", model="any/other").unknown == "apart"
 
@@ -140,7 +155,9 @@ def test_unknown_tokens_are_counted_and_their_texts_named(metric: str) -> None:
 def test_a_small_share_of_unknown_tokens_is_counted_without_a_warning(metric: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", TwmdWarning)
-        found = twmd_registry.scorer(metric).score([f"{ROCKET} went up over the old house in the cold and wet morning"], ["it went up"])
+        found = twmd_registry.scorer(metric).score(
+            [f"{ROCKET} went up over the old house in the cold and wet morning"], ["it went up"]
+        )
     assert (found.counts.unknown, found.counts.oov) == (0, 1)
 
 
@@ -151,7 +168,11 @@ def test_no_special_token_counts_as_unknown(metric: str) -> None:
 
 def test_a_warning_names_a_few_texts_of_many() -> None:
     with pytest.warns(
-        TwmdWarning, match=r"tokens: 2 \(predictions\[0\], references\[0\], predictions\[1\], references\[1\], predictions\[2\], ...\)\."
+        TwmdWarning,
+        match=(
+            r"tokens: 2 \(predictions\[0\], references\[0\], predictions\[1\], references\[1\], predictions\[2\], "
+            r"...\)\."
+        ),
     ):
         twmd_registry.scorer("twmd").score([HEART] * 4, [ANGRY] * 4)
 
@@ -188,7 +209,9 @@ def test_a_table_of_word_vectors_leaves_unknown_words_out_whatever_the_key_says(
     table = tmp_path / "table.txt"
     table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
     for unknown in ("keep", "apart"):
-        found = quiet("twmd", ["cat heron"], ["cat stork"], model=str(table), layer=0, centering="none", unknown=unknown)
+        found = quiet(
+            "twmd", ["cat heron"], ["cat stork"], model=str(table), layer=0, centering="none", unknown=unknown
+        )
         assert found.score == pytest.approx(1)
         assert (found.counts.oov, found.counts.unknown) == (2, 0)
         assert "unknown" not in str(found.signature)
@@ -196,6 +219,14 @@ def test_a_table_of_word_vectors_leaves_unknown_words_out_whatever_the_key_says(
 
 def test_a_narrow_model_tells_unknown_tokens_apart(tmp_path: Path) -> None:
     folder = str(tiny.save_encoder("bert", tmp_path / "bert"))
-    found = quiet("bertscore_centered", ["zebra", "zebra"], ["heron", "zebra"], model=folder, layer=1, centering="none", special="none")
+    found = quiet(
+        "bertscore_centered",
+        ["zebra", "zebra"],
+        ["heron", "zebra"],
+        model=folder,
+        layer=1,
+        centering="none",
+        special="none",
+    )
     assert found.scores[0] < 0.7
     assert found.scores[1] == pytest.approx(1)

@@ -1,11 +1,17 @@
 """Whole scores of random settings over all keys, beside their recomputation in plain numpy from the raw model.
 
-The recomputation is in float64; what is left is the rounding of the program, which is in float32. It moves a similarity of two tokens by
-1e-7 in the mean and by 1e-6 at most: hidden states are off by 1e-6 of their length, in all directions, and inner products by as much.
-Most settings pass that on as it is, and agree within `TOLERANCE`. Some make more of it: a Sinkhorn plan moves by 1 / T of what moves S,
-Eq. 1 divides by C(X, X), centering leaves small differences of long vectors, wordset_cka without Eq. 1 sums. Where a score is off by more
-than `TOLERANCE`, it is measured how much the exact score moves when hidden states and inner products are moved at random, so that
-similarities move by `ROUNDING` (2^-22); the most of eight times counts. Rounding is up to four times as large, and so is what a score may
+The recomputation is in float64; what is left is the rounding of the program, which is in float32. It moves a similarity
+of two tokens by
+1e-7 in the mean and by 1e-6 at most: hidden states are off by 1e-6 of their length, in all directions, and inner
+products by as much.
+Most settings pass that on as it is, and agree within `TOLERANCE`. Some make more of it: a Sinkhorn plan moves by 1 / T
+of what moves S,
+Eq. 1 divides by C(X, X), centering leaves small differences of long vectors, wordset_cka without Eq. 1 sums. Where a
+score is off by more
+than `TOLERANCE`, it is measured how much the exact score moves when hidden states and inner products are moved at
+random, so that
+similarities move by `ROUNDING` (2^-22); the most of eight times counts. Rounding is up to four times as large, and so
+is what a score may
 be off.
 
 TWMD_ORACLE_SETTINGS is the number of settings; every one is drawn from its own seed.
@@ -67,7 +73,14 @@ TEXTS = [
     "  ",
     "the heron was waiting at the weir, and walked on and walked on and walked on",
 ]
-CORPUS = ["the heron was walking away", "a bakery at the weir", "see this, then bake bread", "the", "we waded, and waited; and walked", "the heron"]
+CORPUS = [
+    "the heron was walking away",
+    "a bakery at the weir",
+    "see this, then bake bread",
+    "the",
+    "we waded, and waited; and walked",
+    "the heron",
+]
 STOP_WORDS = ["the", "of", "and", "a", "walked", "don't"]
 
 
@@ -80,10 +93,14 @@ def raw_model(folder: Path) -> whole.Model:
 
     @cache
     def tokenize(text: str) -> whole.Tokens:
-        found = tokenizer(text, return_special_tokens_mask=True, return_offsets_mapping=True, truncation=False, verbose=False)
+        found = tokenizer(
+            text, return_special_tokens_mask=True, return_offsets_mapping=True, truncation=False, verbose=False
+        )
         pieces = tokenizer.convert_ids_to_tokens(found["input_ids"])
         written = [normalize(text[start:end]) for start, end in found["offset_mapping"]]
-        return whole.Tokens(tuple(found["input_ids"]), tuple(pieces), tuple(map(bool, found["special_tokens_mask"])), tuple(written))
+        return whole.Tokens(
+            tuple(found["input_ids"]), tuple(pieces), tuple(map(bool, found["special_tokens_mask"])), tuple(written)
+        )
 
     @cache
     def hidden(ids: tuple[int, ...]) -> np.ndarray:
@@ -123,7 +140,9 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Bench]:
         tokenizer = wordpiece()
         torch.manual_seed(0)
         sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
-        BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)).save_pretrained(home / "tiny")
+        BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)).save_pretrained(
+            home / "tiny"
+        )
         tokenizer.save_pretrained(home / "tiny")
         return Bench(str(home / "tiny"), home / "tiny", home)
 
@@ -137,7 +156,9 @@ def shaken(model: whole.Model, seed: int) -> whole.Model:
     @cache
     def hidden(ids: tuple[int, ...]) -> np.ndarray:
         states = model.hidden(ids)
-        return np.asarray(states + ROUNDING * np.linalg.norm(states, axis=2, keepdims=True) * draw.standard_normal(states.shape))
+        return np.asarray(
+            states + ROUNDING * np.linalg.norm(states, axis=2, keepdims=True) * draw.standard_normal(states.shape)
+        )
 
     def products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         lengths = np.outer(np.linalg.norm(x, axis=1), np.linalg.norm(y, axis=1))
@@ -197,7 +218,10 @@ def draw_texts(draw: np.random.Generator) -> Texts:
     """One to six segments of one to three references; texts repeat, and some references are the prediction."""
     predictions = [TEXTS[i] for i in draw.integers(len(TEXTS), size=draw.integers(1, 7))]
     references = [[TEXTS[i] for i in draw.integers(len(TEXTS), size=draw.integers(1, 4))] for _ in predictions]
-    own = [[prediction if draw.random() < 0.1 else text for text in texts] for prediction, texts in zip(predictions, references, strict=True)]
+    own = [
+        [prediction if draw.random() < 0.1 else text for text in texts]
+        for prediction, texts in zip(predictions, references, strict=True)
+    ]
     return predictions, own
 
 
@@ -209,7 +233,9 @@ def keys_here(bench: Bench, keys: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(SETTINGS))
-def test_a_random_setting_scores_as_recomputed_from_the_raw_model(seed: int, benches: Callable[[str], Bench], tmp_path: Path) -> None:
+def test_a_random_setting_scores_as_recomputed_from_the_raw_model(
+    seed: int, benches: Callable[[str], Bench], tmp_path: Path
+) -> None:
     draw = np.random.default_rng(seed)
     bench = benches("embedded" if draw.random() < 0.15 else "tiny")
     keys, texts = draw_setting(draw, bench.depth), draw_texts(draw)
@@ -218,7 +244,11 @@ def test_a_random_setting_scores_as_recomputed_from_the_raw_model(seed: int, ben
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)  # empty texts, batches of one segment and so on are meant
         if keys["baseline"] == "fitted":
-            path = save(BASELINE, twmd_registry.scorer(keys["metric"], model=bench.name, **given).fit_baseline(CORPUS, pairs=6), tmp_path)
+            path = save(
+                BASELINE,
+                twmd_registry.scorer(keys["metric"], model=bench.name, **given).fit_baseline(CORPUS, pairs=6),
+                tmp_path,
+            )
             given["baseline"] = path
             values = json.loads(path.read_text(encoding="utf-8"))["values"]
             fitted = replace(fitted, baseline=tuple(values[side] for side in SIDES if side in values))
@@ -227,16 +257,22 @@ def test_a_random_setting_scores_as_recomputed_from_the_raw_model(seed: int, ben
     expected = whole.score(*texts, keys, bench.raw, fitted)
     assert here.scores == sides[keys.get("output", "f1")]
     assert here.score == pytest.approx(np.mean(here.scores), abs=1e-12)
-    off = np.array([sides[side] for side in SIDES]) - np.array([getattr(expected, side) for side in SIDES])  # (3, segments)
+    off = np.array([sides[side] for side in SIDES]) - np.array(
+        [getattr(expected, side) for side in SIDES]
+    )  # (3, segments)
     allowed = np.full(off.shape, TOLERANCE)
     if (np.abs(off) > allowed).any():
-        moved = [np.array(whole.score(*texts, keys, shaken(bench.raw, k), fitted)[:3]) - np.array(expected[:3]) for k in range(8)]
+        moved = [
+            np.array(whole.score(*texts, keys, shaken(bench.raw, k), fitted)[:3]) - np.array(expected[:3])
+            for k in range(8)
+        ]
         allowed = np.clip(4 * np.abs(moved).max(axis=0), TOLERANCE, LOOSEST)
     wrong = np.flatnonzero((np.abs(off) > allowed).any(axis=0))
     assert not len(wrong), "\n".join(
         [f"seed {seed}, {bench.name}: {keys}", f"predictions={texts[0]!r}, references={texts[1]!r}"]
         + [
-            f"segment {i}: expected {[float(getattr(expected, side)[i]) for side in SIDES]}, got {[sides[side][i] for side in SIDES]}, "
+            f"segment {i}: expected {[float(getattr(expected, side)[i]) for side in SIDES]}, got "
+            f"{[sides[side][i] for side in SIDES]}, "
             f"off by {np.abs(off[:, i]).max():.1e}, allowed {allowed[:, i].max():.1e}"
             for i in wrong
         ]
@@ -244,8 +280,20 @@ def test_a_random_setting_scores_as_recomputed_from_the_raw_model(seed: int, ben
 
 
 def test_the_settings_are_drawn_over_all_keys_of_the_metrics_that_align() -> None:
-    drawn = {(keys["metric"], name) for seed in range(500) for keys in [draw_setting(np.random.default_rng(seed), 6)] for name in keys}
+    drawn = {
+        (keys["metric"], name)
+        for seed in range(500)
+        for keys in [draw_setting(np.random.default_rng(seed), 6)]
+        for name in keys
+    }
     metrics = {metric for metric, _ in drawn}
     assert metrics == set(MetricName) - {"stsscore", "ensemble"}
-    read_before = {"model", "revision", "adapter", "dtype"}  # they say which hidden states are given, and are tested with the encoder
-    assert drawn == {(metric, name) for metric in metrics for name in {"metric", *CATALOGUE[MetricName(metric)].keys} - read_before}
+    read_before = {
+        "model",
+        "revision",
+        "adapter",
+        "dtype",
+    }  # they say which hidden states are given, and are tested with the encoder
+    assert drawn == {
+        (metric, name) for metric in metrics for name in {"metric", *CATALOGUE[MetricName(metric)].keys} - read_before
+    }

@@ -33,7 +33,10 @@ REFERENCES = [
     "Some bird, perhaps a heron, was waiting for fish.",
     "The bell of the lighthouse has never been repaired.",
 ]
-MORE = [[text, other] if i % 2 else [text] for i, (text, other) in enumerate(zip(REFERENCES, PREDICTIONS[1:] + PREDICTIONS[:1], strict=True))]
+MORE = [
+    [text, other] if i % 2 else [text]
+    for i, (text, other) in enumerate(zip(REFERENCES, PREDICTIONS[1:] + PREDICTIONS[:1], strict=True))
+]
 V1: dict[str, Any] = {
     "layer": "last:5", "aggregation": "pmeans:-inf,1,inf", "special": "all", "subwords": "drop", "punctuation": "drop-ascii",
     "idf": "corpus", "centering": "none", "distance": "sqeuclidean", "transform": "linear",
@@ -83,7 +86,9 @@ def said_by_all_layers(encoder: Encoder, text: str) -> Text:
     vectors = np.stack([states[k].numpy().astype(np.float64) for k in range(7)], axis=1)
     ids = [int(i) for i in tokens.ids[0]]
     names = [str(token) for token in encoder.tokenizer.convert_ids_to_tokens(ids)]
-    return Text(ids, names, [bool(mark) for mark in tokens.special[0]], vectors / np.linalg.norm(vectors, axis=2, keepdims=True))
+    return Text(
+        ids, names, [bool(mark) for mark in tokens.special[0]], vectors / np.linalg.norm(vectors, axis=2, keepdims=True)
+    )
 
 
 def taking_part(text: Text, keys: dict[str, Any], stop_words: set[str]) -> list[int]:
@@ -105,7 +110,9 @@ def taking_part(text: Text, keys: dict[str, Any], stop_words: set[str]) -> list[
     return kept
 
 
-def prepared(text: Text, keys: dict[str, Any], documents: list[list[int]] | None, stop_words: set[str]) -> tuple[np.ndarray, np.ndarray]:
+def prepared(
+    text: Text, keys: dict[str, Any], documents: list[list[int]] | None, stop_words: set[str]
+) -> tuple[np.ndarray, np.ndarray]:
     """Unit vectors of a text's n-grams, and what they weigh."""
     kept = taking_part(text, keys, stop_words)
     kind, _, powers = str(keys.get("aggregation", "single")).partition(":")
@@ -130,12 +137,16 @@ def layers_of(keys: dict[str, Any]) -> list[int]:
     return list(range(7 - int(layer[5:]), 7)) if layer.startswith("last:") else [int(k) for k in layer.split(",")]
 
 
-def mover_score(encoder: Encoder, keys: dict[str, Any], predictions: list[str], references: list[list[str]], stop_words: set[str]) -> list[float]:
+def mover_score(
+    encoder: Encoder, keys: dict[str, Any], predictions: list[str], references: list[list[str]], stop_words: set[str]
+) -> list[float]:
     """MoverScore of every segment, the best of its references, each text by itself."""
     layers = layers_of(keys)
     hyp_documents = [said(encoder, text, layers).ids for text in predictions]
     ref_documents = [said(encoder, text, layers).ids for texts in references for text in texts]
-    counted = {"corpus": (hyp_documents, ref_documents), "references": (ref_documents, ref_documents)}.get(keys.get("idf", "none"), (None, None))
+    counted = {"corpus": (hyp_documents, ref_documents), "references": (ref_documents, ref_documents)}.get(
+        keys.get("idf", "none"), (None, None)
+    )
     found = []
     for prediction, texts in zip(predictions, references, strict=True):
         x, a = prepared(said(encoder, prediction, layers), keys, counted[0], stop_words)
@@ -143,7 +154,9 @@ def mover_score(encoder: Encoder, keys: dict[str, Any], predictions: list[str], 
         for reference in texts:
             y, b = prepared(said(encoder, reference, layers), keys, counted[1], stop_words)
             squares = (2 - 2 * x @ y.T).clip(0)
-            cost = {"similarity": squares / 2, "sqeuclidean": squares, "euclidean": np.sqrt(squares)}[keys.get("distance", "similarity")]
+            cost = {"similarity": squares / 2, "sqeuclidean": squares, "euclidean": np.sqrt(squares)}[
+                keys.get("distance", "similarity")
+            ]
             each.append(movers.score(movers.emd(cost, a, b), keys.get("transform", "linear")))
         found.append(max(each))
     return found
@@ -164,7 +177,9 @@ def mover_score(encoder: Encoder, keys: dict[str, Any], predictions: list[str], 
     ],
 )
 @pytest.mark.parametrize("references", [[[text] for text in REFERENCES], MORE], ids=["one reference", "several"])
-def test_a_score_is_the_whole_method_written_out(encoder: Encoder, changes: dict[str, Any], references: list[list[str]]) -> None:
+def test_a_score_is_the_whole_method_written_out(
+    encoder: Encoder, changes: dict[str, Any], references: list[list[str]]
+) -> None:
     keys = V1 | changes
     with twmd_registry.scorer("moverscore", **(PLAIN | keys)) as one:
         found = one.score(PREDICTIONS, references).scores
@@ -177,7 +192,9 @@ def test_stop_words_are_left_out_of_the_whole_method(encoder: Encoder, tmp_path:
     keys = V1 | {"ngram": 2}
     with twmd_registry.scorer("moverscore", **(PLAIN | keys), stopwords=tmp_path / "stop.txt") as one:
         found = one.score(PREDICTIONS, REFERENCES).scores
-    wanted = mover_score(encoder, keys, PREDICTIONS, [[text] for text in REFERENCES], {word.lower() for word in stop_words})
+    wanted = mover_score(
+        encoder, keys, PREDICTIONS, [[text] for text in REFERENCES], {word.lower() for word in stop_words}
+    )
     assert found == pytest.approx(wanted, abs=2e-5)
 
 
@@ -196,15 +213,23 @@ SET_PLAIN = [
 
 
 @pytest.mark.parametrize(
-    ("release", "changes"), [("v1", {}), ("v2", {"layer": "last:1", "aggregation": "mean", "distance": "euclidean", "transform": "inverse"})]
+    ("release", "changes"),
+    [("v1", {}), ("v2", {"layer": "last:1", "aggregation": "mean", "distance": "euclidean", "transform": "inverse"})],
 )
 @pytest.mark.parametrize("ngram", [1, 2])
-def test_a_release_keeps_punctuation_that_is_not_ascii(encoder: Encoder, release: str, changes: dict[str, Any], ngram: int) -> None:
+def test_a_release_keeps_punctuation_that_is_not_ascii(
+    encoder: Encoder, release: str, changes: dict[str, Any], ngram: int
+) -> None:
     keys = V1 | changes | {"ngram": ngram}
     with twmd_registry.scorer("moverscore", f"moverscore-{release}", ngram=ngram) as one:
         found = one.score(TYPESET, SET_PLAIN)
-    assert found.scores == pytest.approx(mover_score(encoder, keys, TYPESET, [[text] for text in SET_PLAIN], set()), abs=2e-5)
-    with twmd_registry.scorer("moverscore", f"moverscore-{release}", ngram=ngram, punctuation="drop") as one, warnings.catch_warnings():
+    assert found.scores == pytest.approx(
+        mover_score(encoder, keys, TYPESET, [[text] for text in SET_PLAIN], set()), abs=2e-5
+    )
+    with (
+        twmd_registry.scorer("moverscore", f"moverscore-{release}", ngram=ngram, punctuation="drop") as one,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", TwmdWarning)
         others = one.score(TYPESET, SET_PLAIN).scores
     assert all(abs(x - y) > 1e-3 for x, y in zip(found.scores, others, strict=True))
@@ -232,7 +257,9 @@ def test_the_second_release_is_its_preset(encoder: Encoder) -> None:
 
 @pytest.mark.parametrize("special", ["none", "partners"])
 def test_greedy_matching_with_idf_is_the_hard_mover_distance(encoder: Encoder, special: str) -> None:
-    with twmd_registry.scorer("bertscore_centered", layer=5, centering="none", special=special, idf="references", output="f1") as one:
+    with twmd_registry.scorer(
+        "bertscore_centered", layer=5, centering="none", special=special, idf="references", output="f1"
+    ) as one:
         found = one.score(PREDICTIONS, REFERENCES)
     documents = [said(encoder, text, [5]).ids for text in REFERENCES]
     assert found.precision is not None
@@ -241,7 +268,10 @@ def test_greedy_matching_with_idf_is_the_hard_mover_distance(encoder: Encoder, s
         x, y = (said(encoder, text, [5]) for text in texts)
         s = x.vectors[:, 0] @ y.vectors[:, 0].T
         own = [[t for t, mark in enumerate(text.special) if not mark] for text in (x, y)]
-        chosen = [list(range(len(text.ids))) if special == "partners" else mine for text, mine in zip((x, y), own, strict=True)]
+        chosen = [
+            list(range(len(text.ids))) if special == "partners" else mine
+            for text, mine in zip((x, y), own, strict=True)
+        ]
         sides = []
         for text, mine, scores in ((x, own[0], s[:, chosen[1]]), (y, own[1], s[chosen[0]].T)):
             weights = [movers.idf(documents, text.ids[t]) for t in mine]
@@ -265,7 +295,9 @@ def test_a_text_scores_one_with_itself(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_neither_the_order_of_texts_nor_batches_nor_pieces_change_a_score(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_the_order_of_texts_nor_batches_nor_pieces_change_a_score(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keys = WAYS[way]
     found = scored(PREDICTIONS, MORE, **keys)
     order = [3, 0, 4, 2, 1]
@@ -287,7 +319,9 @@ def test_scorers_that_look_differently_do_not_disturb_each_other(metric: str) ->
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_signature_gives_the_scorer_back(way: str) -> None:
-    every = twmd_registry.score_all([twmd_registry.scorer(metric, **WAYS[way]) for metric in ALIGNED], PREDICTIONS, MORE)
+    every = twmd_registry.score_all(
+        [twmd_registry.scorer(metric, **WAYS[way]) for metric in ALIGNED], PREDICTIONS, MORE
+    )
     back = twmd_registry.score_all([twmd_registry.scorer(str(found.signature)) for found in every], PREDICTIONS, MORE)
     for found, again in zip(every, back, strict=True):
         assert again.scores == found.scores
@@ -298,9 +332,15 @@ def test_a_signature_gives_the_scorer_back(way: str) -> None:
 @pytest.mark.parametrize("ngram", [1, 2, "sentence"])
 def test_a_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int | str) -> None:
     # The scale of the weights, which must be 1, shows in entropic objectives and in sums that nothing divides.
-    shown: dict[str, dict[str, Any]] = {"twmd": {"objective": "entropic"}, "trwmd": {"objective": "entropic"}, "wordset_cka": {"normalize": False}}
+    shown: dict[str, dict[str, Any]] = {
+        "twmd": {"objective": "entropic"},
+        "trwmd": {"objective": "entropic"},
+        "wordset_cka": {"normalize": False},
+    }
     keys: dict[str, Any] = {"centering": "none", "ngram": ngram, **shown.get(metric, {})}
-    with pytest.warns(TwmdWarning, match="of which every token has the idf 0 .*: 2; their tokens count the same") as caught:
+    with pytest.warns(
+        TwmdWarning, match="of which every token has the idf 0 .*: 2; their tokens count the same"
+    ) as caught:
         found = twmd_registry.scorer(metric, idf="corpus", **keys).score(PREDICTIONS[:1], REFERENCES[:1])
     assert len([one for one in caught if "idf 0" in str(one.message)]) == 1
     plain = twmd_registry.scorer(metric, **keys).score(PREDICTIONS[:1], REFERENCES[:1])
@@ -311,20 +351,28 @@ def test_a_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int 
 def test_empty_texts_among_others_score_as_ever(metric: str) -> None:
     keys: dict[str, Any] = {"idf": "corpus", "ngram": 2, "punctuation": "drop", "centering": "none"}
     with pytest.warns(TwmdWarning, match="texts without a token: 4"):
-        found = twmd_registry.scorer(metric, **keys).score(["", PREDICTIONS[0], " ", PREDICTIONS[1]], ["", "", REFERENCES[0], REFERENCES[1]])
+        found = twmd_registry.scorer(metric, **keys).score(
+            ["", PREDICTIONS[0], " ", PREDICTIONS[1]], ["", "", REFERENCES[0], REFERENCES[1]]
+        )
     assert found.scores[:3] == (1.0, 0.0, 0.0)
     assert 0 < found.scores[3] < 1
 
 
 def test_a_text_of_punctuation_alone_is_left_with_nothing() -> None:
-    with pytest.warns(TwmdWarning, match="nothing is left to compare .*: 2; each scores 1 against itself and 0 against any other"):
-        found = twmd_registry.scorer("moverscore", "wmd", punctuation="drop").score(["?!", "?!", "..."], ["?!", "Snow.", "?!"])
+    with pytest.warns(
+        TwmdWarning, match="nothing is left to compare .*: 2; each scores 1 against itself and 0 against any other"
+    ):
+        found = twmd_registry.scorer("moverscore", "wmd", punctuation="drop").score(
+            ["?!", "?!", "..."], ["?!", "Snow.", "?!"]
+        )
     assert found.scores == (1.0, 0.0, 0.0)
 
 
 def test_a_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_says_so() -> None:
     with pytest.warns(TwmdWarning, match="of which every word is left out: 2; their special tokens alone are compared"):
-        found = twmd_registry.scorer("moverscore", punctuation="drop", special="all").score(["?!", "?!", "Snow."], ["?!", "Snow.", "..."])
+        found = twmd_registry.scorer("moverscore", punctuation="drop", special="all").score(
+            ["?!", "?!", "Snow."], ["?!", "Snow.", "..."]
+        )
     assert found.scores[0] == pytest.approx(1)
     assert found.explain(0).hypothesis == ("[CLS] [SEP]",)
 
@@ -332,7 +380,9 @@ def test_a_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_a
 @pytest.mark.parametrize("form", ["don't", "don\u2019t", "DON'T"])
 def test_a_stop_word_with_an_apostrophe_is_found_in_either_form(form: str, tmp_path: Path) -> None:
     (tmp_path / "stop.txt").write_text("don't\n", encoding="utf-8")
-    found = twmd_registry.scorer("moverscore", "wmd", stopwords=tmp_path / "stop.txt").score([f"they {form} know", "don knows"], ["snow", "snow"])
+    found = twmd_registry.scorer("moverscore", "wmd", stopwords=tmp_path / "stop.txt").score(
+        [f"they {form} know", "don knows"], ["snow", "snow"]
+    )
     assert found.explain(0).hypothesis == ("they", "know")
     assert found.explain(1).hypothesis == ("don", "knows")
 
@@ -342,7 +392,9 @@ def test_power_means_of_a_high_power_still_tell_texts_apart(encoder: Encoder, po
     keys = V1 | {"aggregation": f"pmeans:{power}", "layer": "last:2"}
     with twmd_registry.scorer("moverscore", **(PLAIN | keys)) as one:
         found = one.score(PREDICTIONS, REFERENCES).scores
-    assert found == pytest.approx(mover_score(encoder, keys, PREDICTIONS, [[text] for text in REFERENCES], set()), abs=1e-3)
+    assert found == pytest.approx(
+        mover_score(encoder, keys, PREDICTIONS, [[text] for text in REFERENCES], set()), abs=1e-3
+    )
 
 
 def test_idf_with_an_entropic_objective_is_the_whole_method_written_out(encoder: Encoder) -> None:
@@ -355,5 +407,8 @@ def test_idf_with_an_entropic_objective_is_the_whole_method_written_out(encoder:
         return float((a * 0.1 * np.log(np.exp(x @ y.T / 0.1) @ b)).sum() / a.sum())
 
     for score, *texts in zip(found, PREDICTIONS, REFERENCES, strict=True):
-        (x, a), (y, b) = (prepared(said(encoder, text, [5]), keys, counted, set()) for text, counted in zip(texts, documents, strict=True))
+        (x, a), (y, b) = (
+            prepared(said(encoder, text, [5]), keys, counted, set())
+            for text, counted in zip(texts, documents, strict=True)
+        )
         assert score == pytest.approx(family.normalised(c(x, a, y, b), c(x, a, x, a), c(y, b, y, b)), abs=2e-5)

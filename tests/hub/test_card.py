@@ -70,7 +70,9 @@ def test_every_python_example_gives_what_it_shows(metric: MetricName) -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS_WITH_CARD)
-def test_the_command_verifies_the_cards_own_number(metric: MetricName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_verifies_the_cards_own_number(
+    metric: MetricName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("hyp.txt").write_text(f"{examples().partial}\n", encoding="utf-8")
     Path("ref.txt").write_text(f"{examples().reference}\n", encoding="utf-8")
@@ -146,7 +148,11 @@ def test_the_tables_of_agreement_hold_the_measured_numbers_and_no_others() -> No
             name, *cells = (cell.strip(" *") for cell in row.split("|")[1:-1])
             if name.startswith("`"):
                 own = (cell.split(" ±") for cell in cells)
-                printed |= {("wmt17", name.strip("`"), correlation, group, *cell) for group, cell in zip(groups, own, strict=True) if len(cell) == 2}
+                printed |= {
+                    ("wmt17", name.strip("`"), correlation, group, *cell)
+                    for group, cell in zip(groups, own, strict=True)
+                    if len(cell) == 2
+                }
     assert printed == {tuple(one) for one in measured() if one.data == "wmt17"}
     assert len(printed) == 2 * len(MetricName) * 8
 
@@ -168,8 +174,14 @@ def test_papers_numbers_are_the_papers() -> None:
 def test_unrelated_words_score_what_the_cards_say() -> None:
     scorers = [twmd_registry.scorer(metric) for metric in METRICS_WITH_CARD]
     vocabulary = scorers[0].backend.model.tokenizer.get_vocab()
-    words = [word for word in sorted(vocabulary, key=vocabulary.__getitem__) if word.isascii() and word.isalpha() and len(word) > 2]
-    for metric, result in zip(METRICS_WITH_CARD, twmd_registry.score_all(scorers, words[:4000:10], words[4000:8000:10]), strict=True):
+    words = [
+        word
+        for word in sorted(vocabulary, key=vocabulary.__getitem__)
+        if word.isascii() and word.isalpha() and len(word) > 2
+    ]
+    for metric, result in zip(
+        METRICS_WITH_CARD, twmd_registry.score_all(scorers, words[:4000:10], words[4000:8000:10]), strict=True
+    ):
         assert result.score == pytest.approx(prose_of(metric).scores.words, abs=0.0005 + 1e-5), metric
         shown = f"Unrelated single words (400 pairs of the model's vocabulary): {result.score:.2f} on average"
         assert shown in (CARDS / metric / "README.md").read_text(encoding="utf-8")
@@ -187,7 +199,9 @@ def test_unrelated_texts_score_what_the_cards_say() -> None:
     pairs = [(rows[i]["candidate"], rows[(i + 1960) % len(rows)]["reference"]) for i in range(0, len(rows), 10)]
     assert len(pairs) == 392
     predictions, references = map(list, zip(*pairs, strict=True))
-    results = twmd_registry.score_all([twmd_registry.scorer(metric) for metric in METRICS_WITH_CARD], predictions, references)
+    results = twmd_registry.score_all(
+        [twmd_registry.scorer(metric) for metric in METRICS_WITH_CARD], predictions, references
+    )
     for metric, result in zip(METRICS_WITH_CARD, results, strict=True):
         assert result.score == pytest.approx(prose_of(metric).scores.unrelated, abs=0.0005 + 1e-5), metric
 
@@ -195,8 +209,12 @@ def test_unrelated_texts_score_what_the_cards_say() -> None:
 def test_stsscores_agreement_on_sts_b_is_what_its_card_says(tmp_path: Path) -> None:
     data = shared("data/stsb/test.csv")
     names = ("pearson", "spearman")
-    assert main(["correlate", f"stsb:{data}", "-m", "stsscore", "--correlation", *names, "-o", str(tmp_path / "out")]) == 0
+    assert (
+        main(["correlate", f"stsb:{data}", "-m", "stsscore", "--correlation", *names, "-o", str(tmp_path / "out")]) == 0
+    )
     (result,) = json.loads((tmp_path / "out" / "study.json").read_text(encoding="utf-8"))["metrics"]
     reached = {name: result["agreement"][name] for name in names}
     stated = {one.correlation: (one.value, one.half_width) for one in measured() if one.data == "stsb-test"}
-    assert stated == {name: (f"{100 * one['value']:.1f}", f"{50 * (one['high'] - one['low']):.1f}") for name, one in reached.items()}
+    assert stated == {
+        name: (f"{100 * one['value']:.1f}", f"{50 * (one['high'] - one['low']):.1f}") for name, one in reached.items()
+    }

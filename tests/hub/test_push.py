@@ -73,7 +73,9 @@ class Answer(BaseHTTPRequestHandler):
         if name not in self.server.spaces:
             self.reply({"error": "Repository not found"}, 404)
             return
-        self.reply({"id": name, "private": self.server.spaces[name] == "private", "sha": "0" * 40, "siblings": [], "tags": []})
+        self.reply(
+            {"id": name, "private": self.server.spaces[name] == "private", "sha": "0" * 40, "siblings": [], "tags": []}
+        )
 
     def do_POST(self) -> None:
         self.note()
@@ -82,11 +84,24 @@ class Answer(BaseHTTPRequestHandler):
         if path == "/api/repos/create":
             self.create(json.loads(body))
         elif path.endswith("/preupload/main"):
-            self.reply({"files": [{"path": one["path"], "uploadMode": "regular", "shouldIgnore": False} for one in json.loads(body)["files"]]})
+            self.reply(
+                {
+                    "files": [
+                        {"path": one["path"], "uploadMode": "regular", "shouldIgnore": False}
+                        for one in json.loads(body)["files"]
+                    ]
+                }
+            )
         elif path.endswith("/commit/main"):
-            self.commit([json.loads(line) for line in body.splitlines()], path.removeprefix("/api/spaces/").removesuffix("/commit/main"))
+            self.commit(
+                [json.loads(line) for line in body.splitlines()],
+                path.removeprefix("/api/spaces/").removesuffix("/commit/main"),
+            )
         else:  # the card's front matter, which the Hub checks first
-            self.reply({"errors": [], "warnings": []} if path == "/api/validate-yaml" else {"error": "unknown"}, 200 if "yaml" in path else 404)
+            self.reply(
+                {"errors": [], "warnings": []} if path == "/api/validate-yaml" else {"error": "unknown"},
+                200 if "yaml" in path else 404,
+            )
 
     def create(self, asked: dict[str, Any]) -> None:
         if self.server.refuse:
@@ -100,8 +115,18 @@ class Answer(BaseHTTPRequestHandler):
         self.reply({"url": f"{self.server.address}/spaces/{name}"}, 409 if known else 200)
 
     def commit(self, lines: list[dict[str, Any]], name: str) -> None:
-        self.server.files |= {line["value"]["path"]: base64.b64decode(line["value"]["content"]).decode() for line in lines if line["key"] == "file"}
-        self.reply({"commitUrl": f"{self.server.address}/spaces/{name}/commit/{'1' * 40}", "commitOid": "1" * 40, "success": True})
+        self.server.files |= {
+            line["value"]["path"]: base64.b64decode(line["value"]["content"]).decode()
+            for line in lines
+            if line["key"] == "file"
+        }
+        self.reply(
+            {
+                "commitUrl": f"{self.server.address}/spaces/{name}/commit/{'1' * 40}",
+                "commitOid": "1" * 40,
+                "success": True,
+            }
+        )
 
 
 @pytest.fixture
@@ -115,10 +140,21 @@ def hub() -> Iterator[Hub]:
     server.server_close()
 
 
-def push(endpoint: str, tmp_path: Path, *arguments: str, token: str | None = TOKEN, offline: str = "0") -> subprocess.CompletedProcess[str]:
+def push(
+    endpoint: str, tmp_path: Path, *arguments: str, token: str | None = TOKEN, offline: str = "0"
+) -> subprocess.CompletedProcess[str]:
     """Push in a process of its own: the Hub's client reads its environment once."""
-    environment = {name: value for name, value in os.environ.items() if name not in {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "TRANSFORMERS_OFFLINE"}}
-    environment |= {"HF_ENDPOINT": endpoint, "HF_HUB_OFFLINE": offline, "HF_HOME": str(tmp_path / "hf"), "PYTHONPATH": str(ROOT)}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "TRANSFORMERS_OFFLINE"}
+    }
+    environment |= {
+        "HF_ENDPOINT": endpoint,
+        "HF_HUB_OFFLINE": offline,
+        "HF_HOME": str(tmp_path / "hf"),
+        "PYTHONPATH": str(ROOT),
+    }
     environment |= {"HF_TOKEN": token} if token else {}
     command = [sys.executable, "-m", "twmd_registry.cli", "hub", "push", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
@@ -154,13 +190,19 @@ def test_a_second_push_commits_to_what_is_there_under_another_name_too(hub: Hub,
 
 def test_a_private_push_does_not_write_to_a_public_space(hub: Hub, tmp_path: Path) -> None:
     hub.spaces["org/twmd"] = "public"
-    assert "org/twmd is there already and public" in one_line(push(hub.address, tmp_path, "twmd", "org/twmd", "--private"), 1)
+    assert "org/twmd is there already and public" in one_line(
+        push(hub.address, tmp_path, "twmd", "org/twmd", "--private"), 1
+    )
     assert hub.files == {}
 
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [(401, "HTTP 401): the token must be valid"), (400, "HTTP 400): see whether the owner"), (501, "HTTP 501): try again later")],
+    [
+        (401, "HTTP 401): the token must be valid"),
+        (400, "HTTP 400): see whether the owner"),
+        (501, "HTTP 501): try again later"),
+    ],
 )
 def test_a_refusal_is_one_line_without_the_token(hub: Hub, tmp_path: Path, status: int, message: str) -> None:
     hub.refuse = status  # the fake's answer repeats the token
@@ -178,7 +220,9 @@ def test_offline_is_said(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_without_a_token_nothing_is_sent(hub: Hub, tmp_path: Path) -> None:
-    assert "no token to write to the Hub with" in one_line(push(hub.address, tmp_path, "twmd", "org/twmd", token=None), 1)
+    assert "no token to write to the Hub with" in one_line(
+        push(hub.address, tmp_path, "twmd", "org/twmd", token=None), 1
+    )
     assert hub.seen == []
 
 
@@ -194,7 +238,9 @@ def test_a_file_that_holds_no_token_is_refused_and_not_shown(tmp_path: Path, con
         read_token(tmp_path / "not there")
 
 
-@pytest.mark.parametrize("space", ["twmd", "org/tw-md", "org/a/twmd", "org/2twmd", "/twmd", "org/", "https://huggingface.co/org/twmd"])
+@pytest.mark.parametrize(
+    "space", ["twmd", "org/tw-md", "org/a/twmd", "org/2twmd", "/twmd", "org/", "https://huggingface.co/org/twmd"]
+)
 def test_a_name_that_evaluate_cannot_load_is_refused(space: str) -> None:
     with pytest.raises(SpecError, match="expected ORG/NAME"):
         push_space("twmd", space, token=TOKEN)

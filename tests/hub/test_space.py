@@ -35,7 +35,11 @@ assert by_file.scorer.spec.temperature == 0.5
 def test_evaluate_loads_every_space_from_its_folder_offline(tmp_path: Path) -> None:
     for metric in metrics_with_card():
         build_space(metric, tmp_path / "spaces" / metric)
-    environment = os.environ | {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_EVALUATE_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {
+        "HF_MODULES_CACHE": str(tmp_path / "modules"),
+        "HF_EVALUATE_OFFLINE": "1",
+        "PYTHONPATH": str(ROOT),
+    }
     command = [sys.executable, "-c", LOAD_ALL, json.dumps(P), json.dumps(R), *metrics_with_card()]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -56,10 +60,17 @@ def test_build_needs_no_model_no_network_and_no_token(tmp_path: Path) -> None:
         "assert not {'torch', 'transformers', 'evaluate', 'huggingface_hub'} & set(sys.modules)\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"} | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"built {Path('new/space')}; load it with evaluate.load({str(Path('new/space/twmd.py'))!r})\n"
-    assert {file.name for file in (tmp_path / "new/space").iterdir()} == {"twmd.py", "README.md", "app.py", "requirements.txt"}
+    assert {file.name for file in (tmp_path / "new/space").iterdir()} == {
+        "twmd.py",
+        "README.md",
+        "app.py",
+        "requirements.txt",
+    }
     assert (tmp_path / "new/space/twmd.py").read_bytes() == (ROOT / "metrics/twmd/twmd.py").read_bytes()
 
 

@@ -20,12 +20,23 @@ def lines(folder: Path, *rows: dict[str, Any], name: str = "made.jsonl") -> Path
 
 
 def spoken(**changed: Any) -> dict[str, Any]:
-    fixed = {"id": "0", "prediction": "It is by the river .", "references": ["It is near the river .", "The river is near ."]}
+    fixed = {
+        "id": "0",
+        "prediction": "It is by the river .",
+        "references": ["It is near the river .", "The river is near ."],
+    }
     return {**fixed, "informativeness": 5.0, "naturalness": 3.5, "quality": 4.0, **changed}
 
 
 def summary(*experts: dict[str, Any], **changed: Any) -> dict[str, Any]:
-    return {"id": "one", "model_id": "M1", "decoded": "Rain came.", "references": ["It rained."], "expert_annotations": list(experts), **changed}
+    return {
+        "id": "one",
+        "model_id": "M1",
+        "decoded": "Rain came.",
+        "references": ["It rained."],
+        "expert_annotations": list(experts),
+        **changed,
+    }
 
 
 def expert(value: float | None) -> dict[str, Any]:
@@ -34,7 +45,9 @@ def expert(value: float | None) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("rating", "value"), [("informativeness", 5.0), ("naturalness", 3.5), ("quality", 4.0)])
 def test_each_rating_of_data_to_text_can_be_read(rating: str, value: float, tmp_path: Path) -> None:
-    found = read_data_to_text(lines(tmp_path, spoken(), spoken(**{rating: None}), spoken(**{rating: float("nan")})), rating)
+    found = read_data_to_text(
+        lines(tmp_path, spoken(), spoken(**{rating: None}), spoken(**{rating: float("nan")})), rating
+    )
     assert (found.ratings.tolist(), found.dropped) == ([value], 2)
     assert found.predictions == ["It is by the river ."]
     assert found.references == [["It is near the river .", "The river is near ."]]
@@ -92,9 +105,14 @@ def test_other_summaries_are_refused_with_their_line(row: dict[str, Any], words:
 
 
 def test_a_rating_nobody_gave_gets_the_menu(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="no rating is called 'qualty'; did you mean 'quality'. Choices: informativeness, naturalness, quality"):
+    with pytest.raises(
+        FileError,
+        match="no rating is called 'qualty'; did you mean 'quality'. Choices: informativeness, naturalness, quality",
+    ):
         read_data_to_text(lines(tmp_path, spoken()), "qualty")
-    with pytest.raises(FileError, match="no rating is called 'quality'; .*Choices: coherence, consistency, fluency, relevance"):
+    with pytest.raises(
+        FileError, match="no rating is called 'quality'; .*Choices: coherence, consistency, fluency, relevance"
+    ):
         read_summeval(lines(tmp_path, summary(expert(1))), "quality")
 
 

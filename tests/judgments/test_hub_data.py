@@ -27,15 +27,36 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {"question1": "Why?", "question2": "How?", "label": 0, "idx": 0},
         {"question1": "", "question2": "How?", "label": 0, "idx": 1},
     ],
-    **{f"mteb/{name} None": [{"sentence1": "Rain.", "sentence2": "Snow.", "score": 1.2}] for name in ("stsbenchmark-sts", *STS)},
+    **{
+        f"mteb/{name} None": [{"sentence1": "Rain.", "sentence2": "Snow.", "score": 1.2}]
+        for name in ("stsbenchmark-sts", *STS)
+    },
     "RicardoRei/wmt-mqm-human-evaluation None": [
         {"lp": "zh-en", "src": "Di.", "mt": "A dike.", "ref": "A dyke.", "score": -1.0, "system": "one", "year": 2022},
         {"lp": "zh-en", "src": "Di.", "mt": "A dyke.", "ref": "A dyke.", "score": 0.0, "system": "refA", "year": 2022},
         {"lp": "zh-en", "src": "Di.", "mt": "A dam.", "ref": "A dyke.", "score": -5.0, "system": "two", "year": 2021},
-        {"lp": "en-de", "src": "A dyke.", "mt": "Ein Deich.", "ref": "Der Deich.", "score": -1.0, "system": "one", "year": 2022},
+        {
+            "lp": "en-de",
+            "src": "A dyke.",
+            "mt": "Ein Deich.",
+            "ref": "Der Deich.",
+            "score": -1.0,
+            "system": "one",
+            "year": 2022,
+        },
     ],
     "RicardoRei/wmt-da-human-evaluation None": [
-        {"lp": lp, "src": "S.", "mt": f"{lp} {year}", "ref": "A weir.", "score": score, "raw": 70.0, "annotators": 1, "domain": "news", "year": year}
+        {
+            "lp": lp,
+            "src": "S.",
+            "mt": f"{lp} {year}",
+            "ref": "A weir.",
+            "score": score,
+            "raw": 70.0,
+            "annotators": 1,
+            "domain": "news",
+            "year": year,
+        }
         for year in range(2017, 2023)
         for lp, score in (("de-en", -0.5), ("fi-en", float("nan")), ("fi-en", 1.5), ("en-fi", 0.25))
     ],
@@ -72,7 +93,12 @@ EXPECTED: dict[str, Expected] = {
     "wmt22-zh-en-mqm": Expected([-1], 0, ["A dike."], ["A dyke."], ["zh-en"], ["zh-en:Di."], ["one"]),
     **{
         f"wmt{year}-to-en-da": Expected(
-            [-0.5, 1.5], 1, [f"de-en 20{year}", f"fi-en 20{year}"], ["A weir."] * 2, ["de-en", "fi-en"], ["de-en:S.", "fi-en:S."]
+            [-0.5, 1.5],
+            1,
+            [f"de-en 20{year}", f"fi-en 20{year}"],
+            ["A weir."] * 2,
+            ["de-en", "fi-en"],
+            ["de-en:S.", "fi-en:S."],
         )
         for year in range(17, 23)
     },
@@ -116,7 +142,9 @@ def test_each_set_is_read_with_its_own_columns(name: str, hub: list[tuple[str, s
     assert (found.item, found.system) == (expected.item, expected.system)
 
 
-def test_as_many_ratings_as_texts_are_needed(hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_ratings_as_texts_are_needed(
+    hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     row = {**ROWS["mteb/summeval None"][0], "fluency": [1.0]}
     monkeypatch.setitem(ROWS, "mteb/summeval None", [row])
     with pytest.raises(FileError, match="mteb/summeval/fluency on the Hub has a row of 2 texts and 1 ratings"):
@@ -128,7 +156,9 @@ def test_every_set_of_the_study_has_a_name_on_the_hub() -> None:
     assert {source["hub"] for source in read_experiment("stsscore-table1").data.values()} <= set(HUB)
 
 
-def test_a_split_without_ratings_is_said_so(hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_without_ratings_is_said_so(
+    hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(ROWS, "nyu-mll/glue stsb", [ROWS["nyu-mll/glue stsb"][1]])
     with pytest.raises(FileError, match="glue/stsb, split test holds no rated segment"):
         read_hub("glue/stsb", "test")
@@ -143,7 +173,9 @@ def test_a_changed_form_is_said_so(hub: list[tuple[str, str | None, str]], monke
 
 
 def test_a_name_nobody_knows_gets_the_menu() -> None:
-    with pytest.raises(FileError, match=r"no data set is called 'glue/cola' here; did you mean .* Choices: glue/stsb, "):
+    with pytest.raises(
+        FileError, match=r"no data set is called 'glue/cola' here; did you mean .* Choices: glue/stsb, "
+    ):
         read_hub("glue/cola")
 
 

@@ -87,10 +87,25 @@ def test_a_damaged_folder_is_refused(scores: str, words: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"pair": "zh-en", "rating": "mqn"}, "zh-en.mqn.seg.score: No such file or directory; did you mean 'zh-en.mqm'? Choices: zh-en.mqm."),
-        ({"pair": "zn-en"}, "zn-en.mqm.seg.score: No such file or directory; did you mean 'zh-en.mqm'? Choices: en-de.wmt-z, zh-en.mqm."),
-        ({"rating": "wmt"}, "PAIR.wmt.seg.score: No such file or directory; did you mean 'wmt-z'? Choices: wmt-z, mqm."),
-        ({"pair": "zh-en", "reference": "ref"}, "zh-en.ref.txt: No such file or directory; did you mean 'refA'? Choices: refA."),
+        (
+            {"pair": "zh-en", "rating": "mqn"},
+            "zh-en.mqn.seg.score: No such file or directory; did you mean 'zh-en.mqm'? Choices: zh-en.mqm.",
+        ),
+        (
+            {"pair": "zn-en"},
+            (
+                "zn-en.mqm.seg.score: No such file or directory; did you mean 'zh-en.mqm'? Choices: en-de.wmt-z, "
+                "zh-en.mqm."
+            ),
+        ),
+        (
+            {"rating": "wmt"},
+            "PAIR.wmt.seg.score: No such file or directory; did you mean 'wmt-z'? Choices: wmt-z, mqm.",
+        ),
+        (
+            {"pair": "zh-en", "reference": "ref"},
+            "zh-en.ref.txt: No such file or directory; did you mean 'refA'? Choices: refA.",
+        ),
     ],
 )
 def test_what_is_not_there_gets_the_menu(asked: dict[str, str], words: str, tmp_path: Path) -> None:

@@ -54,13 +54,20 @@ def test_rows_are_the_same_from_wherever_they_are_read(form: str, pack: Any) -> 
     for first in range(4):
         for number in range(1, 5 - first):
             found = table.read(first, number, offsets[first], ["prediction", "reference"])
-            wanted = [{name: values[name] for name in ("prediction", "reference")} for values in ROWS[first : first + number]]
-            assert [{name: values[name] for name in wanted[0]} for _, values in found if isinstance(values, dict)] == wanted
+            wanted = [
+                {name: values[name] for name in ("prediction", "reference")} for values in ROWS[first : first + number]
+            ]
+            assert [
+                {name: values[name] for name in wanted[0]} for _, values in found if isinstance(values, dict)
+            ] == wanted
 
 
 @given(
     form=st.sampled_from([".csv", ".tsv", ".jsonl"]),
-    content=st.lists(st.sampled_from(["a", ",", ";", "\t", '"', '""', "\n", "\r", "\r\n", "\u2028", '{"a": 1}', "[1]", "\xff"]), max_size=20),
+    content=st.lists(
+        st.sampled_from(["a", ",", ";", "\t", '"', '""', "\n", "\r", "\r\n", "\u2028", '{"a": 1}', "[1]", "\xff"]),
+        max_size=20,
+    ),
 )
 def test_a_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list[str]) -> None:
     try:
@@ -75,11 +82,16 @@ def test_a_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list
 
 
 def test_a_column_of_parquet_that_is_not_needed_is_not_read() -> None:
-    assert opened(content_of(".parquet"), ".parquet").read(0, 1, 0, ["prediction"]) == [(b"", {"prediction": TEXTS[0][0]})]
+    assert opened(content_of(".parquet"), ".parquet").read(0, 1, 0, ["prediction"]) == [
+        (b"", {"prediction": TEXTS[0][0]})
+    ]
 
 
 def test_json_lines_may_have_a_mark_empty_lines_and_other_line_ends() -> None:
-    content = '\ufeff{"prediction": "a\u2028b"}\r\n\n   \n{"prediction": "c"}\nno json\n[1]\n{"prediction": "d"}'.encode() + b"\n\xff\n"
+    content = (
+        '\ufeff{"prediction": "a\u2028b"}\r\n\n   \n{"prediction": "c"}\nno json\n[1]\n{"prediction": "d"}'.encode()
+        + b"\n\xff\n"
+    )
     table = opened(content, ".jsonl")
     offsets = list(table.offsets())
     found = table.read(0, 6, offsets[0], [])
@@ -101,7 +113,13 @@ def test_json_lines_may_have_a_mark_empty_lines_and_other_line_ends() -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_csv_is_read_as_pythons_own_reader_does(end: str) -> None:
-    rows = [["a", 'say "hi"'], ["two\nlines", "x,y"], ["", ""], ["ends\r\n", 'three\n""\r\rlines'], ['5" of rain', "plain"]]
+    rows = [
+        ["a", 'say "hi"'],
+        ["two\nlines", "x,y"],
+        ["", ""],
+        ["ends\r\n", 'three\n""\r\rlines'],
+        ['5" of rain', "plain"],
+    ]
     written = io.StringIO(newline="")
     csv.writer(written, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([["prediction", "reference"], *rows])
     found = read_rows("a.csv", written.getvalue().encode(), ".csv")
@@ -133,10 +151,16 @@ def test_a_quote_that_nobody_closes_costs_its_own_row(tail: str) -> None:
         (".parquet", b"PAR0 no parquet at all", "rows: .*[Pp]arquet.*"),
         (".parquet", b"", "rows: .*[Pp]arquet.*"),
         (".jsonl", b"a\n\xff\n", r"rows is not UTF-8: byte 0xff in line 2\. Convert it first\."),
-        (".jsonl", b'{"a": 1}\n' + b"x" * 60 + b"\n", "rows: the line at byte 9 has more than 50 bytes: these are no lines of text."),
+        (
+            ".jsonl",
+            b'{"a": 1}\n' + b"x" * 60 + b"\n",
+            "rows: the line at byte 9 has more than 50 bytes: these are no lines of text.",
+        ),
     ],
 )
-def test_what_is_not_of_its_form_says_so(form: str, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_of_its_form_says_so(
+    form: str, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reader, "LONGEST_LINE", 50)
     with pytest.raises(FileError, match=f"^{message}$"):
         read_rows("rows", content, form)
@@ -183,10 +207,16 @@ def references(values: dict[str, Any], columns: tuple[str, ...] = ()) -> list[st
         ({"references": '[ "d" ]'}, ["d"]),
         ({"references": "['b', 'c']"}, f"row 3: references {NO_LIST}"),
         ({"references": '["b", 1]'}, f"row 3: references {NO_LIST}"),
-        ({"reference": "b", "references": ""}, "row 3: both 'references' and 'reference' are there: keep one of them, or name the column to take."),
+        (
+            {"reference": "b", "references": ""},
+            "row 3: both 'references' and 'reference' are there: keep one of them, or name the column to take.",
+        ),
         ({"reference": None, "references": None}, "row 3: expected a text as a reference, not None."),
         ({"references": []}, "row 3: an empty list of references: every row needs at least one."),
-        ({"refrence": "b"}, "row 3: no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence."),
+        (
+            {"refrence": "b"},
+            "row 3: no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence.",
+        ),
     ],
 )
 def test_a_row_gives_its_references_or_a_reason(values: dict[str, Any], expected: list[str] | str) -> None:

@@ -30,7 +30,11 @@ def written(folder: Path, text: str, name: str = "data.txt") -> Path:
 
 
 def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
-    assert read_lines(written(tmp_path, "\ufeffone\r\ntwo\u2028still two\x0b\nlast")) == ["one", "two\u2028still two\x0b", "last"]
+    assert read_lines(written(tmp_path, "\ufeffone\r\ntwo\u2028still two\x0b\nlast")) == [
+        "one",
+        "two\u2028still two\x0b",
+        "last",
+    ]
     assert read_lines(written(tmp_path, "one\n\n")) == ["one", ""]
 
 
@@ -42,7 +46,9 @@ def test_stsb_rows_are_csv(tmp_path: Path) -> None:
 
 
 def test_quotes_are_letters_in_mrpc(tmp_path: Path) -> None:
-    found = read_mrpc(written(tmp_path, f'\ufeff{MRPC}\r\n1\t1\t2\t"Yes, he said.\tHe said "yes".\r\n0\t3\t4\tRain\tSnow\r\n'))
+    found = read_mrpc(
+        written(tmp_path, f'\ufeff{MRPC}\r\n1\t1\t2\t"Yes, he said.\tHe said "yes".\r\n0\t3\t4\tRain\tSnow\r\n')
+    )
     assert (found.predictions, found.references) == (['"Yes, he said.', "Rain"], ['He said "yes".', "Snow"])
     assert found.ratings.tolist() == [1.0, 0.0]
 
@@ -65,9 +71,21 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
         (read_stsb, "a,b,6\n", "row 1: expected a rating, a number from 0 to 5, not '6'"),
         (read_stsb, "a,b,nan\n", "row 1: expected a rating, a number from 0 to 5, not 'nan'"),
         (read_stsb, 'a,"' + "b" * 200_000, "row 1: field larger than field limit .* is a quote not closed"),
-        (read_wmt, '{"lang": "x", "candidate": null, "reference": "b", "score": 1}', "row 1: expected a text as candidate, not None"),
-        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb"}', "row 1: no column 'score'; Choices: lang, candidate, reference"),
-        (read_wmt, '{"lang": "", "candidate": "aa", "reference": "bb", "score": 1}', "row 1: expected a name as lang, not ''"),
+        (
+            read_wmt,
+            '{"lang": "x", "candidate": null, "reference": "b", "score": 1}',
+            "row 1: expected a text as candidate, not None",
+        ),
+        (
+            read_wmt,
+            '{"lang": "x", "candidate": "aa", "reference": "bb"}',
+            "row 1: no column 'score'; Choices: lang, candidate, reference",
+        ),
+        (
+            read_wmt,
+            '{"lang": "", "candidate": "aa", "reference": "bb", "score": 1}',
+            "row 1: expected a name as lang, not ''",
+        ),
         (
             read_wmt,
             '{"lang": "x", "candidate": "aa", "reference": "bb", "score": true}',
@@ -75,7 +93,11 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
         ),
         (read_wmt, '\n{"lang": ', "row 2: expected a JSON object"),
         (read_wmt, "[1]", r"row 1: expected a JSON object, not \[1\]"),
-        (read_wmt, '{"lang": "x", "candidate": "aa", "reference": "bb", "score": NaN}', r"holds no rated segment \(1 rows left out\)"),
+        (
+            read_wmt,
+            '{"lang": "x", "candidate": "aa", "reference": "bb", "score": NaN}',
+            r"holds no rated segment \(1 rows left out\)",
+        ),
         (read_stsb, "", "holds no rated segment"),
         (read_mrpc, "", "row 1: expected the header Quality, #1 ID, .* between tabs; got nothing"),
         (read_mrpc, "a\tb\n", "got a, b"),
@@ -90,12 +112,16 @@ def test_qqp_is_read_with_and_without_quotes(tmp_path: Path) -> None:
         (read_qqp, f"{QQP}\n0\t1\t2\ta\tb\tmaybe\n", "row 2: is_duplicate is 0 or 1, not 'maybe'"),
     ],
 )
-def test_another_form_is_refused_with_its_place(reader: Callable[[Path], RatedSegments], text: str, words: str, tmp_path: Path) -> None:
+def test_another_form_is_refused_with_its_place(
+    reader: Callable[[Path], RatedSegments], text: str, words: str, tmp_path: Path
+) -> None:
     with pytest.raises(FileError, match=words):
         reader(written(tmp_path, text))
 
 
-@pytest.mark.parametrize("reader", [read_stsb, read_mrpc, read_qqp, read_wmt, read_mt_metrics_eval, read_data_to_text, read_summeval])
+@pytest.mark.parametrize(
+    "reader", [read_stsb, read_mrpc, read_qqp, read_wmt, read_mt_metrics_eval, read_data_to_text, read_summeval]
+)
 def test_a_missing_file_is_named(reader: Callable[[Path], RatedSegments], tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No such file or directory"):
         reader(tmp_path / "nowhere")

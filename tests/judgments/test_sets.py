@@ -34,7 +34,9 @@ def test_a_path_alone_is_refused_with_what_to_write(tmp_path: Path) -> None:
     for name, example in ((f"{table},rating=mark",) * 2, ("nowhere.jsonl",) * 2, (str(tmp_path), "ratings.csv")):
         with pytest.raises(SpecError) as caught:
             read_rated(name)
-        assert str(caught.value).startswith(f"{name}: expected FORMAT:PATH, as in table:{example}; the formats are wmt, sts, ")
+        assert str(caught.value).startswith(
+            f"{name}: expected FORMAT:PATH, as in table:{example}; the formats are wmt, sts, "
+        )
 
 
 def test_a_path_may_hold_a_colon_or_start_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,8 +62,20 @@ def test_a_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("wtm:x.jsonl", "no format 'wtm'; did you mean 'wmt'? Choices: wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table."),
-        ("glue/mrcp", "'glue/mrcp' is neither FORMAT:PATH nor a data set on the Hub; did you mean 'glue/mrpc'? Choices: glue/stsb, "),
+        (
+            "wtm:x.jsonl",
+            (
+                "no format 'wtm'; did you mean 'wmt'? Choices: wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, "
+                "summeval, table."
+            ),
+        ),
+        (
+            "glue/mrcp",
+            (
+                "'glue/mrcp' is neither FORMAT:PATH nor a data set on the Hub; did you mean 'glue/mrpc'? Choices: "
+                "glue/stsb, "
+            ),
+        ),
         ("mte:wmt22,ratings=mqm", "no key 'ratings'; did you mean 'rating'? Choices: pair, rating, reference."),
         ("stsb:dev.csv,rating=3", "no key 'rating'; this format takes none."),
         ("d2t:x.jsonl,rating=a,rating=b", "expected rating=VALUE once."),
@@ -85,7 +99,9 @@ def test_what_is_not_there_is_the_readers_to_say(name: str) -> None:
 def test_a_digest_is_of_compact_json() -> None:
     written_out = b'[["a","b"],["One.","Two."],[["1."],["2."]],[1.0,0.0],["x","y"],["s","t"]]'
     assert content_of(RATED) == hashlib.sha256(written_out).hexdigest()[:12]
-    same = RATED._replace(references=[["1."], "2."], ratings=np.array([1.0, -0.0]), dropped=0, predictions=list(RATED.predictions))
+    same = RATED._replace(
+        references=[["1."], "2."], ratings=np.array([1.0, -0.0]), dropped=0, predictions=list(RATED.predictions)
+    )
     assert content_of(same) == content_of(RATED)
 
 

@@ -20,7 +20,9 @@ def year(folder: Path, **files: str) -> Path:
 
 def test_a_year_is_read_by_subset_without_the_unrated(tmp_path: Path) -> None:
     birds = "A heron waits.\tA bird waits.\nA gull.\tA boat.\nOwls.\tOwls.\n"
-    found = read_sts(year(tmp_path, input_news="It rained.\tIt rains.\n", gs_news="4.25\n", input_birds=birds, gs_birds="3.5\n\n5\n"))
+    found = read_sts(
+        year(tmp_path, input_news="It rained.\tIt rains.\n", gs_news="4.25\n", input_birds=birds, gs_birds="3.5\n\n5\n")
+    )
     assert found.group == ["birds", "birds", "news"]
     assert found.predictions == ["A heron waits.", "Owls.", "It rained."]
     assert found.references == ["A bird waits.", "Owls.", "It rains."]
@@ -42,7 +44,11 @@ def test_half_a_subset_is_left_out_by_name_and_counted(tmp_path: Path) -> None:
     ("sentences", "ratings", "words"),
     [
         ("One.\tTwo.\n", "1\n2\n", "STS.gs.a.txt has 2 lines, and STS.input.a.txt 1; expected as many"),
-        ("One.\tTwo.\nThree.\n", "1\n2\n", "STS.input.a.txt, row 2: expected two sentences with a tab between them, got 'Three.'"),
+        (
+            "One.\tTwo.\nThree.\n",
+            "1\n2\n",
+            "STS.input.a.txt, row 2: expected two sentences with a tab between them, got 'Three.'",
+        ),
         ("One.\tTwo.\tThree.\n", "1\n", "STS.input.a.txt, row 1: expected two sentences"),
         ("One.\tTwo.\n", "5.1\n", "STS.gs.a.txt, row 1: expected a rating, a number from 0 to 5, not '5.1'"),
         ("One.\tTwo.\n", "nan\n", "STS.gs.a.txt, row 1: expected a rating"),

@@ -43,7 +43,15 @@ def test_columns_have_usual_names_and_groups_need_not_be(suffix: str, tmp_path: 
     found = read_table(stored(tmp_path, suffix, [{"prediction": "One.", "reference": "Two.", "rating": 2}]))
     assert (found.group, found.item, found.system) == (["own"], None, None)
     assert found.ratings.tolist() == [2.0]
-    row = {"prediction": "One.", "reference": "Two.", "rating": 2, "group": "de-en", "item": "7", "system": "ours", "lang": "de"}
+    row = {
+        "prediction": "One.",
+        "reference": "Two.",
+        "rating": 2,
+        "group": "de-en",
+        "item": "7",
+        "system": "ours",
+        "lang": "de",
+    }
     found = read_table(stored(tmp_path, suffix, [row]))
     assert (found.group, found.item, found.system) == (["de-en"], ["7"], ["ours"])
     assert read_table(stored(tmp_path, suffix, [row]), group="lang").group == ["de"]
@@ -51,23 +59,40 @@ def test_columns_have_usual_names_and_groups_need_not_be(suffix: str, tmp_path: 
 
 def test_a_group_without_a_rated_row_is_named(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
-        {"prediction": "One.", "reference": "Two.", "rating": rating, "group": group} for group, rating in zip("xyy", (1, None, None), strict=True)
+        {"prediction": "One.", "reference": "Two.", "rating": rating, "group": group}
+        for group, rating in zip("xyy", (1, None, None), strict=True)
     ]
     with pytest.warns(TwmdWarning, match=r"left out: 2 \(row 2, row 3\); nothing is left of y \(2 rows\)"):
         assert read_table(stored(tmp_path, ".jsonl", rows)).group == ["x"]
-    lines = [{"lang": group, "candidate": "One.", "reference": "Two.", "score": rating} for group, rating in zip("xyy", (1, None, None), strict=True)]
+    lines = [
+        {"lang": group, "candidate": "One.", "reference": "Two.", "score": rating}
+        for group, rating in zip("xyy", (1, None, None), strict=True)
+    ]
     path = tmp_path / "wmt.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    with pytest.warns(TwmdWarning, match=r"wmt.jsonl: .* left out: 2 \(row 2, row 3\); nothing is left of y \(2 rows\)"):
+    with pytest.warns(
+        TwmdWarning, match=r"wmt.jsonl: .* left out: 2 \(row 2, row 3\); nothing is left of y \(2 rows\)"
+    ):
         assert read_wmt(path).dropped == 2
 
 
 def test_items_that_are_numbered_anew_in_every_group_are_told_apart(tmp_path: Path) -> None:
     row = {"prediction": "One.", "reference": "Two.", "rating": 2, "group": "de-en", "item": "1"}
     other = row | {"group": "fi-en", "prediction": "Three."}
-    assert read_table(stored(tmp_path, ".csv", [row, other])).item == ["1", "1"]  # one reference: one item, whose versions stand in two groups
-    with pytest.warns(TwmdWarning, match="own.csv: item 1 of de-en and of fi-en have different references: items of different groups are told apart"):
-        assert read_table(stored(tmp_path, ".csv", [row, other | {"reference": "Four."}])).item == ["de-en:1", "fi-en:1"]
+    assert read_table(stored(tmp_path, ".csv", [row, other])).item == [
+        "1",
+        "1",
+    ]  # one reference: one item, whose versions stand in two groups
+    with pytest.warns(
+        TwmdWarning,
+        match=(
+            "own.csv: item 1 of de-en and of fi-en have different references: items of different groups are told apart"
+        ),
+    ):
+        assert read_table(stored(tmp_path, ".csv", [row, other | {"reference": "Four."}])).item == [
+            "de-en:1",
+            "fi-en:1",
+        ]
 
 
 def test_one_list_of_references_makes_all_of_them_lists(tmp_path: Path) -> None:
@@ -87,7 +112,10 @@ def test_the_ways_to_write_no_rating(blank: str, tmp_path: Path) -> None:
 
 
 def test_a_line_of_json_without_its_rating_is_unrated(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [{"prediction": "One.", "reference": "1."}, {"prediction": "Two.", "reference": "2.", "rating": float("nan")}]
+    rows: list[dict[str, Any]] = [
+        {"prediction": "One.", "reference": "1."},
+        {"prediction": "Two.", "reference": "2.", "rating": float("nan")},
+    ]
     found = read_table(stored(tmp_path, ".jsonl", [*rows, {"prediction": "Three.", "reference": "3.", "rating": 1}]))
     assert (found.predictions, found.dropped) == (["Three."], 2)
 
@@ -95,10 +123,19 @@ def test_a_line_of_json_without_its_rating_is_unrated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (text("One.,Two.,high"), "own.csv, row 2 (row 1 is the header), rating: expected a rating, a finite number, not 'high'"),
-        (text("One.,Two.,1", "One.,Two.,inf"), "row 3 (row 1 is the header), rating: expected a rating, a finite number, not 'inf'"),
+        (
+            text("One.,Two.,high"),
+            "own.csv, row 2 (row 1 is the header), rating: expected a rating, a finite number, not 'high'",
+        ),
+        (
+            text("One.,Two.,1", "One.,Two.,inf"),
+            "row 3 (row 1 is the header), rating: expected a rating, a finite number, not 'inf'",
+        ),
         (text('One.,Two.,"3,5"'), "row 2 (row 1 is the header), rating: expected a rating, a finite number, not '3,5'"),
-        (text('"One." she said.,Two.,1'), "own.csv, row 2 (row 1 is the header): ',' expected after '\"'; is a quote not closed?"),
+        (
+            text('"One." she said.,Two.,1'),
+            "own.csv, row 2 (row 1 is the header): ',' expected after '\"'; is a quote not closed?",
+        ),
         (text(), "holds no rated segment"),
         ("", "holds no rated segment"),
         (text("One.,Two.,"), "holds no rated segment"),
@@ -113,7 +150,9 @@ def test_a_damaged_table_is_refused_with_its_row(content: str, words: str, tmp_p
 def test_a_row_with_both_usual_columns_of_references_is_refused_unless_one_is_chosen(tmp_path: Path) -> None:
     row: dict[str, Any] = {"prediction": "One.", "reference": "1.", "rating": 2}
     path = stored(tmp_path, ".jsonl", [row, row | {"references": ["Uno."]}])
-    with pytest.raises(FileError, match="own.jsonl, row 2: both 'references' and 'reference' are there: keep one of them"):
+    with pytest.raises(
+        FileError, match="own.jsonl, row 2: both 'references' and 'reference' are there: keep one of them"
+    ):
         read_table(path)
     assert read_table(path, reference="reference").references == ["1.", "1."]
     path = stored(tmp_path, ".jsonl", [{"prediction": "One.", "references": ["1.", "Uno."], "rating": 2}])
@@ -148,7 +187,9 @@ def test_a_rated_row_without_what_it_needs_is_refused(changed: dict[str, Any], w
 
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"the suffix of a table is one of .csv, .tsv, .jsonl, .ndjson, .parquet, .pq, not '.xlsx'"):
+    with pytest.raises(
+        FileError, match=r"the suffix of a table is one of .csv, .tsv, .jsonl, .ndjson, .parquet, .pq, not '.xlsx'"
+    ):
         read_table(tmp_path / "own.xlsx")
 
 

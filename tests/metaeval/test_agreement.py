@@ -13,7 +13,9 @@ from twmd_registry.metaeval.agreement import Averaging, agreement, draw, interva
 from twmd_registry.metaeval.correlation import Statistic, correlate
 
 
-def campaign(seed: int = 0, *, groups: int = 2, items: int = 12, systems: int = 5, noise: float = 10.0) -> tuple[np.ndarray, RatedSegments]:
+def campaign(
+    seed: int = 0, *, groups: int = 2, items: int = 12, systems: int = 5, noise: float = 10.0
+) -> tuple[np.ndarray, RatedSegments]:
     """Scores and ratings of systems on items of several language pairs, in a shuffled order."""
     rng = np.random.default_rng(seed)
     rows = [(f"g{g}", f"g{g}:{i}", f"s{s}") for g in range(groups) for i in range(items) for s in range(systems)]
@@ -30,7 +32,10 @@ def test_the_average_is_the_loop_over_parts(statistic: str, averaging: Averaging
     scores, rated = campaign()
     columns = {"none": ["all"] * len(scores), "group": rated.group, "item": rated.item, "system": rated.system}
     column = np.array(columns[averaging])
-    expected = {name: VECTORS[statistic](scores[column == name], rated.ratings[column == name]) for name in sorted(set(column.tolist()))}
+    expected = {
+        name: VECTORS[statistic](scores[column == name], rated.ratings[column == name])
+        for name in sorted(set(column.tolist()))
+    }
     found = agreement(statistic, scores, rated, averaging=averaging, resamples=50)
     assert [one.name for one in found.groups] == list(expected)
     assert [one.value for one in found.groups] == pytest.approx(list(expected.values()))
@@ -47,7 +52,10 @@ def test_pairs_are_compared_within_items_of_a_group(statistic: str) -> None:
     scores, rated = campaign()
     names, items = np.array(rated.group), np.array(rated.item)
     found = agreement(statistic, scores, rated, resamples=100)
-    expected = [correlate(statistic, scores[names == name], rated.ratings[names == name], items[names == name]) for name in ("g0", "g1")]
+    expected = [
+        correlate(statistic, scores[names == name], rated.ratings[names == name], items[names == name])
+        for name in ("g0", "g1")
+    ]
     assert [one.value for one in found.groups] == pytest.approx(expected)
     assert all((one.epsilon is not None) == (statistic == "acc_eq") for one in found.groups)
     assert found.low is not None
@@ -113,10 +121,16 @@ def test_scipys_bootstrap_has_nearly_the_same_interval() -> None:
 def test_a_seed_is_a_result_and_a_group_is_drawn_alike_beside_any_other_metric() -> None:
     scores, rated = campaign()
     assert agreement("kendall", scores, rated, resamples=50) == agreement("kendall", scores, rated, resamples=50)
-    assert agreement("kendall", scores, rated, resamples=50).low != agreement("kendall", scores, rated, resamples=50, seed=1).low
+    assert (
+        agreement("kendall", scores, rated, resamples=50).low
+        != agreement("kendall", scores, rated, resamples=50, seed=1).low
+    )
     broken = np.where(np.array(rated.group) == "g0", 1.0, scores)
     with pytest.warns(TwmdWarning, match="undefined for 1 of 2"):
-        assert agreement("kendall", broken, rated, resamples=50).groups[0] == agreement("kendall", scores, rated, resamples=50).groups[1]
+        assert (
+            agreement("kendall", broken, rated, resamples=50).groups[0]
+            == agreement("kendall", scores, rated, resamples=50).groups[1]
+        )
 
 
 def test_many_rows_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,14 +144,18 @@ def test_without_resamples_there_is_no_interval() -> None:
     scores, rated = campaign()
     for statistic in Statistic:
         found = agreement(statistic, scores, rated, resamples=0)
-        assert {found.low, found.high, *(one.low for one in found.groups), *(one.high for one in found.groups)} == {None}
+        assert {found.low, found.high, *(one.low for one in found.groups), *(one.high for one in found.groups)} == {
+            None
+        }
 
 
 def test_a_group_without_a_value_is_named_counted_and_left_out() -> None:
     ratings = np.arange(11.0) ** 2 % 7
     rated = RatedSegments(["a"] * 4 + ["b"] * 5 + ["c"] * 2, [], [], ratings, 0)
     scores = np.array([1, 2, 3, 5, 4, 4, 4, 4, 4, 0, 1], dtype=float)
-    with pytest.warns(TwmdWarning, match=r"for 2 of 3, .*: b \(5 segments: the scores are constant \(4\)\), c \(2 segments: 3 or more"):
+    with pytest.warns(
+        TwmdWarning, match=r"for 2 of 3, .*: b \(5 segments: the scores are constant \(4\)\), c \(2 segments: 3 or more"
+    ):
         found = agreement("pearson", scores, rated)
     assert [(one.name, one.n) for one in found.undefined] == [("b", 5), ("c", 2)]
     assert found.value == pytest.approx(correlate("pearson", scores[:4], ratings[:4]))

@@ -83,7 +83,9 @@ def test_correlations_are_scipys(statistic: str, seed: int) -> None:
     scores, ratings, _ = made_up(seed, 40, 5)
     assert correlate(statistic, scores, ratings) == pytest.approx(VECTORS[statistic](scores, ratings), abs=1e-12)
     # Neither tiny nor huge numbers are lost; powers of two keep every tie.
-    assert correlate(statistic, scores * 2.0**-700, ratings * 2.0**700) == pytest.approx(correlate(statistic, scores, ratings), abs=1e-12)
+    assert correlate(statistic, scores * 2.0**-700, ratings * 2.0**700) == pytest.approx(
+        correlate(statistic, scores, ratings), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("statistic", VECTORS)
@@ -110,7 +112,9 @@ def test_resamples_are_scipys_of_the_drawn_rows(statistic: str, rows: int, sprea
 def test_darr_is_the_double_loop(seed: int) -> None:
     scores, ratings, items = made_up(seed, 60, 12)
     for threshold in (10, 25, 40):
-        assert correlate("darr", scores, ratings, items, threshold=threshold) == pytest.approx(brute_darr(scores, ratings, items, threshold))
+        assert correlate("darr", scores, ratings, items, threshold=threshold) == pytest.approx(
+            brute_darr(scores, ratings, items, threshold)
+        )
 
 
 def test_darr_counts_a_metrics_ties_as_wrong_and_forgives_rounding() -> None:
@@ -131,9 +135,13 @@ def test_acc_eq_tries_every_epsilon(seed: int) -> None:
 
 
 def test_acc_eq_takes_the_smallest_epsilon_of_equals() -> None:
-    perfect = STATISTICS[Statistic.ACC_EQ](np.array([1.0, 2.0, 4.0]), make_sample(Statistic.ACC_EQ, np.array([1.0, 2.0, 3.0]), ["a"] * 3))
+    perfect = STATISTICS[Statistic.ACC_EQ](
+        np.array([1.0, 2.0, 4.0]), make_sample(Statistic.ACC_EQ, np.array([1.0, 2.0, 3.0]), ["a"] * 3)
+    )
     assert (perfect.value, perfect.epsilon) == (1.0, 0.0)
-    tied = STATISTICS[Statistic.ACC_EQ](np.array([1.0, 1.5, 4.0]), make_sample(Statistic.ACC_EQ, np.array([1.0, 1.0, 3.0]), ["a"] * 3))
+    tied = STATISTICS[Statistic.ACC_EQ](
+        np.array([1.0, 1.5, 4.0]), make_sample(Statistic.ACC_EQ, np.array([1.0, 1.0, 3.0]), ["a"] * 3)
+    )
     assert (tied.value, tied.epsilon) == (1.0, 0.5)
 
 
@@ -163,7 +171,9 @@ def test_undefined_correlations_are_errors_and_not_zero(statistic: str) -> None:
 
 
 def test_pairs_that_are_none_are_said() -> None:
-    with pytest.raises(InputError, match="darr is undefined: no two segments of one item have ratings that differ by 25 or more"):
+    with pytest.raises(
+        InputError, match="darr is undefined: no two segments of one item have ratings that differ by 25 or more"
+    ):
         correlate("darr", [1, 2, 3], np.array([1.0, 20.0, 90.0]), ["a", "a", "b"])
     with pytest.raises(InputError, match="acc_eq is undefined: no two segments are of one item"):
         correlate("acc_eq", [1, 2, 3], np.array([1.0, 20.0, 90.0]), ["a", "b", "c"])

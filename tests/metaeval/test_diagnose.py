@@ -1,4 +1,5 @@
-"""Similarities of words per layer: against double loops over all pairs, and the properties on curves whose answer is known."""
+"""Similarities of words per layer: against double loops over all pairs, and the properties on curves whose answer is
+known."""
 
 from __future__ import annotations
 
@@ -24,9 +25,21 @@ from twmd_registry.models.files import find_model
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, Special
 from twmd_registry.registry.options import RunOptions
 
-SOME = ["the cat sat on the mat", "a dog ran over the hill", "rain", "we saw the cat again", "it ran in the rain", "the cat sat on the mat"]
+SOME = [
+    "the cat sat on the mat",
+    "a dog ran over the hill",
+    "rain",
+    "we saw the cat again",
+    "it ran in the rain",
+    "the cat sat on the mat",
+]
 R = np.random.default_rng(5)
-CORPUS = [*SOME, "zebra and okapi ran", "the zebra sat", *(" ".join(R.choice(tiny.WORDS, size=R.integers(2, 6))) for _ in range(30))]
+CORPUS = [
+    *SOME,
+    "zebra and okapi ran",
+    "the zebra sat",
+    *(" ".join(R.choice(tiny.WORDS, size=R.integers(2, 6))) for _ in range(30)),
+]
 """More than one batch; a sentence of one word, one that comes twice, words that the tiny vocabulary does not hold."""
 ALL_PAIRS = 1_000_000
 
@@ -103,7 +116,9 @@ def test_every_number_is_the_mean_over_all_pairs(which: str, model: str, monkeyp
     monkeypatch.setattr(layer_words, "CHUNK_TOKENS", 1)  # a piece per batch
     found, oracle = diagnose(name, texts, RunOptions(), pairs=ALL_PAIRS), Oracle(name, texts)
     centerings = [one for one in Centering if one is not Centering.BACKGROUND or which == "embedded"]
-    assert [(row.centering, row.layer) for row in found.rows] == [(one, k) for one in centerings for k in range(oracle.depth + 1)]
+    assert [(row.centering, row.layer) for row in found.rows] == [
+        (one, k) for one in centerings for k in range(oracle.depth + 1)
+    ]
     checked = found.rows if which == "tiny" else [row for row in found.rows if row.layer in {0, oracle.depth}]
     for row in checked:
         for similarity, estimate in row.similarities.items():
@@ -172,7 +187,11 @@ def test_pairs_are_drawn_as_often_as_they_weigh(similarity: Similarity) -> None:
 def rows(random: list[float], own: list[float], intra: list[float]) -> list[LayerRow]:
     columns = zip(random, own, intra, strict=True)
     return [
-        LayerRow(Centering.NONE, k, {name: MeanCosine(value, 0.0, 9, 0) for name, value in zip(Similarity, values, strict=True)})
+        LayerRow(
+            Centering.NONE,
+            k,
+            {name: MeanCosine(value, 0.0, 9, 0) for name, value in zip(Similarity, values, strict=True)},
+        )
         for k, values in enumerate(columns)
     ]
 
@@ -185,14 +204,22 @@ FLAT, FALLING, RISING = [0.01, -0.02, 0.0, 0.03], [0.9, 0.7, 0.75, 0.5], [0.1, 0
     [
         ((FLAT, FALLING, RISING), [True, True, True]),
         (([0.0, 0.0, -0.06, 0.0], RISING, FALLING), [False, False, False]),
-        (([0.05, 0.0, 0.0, 0.0], [0.5, 0.49, 0.48, 0.46], [0.1, 0.11, 0.12, 0.14]), [True, False, False]),  # changes too small
-        ((FLAT, [0.9, 0.2, 0.3, 0.8], [0.1, 0.9, 0.8, 0.2]), [True, False, False]),  # no trend: correlations of -0.2 and 0.2
+        (
+            ([0.05, 0.0, 0.0, 0.0], [0.5, 0.49, 0.48, 0.46], [0.1, 0.11, 0.12, 0.14]),
+            [True, False, False],
+        ),  # changes too small
+        (
+            (FLAT, [0.9, 0.2, 0.3, 0.8], [0.1, 0.9, 0.8, 0.2]),
+            [True, False, False],
+        ),  # no trend: correlations of -0.2 and 0.2
         ((FLAT, [0.5] * 4, [0.0] * 4), [True, False, False]),
         (([0.0, math.nan, 0, 0], [0.9, math.nan, 0.5, 0.4], RISING), [None, None, True]),
         ((FLAT[:2], FALLING[:2], RISING[:2]), [True, None, None]),
     ],
 )
-def test_the_properties_hold_by_their_rules(curves: tuple[list[float], list[float], list[float]], expected: list[bool | None]) -> None:
+def test_the_properties_hold_by_their_rules(
+    curves: tuple[list[float], list[float], list[float]], expected: list[bool | None]
+) -> None:
     verdicts = judge(rows(*curves))
     assert [one.property for one in verdicts] == list(Property)
     assert [one.holds for one in verdicts] == expected
@@ -202,7 +229,10 @@ def test_the_properties_hold_by_their_rules(curves: tuple[list[float], list[floa
 def test_no_word_in_two_sentences_is_undefined_and_said(model: str) -> None:
     with pytest.warns(TwmdWarning, match="undefined, for no two words of the texts can be compared: self"):
         found = diagnose(model, ["the cat sat", "a dog ran", "the cat sat"], RunOptions())
-    assert all(math.isnan(row.similarities[Similarity.SELF].mean) and row.similarities[Similarity.SELF].pairs == 0 for row in found.rows)
+    assert all(
+        math.isnan(row.similarities[Similarity.SELF].mean) and row.similarities[Similarity.SELF].pairs == 0
+        for row in found.rows
+    )
     assert {one.holds for one in found.verdicts if one.property is Property.DECREASING} == {None}
     with pytest.warns(TwmdWarning, match="compared: self, intra"):
         found = diagnose(model, ["rain", "hill"], RunOptions())
@@ -225,17 +255,33 @@ def test_texts_without_a_word_are_counted_and_nothing_else_is_an_error(model: st
 
 
 def ask(model: str, data: Path, output: Path | None) -> int:
-    return main(["diagnose", model, "--data", str(data), "--device", "cpu", "--seed", "0", *(["-o", str(output)] if output else [])])
+    return main(
+        [
+            "diagnose",
+            model,
+            "--data",
+            str(data),
+            "--device",
+            "cpu",
+            "--seed",
+            "0",
+            *(["-o", str(output)] if output else []),
+        ]
+    )
 
 
-def test_the_command_prints_the_table_and_verdicts_and_writes_what_it_draws(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_table_and_verdicts_and_writes_what_it_draws(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = tmp_path / "texts.txt"
     data.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
     assert ask(model, data, tmp_path / "out") == 0
     printed = capsys.readouterr().out
     found = diagnose(model, CORPUS, RunOptions())
     assert found.model in printed
-    assert sum(line.startswith(("pass ", "fail ", "undefined ")) for line in printed.splitlines()) == len(found.verdicts)
+    assert sum(line.startswith(("pass ", "fail ", "undefined ")) for line in printed.splitlines()) == len(
+        found.verdicts
+    )
     with (tmp_path / "out" / "diagnosis.csv").open(encoding="utf-8", newline="") as file:
         written = list(csv.DictReader(file))
     assert len(written) == len(found.rows)
@@ -248,7 +294,9 @@ def test_the_command_prints_the_table_and_verdicts_and_writes_what_it_draws(mode
     assert "dimension" in (tmp_path / "out" / "diagnosis.svg").read_text(encoding="utf-8")
 
 
-def test_the_command_says_undefined_and_refuses_an_empty_file(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_undefined_and_refuses_an_empty_file(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = tmp_path / "texts.txt"
     data.write_text("the cat sat\na dog ran\n", encoding="utf-8")
     assert ask(model, data, None) == 0
@@ -260,9 +308,13 @@ def test_the_command_says_undefined_and_refuses_an_empty_file(model: str, tmp_pa
     assert "is empty" in capsys.readouterr().err
 
 
-def test_rated_data_give_their_texts_in_every_format(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rated_data_give_their_texts_in_every_format(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     texts = list(dict.fromkeys(CORPUS))[:8]
-    rows = [{"lang": "de-en", "candidate": text, "reference": texts[0], "score": i / 10} for i, text in enumerate(texts)]
+    rows = [
+        {"lang": "de-en", "candidate": text, "reference": texts[0], "score": i / 10} for i, text in enumerate(texts)
+    ]
     (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     shown = {}

@@ -49,7 +49,10 @@ def test_rows_with_fewer_than_two_characters_are_dropped_and_counted(tmp_path: P
         ("not json", "expected a JSON object"),
         ('{"lang": "x"}', "no column 'candidate'"),
         ('{"lang": "x", "candidate": "aa", "reference": "bb"}', "no column 'score'"),
-        ('{"lang": "x", "candidate": "aa", "reference": "bb", "score": "high"}', "score: expected a rating, a finite number, not 'high'"),
+        (
+            '{"lang": "x", "candidate": "aa", "reference": "bb", "score": "high"}',
+            "score: expected a rating, a finite number, not 'high'",
+        ),
         ("[1]", "expected a JSON object, not"),
     ],
 )
@@ -71,7 +74,11 @@ def test_missing_and_empty_files_are_clear_errors(tmp_path: Path) -> None:
 def test_tuning_weighs_data_sets_by_size_and_puts_the_best_first(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "bert")
     data = [read_wmt(write_rated(tmp_path / "a.jsonl", ROWS)), read_wmt(write_rated(tmp_path / "b.jsonl", ROWS[:3]))]
-    specs = [spec for spec in settings("trwmd", str(folder), [1, 2]) if spec.background is None and spec.centering != "background"]
+    specs = [
+        spec
+        for spec in settings("trwmd", str(folder), [1, 2])
+        if spec.background is None and spec.centering != "background"
+    ]
     trials = tune(specs[::40], data, RunOptions())
     assert [trial.pearson for trial in trials] == sorted((trial.pearson for trial in trials), reverse=True)
     best = trials[0]
@@ -79,7 +86,11 @@ def test_tuning_weighs_data_sets_by_size_and_puts_the_best_first(tmp_path: Path)
     for rated in data:
         scores = Scorer(best.spec).score(rated.predictions, rated.references).scores
         names, values = np.array(rated.group), np.array(scores)
-        parts.append(np.mean([correlate("pearson", values[names == name], rated.ratings[names == name]) for name in set(rated.group)]))
+        parts.append(
+            np.mean(
+                [correlate("pearson", values[names == name], rated.ratings[names == name]) for name in set(rated.group)]
+            )
+        )
     assert best.pearson == pytest.approx((6 * parts[0] + 3 * parts[1]) / 9, abs=1e-6)
 
 
@@ -96,7 +107,9 @@ TUNABLE = ("twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "
 
 
 @pytest.mark.parametrize("metric", TUNABLE)
-@pytest.mark.parametrize(("depth", "most"), [(6, MOST_SETTINGS), (24, MOST_SETTINGS), (24, MOST_SETTINGS // len(TUNABLE)), (6, 5)])
+@pytest.mark.parametrize(
+    ("depth", "most"), [(6, MOST_SETTINGS), (24, MOST_SETTINGS), (24, MOST_SETTINGS // len(TUNABLE)), (6, 5)]
+)
 def test_a_limit_takes_layers_and_temperatures_before_other_keys(metric: str, depth: int, most: int) -> None:
     layers = range(1, depth + 1)
     everything, found = list(settings(metric, "a/b", layers)), list(settings(metric, "a/b", layers, most=most))
@@ -122,7 +135,9 @@ def test_values_are_spread_away_from_the_ends() -> None:
     assert spread([], 3) == []
 
 
-def test_time_is_estimated_from_what_few_settings_take_on_few_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_estimated_from_what_few_settings_take_on_few_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rated = read_wmt(write_rated(tmp_path / "a.jsonl", ROWS * 50))
     scorers = [Scorer(spec) for spec in settings("trwmd", str(tmp_path), [1], {"centering": ["none"]})]
     clock = [0.0]
@@ -143,7 +158,10 @@ def test_time_is_estimated_from_what_few_settings_take_on_few_segments(tmp_path:
 
 def test_tuning_reports_every_segment_once_and_announces_once(tmp_path: Path) -> None:
     folder = str(tiny.save_encoder("bert", tmp_path / "bert"))
-    data = [read_wmt(write_rated(tmp_path / "a.jsonl", ROWS * 2)), read_wmt(write_rated(tmp_path / "b.jsonl", ROWS[:3]))]
+    data = [
+        read_wmt(write_rated(tmp_path / "a.jsonl", ROWS * 2)),
+        read_wmt(write_rated(tmp_path / "b.jsonl", ROWS[:3])),
+    ]
     specs = list(settings("trwmd", folder, [1], {"centering": ["none"], "temperature": [0.1, 0.2]}))
     done: list[int] = []
     announced: list[float] = []

@@ -17,7 +17,14 @@ from tests.train.rated_words import write_words
 from twmd_registry.cli import main
 from twmd_registry.errors import ModelError
 from twmd_registry.judgments.sets import read_rated
-from twmd_registry.metaeval.overlap import TRAINING_DATA, describe_overlap, hash_references, read_hashes, training_hashes, write_hashes
+from twmd_registry.metaeval.overlap import (
+    TRAINING_DATA,
+    describe_overlap,
+    hash_references,
+    read_hashes,
+    training_hashes,
+    write_hashes,
+)
 from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
@@ -70,7 +77,13 @@ def test_every_packaged_adapter_and_tuned_preset_brings_its_hashes() -> None:
     for folder in packaged_adapters().iterdir():
         assert read_hashes(folder / TRAINING_DATA), folder
     tuned = [preset for preset in presets().values() if preset.source == PACKAGED and preset.tuned]
-    assert {preset.name for preset in tuned} >= {"embedded", "embedded-tuned", "roberta-large", "paper", "roberta-base-stsb"}
+    assert {preset.name for preset in tuned} >= {
+        "embedded",
+        "embedded-tuned",
+        "roberta-large",
+        "paper",
+        "roberta-base-stsb",
+    }
     for preset in tuned:
         assert preset.tuned_on
         assert set(preset.tuned_on) <= set(read_hashes(preset.training_data)), preset
@@ -89,7 +102,10 @@ def test_what_was_trained_and_which_values_were_chosen_is_named() -> None:
     assert known_to(twmd_registry.scorer("twmd")) == {"layer, special, centering, temperature of twmd": wmt}
     assert known_to(twmd_registry.scorer("twmd", layer=6, temperature=0.5)) == {"special, centering of twmd": wmt}
     assert known_to(twmd_registry.scorer("twmd", "embedded-tuned"))["adapter wmt-twmd@e1f90219c373"] == wmt
-    assert known_to(twmd_registry.scorer("sbert", adapter="wmt-twmd", centering="none"))["adapter wmt-twmd@e1f90219c373"] == wmt
+    assert (
+        known_to(twmd_registry.scorer("sbert", adapter="wmt-twmd", centering="none"))["adapter wmt-twmd@e1f90219c373"]
+        == wmt
+    )
     assert known_to(twmd_registry.scorer("stsscore")) == {"adapter stsb-siamese@60946b405181": stsb}
     for untuned in ("wmd", "moverscore-v1", twmd_registry.scorer("moverscore", "moverscore-v1").signature):
         given = (untuned,) if "|" in untuned else ("moverscore", untuned)
@@ -115,7 +131,8 @@ def test_the_share_of_known_rows_is_described() -> None:
         text = describe_overlap("twmd", scorer, mixed, "mine.csv")
     assert text is not None
     assert text.startswith(
-        "twmd was trained or tuned (layer, special, centering, temperature of twmd) on references of 3 of 4 rows of mine.csv (75.0%;"
+        "twmd was trained or tuned (layer, special, centering, temperature of twmd) on references of 3 of 4 "
+        "rows of mine.csv (75.0%;"
     )
     assert "from wmt15.jsonl@5340e8ebf603)" in text
 
@@ -127,7 +144,24 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, Path]:
     model = str(tiny.save_encoder("bert", folder / "tiny"))
     data = [write_words(folder / f"{name}.jsonl", 40, seed) for seed, name in enumerate(("train", "dev"))]
     how = ["--epochs", "1", "--rank", "2", "--device", "cpu", "--set", "layer=2", "centering=none", "temperature=0.3"]
-    assert main(["finetune", "twmd", "--set", f"model={model}", "--train", data[0], "--dev", data[1], "-o", str(folder / "own"), *how]) == 0
+    assert (
+        main(
+            [
+                "finetune",
+                "twmd",
+                "--set",
+                f"model={model}",
+                "--train",
+                data[0],
+                "--dev",
+                data[1],
+                "-o",
+                str(folder / "own"),
+                *how,
+            ]
+        )
+        == 0
+    )
     return model, data[0], folder / "own"
 
 
@@ -147,7 +181,14 @@ def test_every_command_that_measures_warns_of_an_adapters_own_training_data(
     if command == "report":
         for name, texts in (("hyp", rated.predictions), ("ref", rated.references)):
             (tmp_path / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-        arguments = ["report", str(tmp_path / "ref.txt"), "-i", str(tmp_path / "hyp.txt"), "-o", str(tmp_path / "page.html")]
+        arguments = [
+            "report",
+            str(tmp_path / "ref.txt"),
+            "-i",
+            str(tmp_path / "hyp.txt"),
+            "-o",
+            str(tmp_path / "page.html"),
+        ]
         name = "ref.txt"
     else:
         if command == "robustness":
@@ -158,7 +199,10 @@ def test_every_command_that_measures_warns_of_an_adapters_own_training_data(
             ]
             (tmp_path / "edited.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
             data = f"table:{tmp_path / 'edited.jsonl'}"
-        arguments, name = [command, "--data", data, "--resamples", "0", "-o", str(tmp_path / "out")], data.rpartition("/")[2]
+        arguments, name = (
+            [command, "--data", data, "--resamples", "0", "-o", str(tmp_path / "out")],
+            data.rpartition("/")[2],
+        )
     said = warned([*arguments, "-m", metric, "sbert"], capsys)
     (line,) = (line for line in said.splitlines() if "was trained or tuned" in line)
     assert line.startswith("twmd: warning: twmd was trained or tuned (adapter ./own@")
@@ -168,22 +212,33 @@ def test_every_command_that_measures_warns_of_an_adapters_own_training_data(
     assert "twmd was trained or tuned (adapter ./own@" in (tmp_path / shown).read_text(encoding="utf-8")
 
 
-def test_data_that_a_metric_never_saw_are_not_warned_of(adapter: tuple[str, str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_a_metric_never_saw_are_not_warned_of(
+    adapter: tuple[str, str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model, _, folder = adapter
     texts = ["the cat", "a dog ran", "rain on a hill", "the mat"]
-    rows = [{"lang": "xx-en", "candidate": text, "reference": f"{text} {text}", "score": k} for k, text in enumerate(texts)]
+    rows = [
+        {"lang": "xx-en", "candidate": text, "reference": f"{text} {text}", "score": k} for k, text in enumerate(texts)
+    ]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     metric = f"twmd;model={model};adapter={folder};layer=2;centering=none;temperature=0.3"
     said = warned(["correlate", f"wmt:{tmp_path / 'new.jsonl'}", "-m", metric, "--resamples", "0"], capsys)
     assert "trained or tuned" not in said
 
 
-def test_development_data_and_the_data_of_the_starting_weights_are_known_too(adapter: tuple[str, str, Path], tmp_path: Path) -> None:
+def test_development_data_and_the_data_of_the_starting_weights_are_known_too(
+    adapter: tuple[str, str, Path], tmp_path: Path
+) -> None:
     model, _, folder = adapter
-    assert sorted(name.partition("@")[0] for name in read_hashes(folder / TRAINING_DATA)) == ["dev.jsonl", "train.jsonl"]
+    assert sorted(name.partition("@")[0] for name in read_hashes(folder / TRAINING_DATA)) == [
+        "dev.jsonl",
+        "train.jsonl",
+    ]
     more = write_words(tmp_path / "more.jsonl", 40, 9)
     how = ["--full", "--epochs", "1", "--device", "cpu", "--set", "layer=2", "centering=none", f"adapter={folder}"]
-    assert main(["finetune", "twmd", "--set", f"model={model}", "--train", more, "-o", str(tmp_path / "whole"), *how]) == 0
+    assert (
+        main(["finetune", "twmd", "--set", f"model={model}", "--train", more, "-o", str(tmp_path / "whole"), *how]) == 0
+    )
     scorer = twmd_registry.scorer("sbert", model=str(tmp_path / "whole"), layer=1)
     (names,) = known_to(scorer).values()
     assert sorted(name.partition("@")[0] for name in names) == ["dev.jsonl", "more.jsonl", "train.jsonl"]
@@ -196,14 +251,36 @@ def test_a_tuned_preset_keeps_its_hashes_when_it_is_added_and_loses_them_when_it
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
     presets.cache_clear()
     tried = ["--layers", "1", "2", "--try", "centering=none", "special=cls", "temperature=0.4,0.5"]
-    assert main(["tune", "twmd", "--set", f"model={model}", "--data", data, *tried, "--name", "house", "-o", str(tmp_path / "out")]) == 0
+    assert (
+        main(
+            [
+                "tune",
+                "twmd",
+                "--set",
+                f"model={model}",
+                "--data",
+                data,
+                *tried,
+                "--name",
+                "house",
+                "-o",
+                str(tmp_path / "out"),
+            ]
+        )
+        == 0
+    )
     metric = ["-m", "twmd", "--preset", "house", "--set", f"model={model}", "--resamples", "0"]
-    assert "trained or tuned" not in warned(["correlate", data, *metric[:2], "--set", f"model={model}", "layer=1", "--resamples", "0"], capsys)
+    assert "trained or tuned" not in warned(
+        ["correlate", data, *metric[:2], "--set", f"model={model}", "layer=1", "--resamples", "0"], capsys
+    )
     assert main(["preset", "add", str(tmp_path / "out" / "preset.toml")]) == 0
     for path in (tmp_path / "out").iterdir():
         path.unlink()
     said = warned(["correlate", data, *metric], capsys)
-    assert "twmd was trained or tuned (layer, temperature of twmd) on references of 40 of 40 rows of train.jsonl (100.0%; from train.jsonl@" in said
+    assert (
+        "twmd was trained or tuned (layer, temperature of twmd) on references of 40 of 40 rows of train.jsonl "
+        "(100.0%; from train.jsonl@" in said
+    )
     assert main(["preset", "remove", "house"]) == 0
     assert list((tmp_path / "home" / "presets").iterdir()) == []
     presets.cache_clear()
@@ -211,9 +288,24 @@ def test_a_tuned_preset_keeps_its_hashes_when_it_is_added_and_loses_them_when_it
 
 def test_a_mean_of_adapters_knows_the_data_of_all(adapter: tuple[str, str, Path], tmp_path: Path) -> None:
     model, _, folder = adapter
-    how = ["--epochs", "1", "--rank", "2", "--device", "cpu", "--seed", "3", "--set", "layer=2", "centering=none", "temperature=0.3"]
+    how = [
+        "--epochs",
+        "1",
+        "--rank",
+        "2",
+        "--device",
+        "cpu",
+        "--seed",
+        "3",
+        "--set",
+        "layer=2",
+        "centering=none",
+        "temperature=0.3",
+    ]
     more = write_words(tmp_path / "more.jsonl", 40, 9)
-    assert main(["finetune", "twmd", "--set", f"model={model}", "--train", more, "-o", str(tmp_path / "other"), *how]) == 0
+    assert (
+        main(["finetune", "twmd", "--set", f"model={model}", "--train", more, "-o", str(tmp_path / "other"), *how]) == 0
+    )
     assert main(["average", str(folder), str(tmp_path / "other"), "-o", str(tmp_path / "mean"), "--device", "cpu"]) == 0
     names = [name.partition("@")[0] for name in read_hashes(tmp_path / "mean" / TRAINING_DATA)]
     assert sorted(names) == ["dev.jsonl", "more.jsonl", "train.jsonl"]

@@ -28,7 +28,14 @@ TEXTS = [
 
 def write_demetr(path: Path, rows: int = 3) -> Path:
     lines = [
-        {"pert_name": kind, "id": i, "mt_sent": text, "pert_sent": edited, "eng_sent": f"{text[:-1]} today.", "severity": "minor"}
+        {
+            "pert_name": kind,
+            "id": i,
+            "mt_sent": text,
+            "pert_sent": edited,
+            "eng_sent": f"{text[:-1]} today.",
+            "severity": "minor",
+        }
         for kind in ("negation", "dropped")
         for i, (text, edited) in enumerate(TEXTS[:rows])
     ]
@@ -53,7 +60,12 @@ def test_demetr_refuses_an_impossible_number_of_rows(tmp_path: Path, first: str)
 
 def test_better_rated_text_of_a_pair_comes_first_whatever_the_order() -> None:
     data = RatedSegments(
-        ["a", "b", "a", "b"], ["w1", "b2", "b1", "w2"], ["r1", "r2", "r1", "r2"], np.array([1.0, 9.0, 2.0, 3.0]), 0, ["x", "x", "x", "x"]
+        ["a", "b", "a", "b"],
+        ["w1", "b2", "b1", "w2"],
+        ["r1", "r2", "r1", "r2"],
+        np.array([1.0, 9.0, 2.0, 3.0]),
+        0,
+        ["x", "x", "x", "x"],
     )
     pairs = pair_up([data])
     assert (pairs.group, pairs.predictions) == (["a", "a", "b", "b"], ["b1", "w1", "b2", "w2"])
@@ -85,7 +97,12 @@ def test_preference_is_the_share_of_better_texts_that_score_higher() -> None:
     assert low is not None
     assert high is not None
     assert low < expected < high
-    assert 1.5 < (high - low) / (2 * np.std([0.5 if abs(b - w) <= TIE else b > w for b, w in zip(better, worse, strict=True)]) / np.sqrt(200)) < 2.5
+    assert (
+        1.5
+        < (high - low)
+        / (2 * np.std([0.5 if abs(b - w) <= TIE else b > w for b, w in zip(better, worse, strict=True)]) / np.sqrt(200))
+        < 2.5
+    )
 
 
 def test_scores_that_are_not_finite_are_refused() -> None:
@@ -96,7 +113,12 @@ def test_scores_that_are_not_finite_are_refused() -> None:
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 def test_command_prints_and_writes_what_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = f"demetr:{write_demetr(tmp_path / 'demetr.jsonl.xz')}"
-    assert main(["robustness", "--data", data, "-m", "twmd", "chrf", "-q", "-o", str(tmp_path / "out"), "--format", "json"]) == 0
+    assert (
+        main(
+            ["robustness", "--data", data, "-m", "twmd", "chrf", "-q", "-o", str(tmp_path / "out"), "--format", "json"]
+        )
+        == 0
+    )
     printed = json.loads(capsys.readouterr().out)
     assert [one["label"] for one in printed["metrics"]] == ["twmd", "chrf"]
     references = [f"{text[:-1]} today." for text, _ in TEXTS]

@@ -28,7 +28,10 @@ def williams_p(r_a: float, r_b: float, r_ab: float, n: int) -> float:
     return float(integrate.quad(lambda u: scale * (1 + u * u / degrees) ** (-(degrees + 1) / 2), t, math.inf)[0])
 
 
-@pytest.mark.parametrize(("r_a", "r_b", "r_ab", "n"), [(0.6, 0.5, 0.8, 103), (0.5, 0.6, 0.8, 103), (0.3, -0.2, 0.1, 4), (0.71, 0.70, 0.95, 560)])
+@pytest.mark.parametrize(
+    ("r_a", "r_b", "r_ab", "n"),
+    [(0.6, 0.5, 0.8, 103), (0.5, 0.6, 0.8, 103), (0.3, -0.2, 0.1, 4), (0.71, 0.70, 0.95, 560)],
+)
 def test_williams_is_the_formula(r_a: float, r_b: float, r_ab: float, n: int) -> None:
     found = williams(r_a, r_b, r_ab, n)
     assert found.p == pytest.approx(williams_p(r_a, r_b, r_ab, n), rel=1e-6)
@@ -43,7 +46,9 @@ def test_williams_p_is_uniform_where_neither_is_better() -> None:
         people = rng.normal(size=40)
         shared_noise = rng.normal(size=40)
         a, b = (people + shared_noise + 0.7 * rng.normal(size=40) for _ in range(2))
-        found.append(williams(correlate("pearson", a, people), correlate("pearson", b, people), correlate("pearson", a, b), 40).p)
+        found.append(
+            williams(correlate("pearson", a, people), correlate("pearson", b, people), correlate("pearson", a, b), 40).p
+        )
     assert stats.kstest(found, "uniform").pvalue > 0.05
 
 
@@ -87,10 +92,15 @@ def test_permutations_p_is_uniform_where_neither_is_better() -> None:
 def test_permutation_finds_a_difference(statistic: str) -> None:
     good, rated = campaign(items=25)
     bad = good + np.random.default_rng(1).normal(0, 40, len(good))
-    better, worse = permutation(good, bad, rated, statistic, trials=99), permutation(bad, good, rated, statistic, trials=99)
+    better, worse = (
+        permutation(good, bad, rated, statistic, trials=99),
+        permutation(bad, good, rated, statistic, trials=99),
+    )
     assert better.p == 1 / 100
     assert worse.p == 1
-    expected = agreement(statistic, good, rated, resamples=0).value - agreement(statistic, bad, rated, resamples=0).value
+    expected = (
+        agreement(statistic, good, rated, resamples=0).value - agreement(statistic, bad, rated, resamples=0).value
+    )
     assert better.difference == pytest.approx(expected)
     assert worse.difference == pytest.approx(-expected)
 
@@ -142,10 +152,14 @@ def test_a_group_that_either_metric_leaves_undefined_is_left_out_for_both() -> N
     scores, rated = campaign()
     first = np.array(rated.group) == "g0"
     broken = np.where(first, 1.0, scores + np.random.default_rng(1).normal(0, 8, len(scores)))
-    with pytest.warns(TwmdWarning, match=r"pearson is undefined for 1 of 2, .*: g0 \(60 segments: the scores are constant"):
+    with pytest.warns(
+        TwmdWarning, match=r"pearson is undefined for 1 of 2, .*: g0 \(60 segments: the scores are constant"
+    ):
         found = permutation(scores, broken, rated, "pearson", trials=50)
     rows = np.flatnonzero(~first)
-    expected = correlate("pearson", scores[rows], rated.ratings[rows]) - correlate("pearson", broken[rows], rated.ratings[rows])
+    expected = correlate("pearson", scores[rows], rated.ratings[rows]) - correlate(
+        "pearson", broken[rows], rated.ratings[rows]
+    )
     assert found.difference == pytest.approx(expected)
     with pytest.raises(InputError, match="pearson is undefined everywhere"):
         permutation(scores, np.ones(len(scores)), rated, "pearson")

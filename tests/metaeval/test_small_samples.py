@@ -46,7 +46,9 @@ def compared(n: int, request: ComparisonRequest) -> None:
     scorer = twmd_registry.scorer("sbert")
     sets = tuple(scorer.score(own[:n], TEXTS[:n]) for own in (TEXTS, OTHERS))
     systems = [("a", TEXTS[:n]), ("b", OTHERS[:n])]
-    compare_systems(systems, [[text] for text in TEXTS[:n]], [ScoredMetricColumn(scorer, sets), "bleu"], request=request)
+    compare_systems(
+        systems, [[text] for text in TEXTS[:n]], [ScoredMetricColumn(scorer, sets), "bleu"], request=request
+    )
 
 
 FACES: dict[str, Callable[[int], object]] = {
@@ -56,7 +58,9 @@ FACES: dict[str, Callable[[int], object]] = {
     "a comparison with a test": lambda n: compared(n, ComparisonRequest(SignificanceTest("bs", 20, 1))),
     "a comparison with intervals": lambda n: compared(n, ComparisonRequest(resamples=20)),
     "a permutation": lambda n: (
-        permutation(np.arange(n), rated(n).ratings, rated(n), "pearson", trials=5) if n > 2 else permutation([1], [2], rated(1), "pearson")
+        permutation(np.arange(n), rated(n).ratings, rated(n), "pearson", trials=5)
+        if n > 2
+        else permutation([1], [2], rated(1), "pearson")
     ),
     "a diagnosis": lambda n: diagnose(EMBEDDED_MODEL, TEXTS[:n], RunOptions(), pairs=20),
 }
@@ -86,14 +90,21 @@ def test_williams_test_of_few_segments_is_warned_of() -> None:
 
 @pytest.mark.parametrize(
     ("averaging", "statistic", "named"),
-    [("group", "pearson", "b n = 6"), ("none", "pearson", "all n = 20"), ("item", "pearson", "items n = 4"), ("group", "darr", "a n = 2, b n = 2")],
+    [
+        ("group", "pearson", "b n = 6"),
+        ("none", "pearson", "all n = 20"),
+        ("item", "pearson", "items n = 4"),
+        ("group", "darr", "a n = 2, b n = 2"),
+    ],
 )
 def test_every_interval_of_agreement_names_its_sample(averaging: str, statistic: str, named: str) -> None:
     groups = ["a"] * 14 + ["b"] * 6
     items = [*("11111112222222"), *("333444")]
     data = rated(20, group=groups, item=items, ratings=np.arange(20.0))
     with pytest.warns(TwmdWarning) as caught:
-        agreement(statistic, np.random.default_rng(1).normal(size=20), data, averaging=averaging, resamples=20, threshold=1)
+        agreement(
+            statistic, np.random.default_rng(1).normal(size=20), data, averaging=averaging, resamples=20, threshold=1
+        )
     assert any(str(one.message).startswith(WARNING) and named in str(one.message) for one in caught)
 
 
@@ -118,7 +129,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("option", ["--paired-bs", "--paired-ar", "--confidence"])
 @pytest.mark.parametrize("metric", ["sbert", "chrf"])
-def test_score_warns_of_few_segments_once_and_refuses_one(option: str, metric: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_warns_of_few_segments_once_and_refuses_one(
+    option: str, metric: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     few = [] if option == "--confidence" else [f"{option}-n", "20"]
     assert main(["score", "ref29.txt", "-i", "a29.txt", "b29.txt", "-m", metric, option, *few]) == 0
     assert capsys.readouterr().err == f"twmd: warning: {WARNING}: n = 29.\n"
@@ -129,7 +142,9 @@ def test_score_warns_of_few_segments_once_and_refuses_one(option: str, metric: s
 
 
 @pytest.mark.parametrize("systems", [["a29.txt"], ["a29.txt", "b29.txt"]])
-def test_a_report_of_few_segments_says_so_on_its_page(systems: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_of_few_segments_says_so_on_its_page(
+    systems: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["report", "ref29.txt", "-i", *systems, "-m", "sbert", "-o", "page.html"]) == 0
     assert f"{WARNING}: n = 29." in capsys.readouterr().err
     assert f'<p class="note">{WARNING}: n = 29.</p>' in Path("page.html").read_text(encoding="utf-8")
@@ -147,7 +162,13 @@ def test_a_report_of_one_segment_has_no_test_and_no_interval(folder: Path, capsy
 
 def test_correlate_and_robustness_warn_of_few_segments(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
-        {"prediction": f"{own} It did {word}rain.", "reference": text, "rating": rating + k / 99, "group": "negation", "item": k}
+        {
+            "prediction": f"{own} It did {word}rain.",
+            "reference": text,
+            "rating": rating + k / 99,
+            "group": "negation",
+            "item": k,
+        }
         for k, (own, text) in enumerate(zip(OTHERS[:29], TEXTS, strict=False))
         for rating, word in enumerate(("not ", ""))
     ]
@@ -156,7 +177,10 @@ def test_correlate_and_robustness_warn_of_few_segments(folder: Path, capsys: pyt
         del row["group"], row["item"]
     rows = rows[::2]
     Path("rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    for command, data, named in (("correlate", "table:rated.jsonl", "rated n = 29"), ("robustness", "table:pairs.jsonl", "n = 29")):
+    for command, data, named in (
+        ("correlate", "table:rated.jsonl", "rated n = 29"),
+        ("robustness", "table:pairs.jsonl", "n = 29"),
+    ):
         assert main([command, "--data", data, "-m", "chrf", "--resamples", "20"]) == 0
         assert re.search(f"{WARNING}: .*{named}", capsys.readouterr().err)
         assert main([command, "--data", data, "-m", "chrf", "--resamples", "0"]) == 0

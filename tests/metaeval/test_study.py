@@ -26,7 +26,14 @@ from twmd_registry.metaeval.table import FORMATS, TextTable, as_note, as_text
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
-FIRST = ["The heron waited by the weir.", "It rained all night.", "Bread was sold out.", "The tram was late.", "A dog ran off.", "She sang."]
+FIRST = [
+    "The heron waited by the weir.",
+    "It rained all night.",
+    "Bread was sold out.",
+    "The tram was late.",
+    "A dog ran off.",
+    "She sang.",
+]
 SECOND = [
     "A heron was waiting at the weir.",
     "It rained the whole night.",
@@ -40,7 +47,9 @@ RATED = RatedSegments(["x"] * 3 + ["y"] * 3, FIRST, SECOND, np.array([5.0, 4.5, 
 
 def study(**changes: object) -> Study:
     metrics = (make_spec("sbert"), make_spec("twmd"), make_spec("twmd", temperature=0.5))
-    return replace(Study("made.csv", content_of(RATED), metrics, (Statistic.PEARSON, Statistic.KENDALL), resamples=50), **changes)  # type: ignore[arg-type]
+    return replace(
+        Study("made.csv", content_of(RATED), metrics, (Statistic.PEARSON, Statistic.KENDALL), resamples=50), **changes
+    )  # type: ignore[arg-type]
 
 
 def test_one_name_is_one_study() -> None:
@@ -79,7 +88,9 @@ def test_a_study_measures_what_its_parts_do() -> None:
         assert one.scores == pytest.approx(alone.scores, abs=1e-6)
         assert one.signature == str(alone.signature)
         assert one.agreements[0] == agreement("pearson", one.scores, RATED, resamples=50)
-        assert one.agreements[1].groups[0].value == pytest.approx(correlate("kendall", one.scores[:3], RATED.ratings[:3]))
+        assert one.agreements[1].groups[0].value == pytest.approx(
+            correlate("kendall", one.scores[:3], RATED.ratings[:3])
+        )
         assert isinstance(spec, MetricSpec)
         assert spec.metric == one.signature.partition("|")[0]
     first, second, _ = found.measured
@@ -110,7 +121,13 @@ def test_systems_are_ranked_by_their_means() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"statistics": ("darr",)}, {"averaging": "item"}, {"level": "system"}, {"statistics": ("acc_eq",), "level": "system"}]
+    "changes",
+    [
+        {"statistics": ("darr",)},
+        {"averaging": "item"},
+        {"level": "system"},
+        {"statistics": ("acc_eq",), "level": "system"},
+    ],
 )
 def test_what_cannot_be_measured_costs_no_encoding(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twmd_registry.engine.scorer.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
@@ -168,25 +185,39 @@ def test_a_study_that_cannot_be_is_refused(changes: dict[str, object], words: st
         (["-m", "sbert,twmd;layer=3"], "expected one metric with its keys, not 2"),
     ],
 )
-def test_options_that_would_do_nothing_are_refused(options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_would_do_nothing_are_refused(
+    options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["correlate", f"table:{table}", *options]) == 2
     assert words in capsys.readouterr().err
 
 
 def test_a_metric_may_bring_keys_of_its_own(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["correlate", f"table:{table}", "-m", "sbert;layer=3", "sbert", "--set", "layer=4", "--resamples", "0"]) == 0
+    assert (
+        main(["correlate", f"table:{table}", "-m", "sbert;layer=3", "sbert", "--set", "layer=4", "--resamples", "0"])
+        == 0
+    )
     printed = capsys.readouterr().out
     assert "sbert layer=3: sbert|model:" in printed
-    assert [line.partition("|layer:")[2][0] for line in printed.splitlines() if line.startswith("sbert") and "|layer:" in line] == ["3", "4"]
+    assert [
+        line.partition("|layer:")[2][0]
+        for line in printed.splitlines()
+        if line.startswith("sbert") and "|layer:" in line
+    ] == ["3", "4"]
 
 
 def test_a_part_without_a_value_stays_in_the_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     rows = [("x", 1, 1.0), ("x", 2, 2.0), ("x", 3, 5.0), ("y", 1, 3.0), ("y", 2, 3.0), ("y", 3, 3.0)]
     texts = [(FIRST[i], SECOND[i], rating, group) for i, (group, _, rating) in enumerate(rows)]
-    path.write_text("prediction,reference,rating,group\n" + "".join(f'"{a}","{b}",{c},{d}\n' for a, b, c, d in texts), encoding="utf-8")
+    path.write_text(
+        "prediction,reference,rating,group\n" + "".join(f'"{a}","{b}",{c},{d}\n' for a, b, c, d in texts),
+        encoding="utf-8",
+    )
     assert main(["correlate", f"table:{path}", "-m", "chrf", "--resamples", "0", "-o", str(tmp_path / "out")]) == 0
-    header, row = [line.split("\t") for line in (tmp_path / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()[-2:]]
+    header, row = [
+        line.split("\t") for line in (tmp_path / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()[-2:]
+    ]
     assert (header[-3:], row[-2]) == (["x", "y", "n"], "undefined")
     assert "chrf, pearson: the mean is over 1 of 2, without y (3 segments: " in capsys.readouterr().out
     assert main(["correlate", f"table:{path}", "-m", "chrf", "-o", str(path / "out")]) == 1
@@ -236,7 +267,9 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_command_prints_tables_and_writes_everything(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_tables_and_writes_everything(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     arguments = ["correlate", f"table:{table},group=lp", "-m", "sbert", "twmd", "--correlation", "pearson", "kendall"]
     assert main([*arguments, "--trials", "10", "--resamples", "20", "-o", str(out)]) == 0
@@ -257,7 +290,9 @@ def test_the_command_prints_tables_and_writes_everything(table: Path, tmp_path: 
     assert [float(row["twmd"]) for row in segments] == pytest.approx(alone, abs=1e-6)
 
 
-def test_data_are_named_by_an_option_as_in_other_commands_or_alone(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_are_named_by_an_option_as_in_other_commands_or_alone(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shown = []
     for data in ([f"table:{table}"], ["--data", f"table:{table}"]):
         assert main(["correlate", *data, "-m", "chrf", "--resamples", "0"]) == 0
@@ -276,7 +311,9 @@ def test_an_ensemble_may_have_members_with_keys(table: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex", "tsv", "json"])
 def test_every_form_is_printed(form: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["correlate", f"table:{table}", "-m", "sbert", "--by", "none", "--resamples", "0", "--format", form]) == 0
+    assert (
+        main(["correlate", f"table:{table}", "-m", "sbert", "--by", "none", "--resamples", "0", "--format", form]) == 0
+    )
     printed = capsys.readouterr().out
     if form == "json":
         assert json.loads(printed)["metrics"][0]["agreement"]["pearson"]["low"] is None
@@ -293,7 +330,9 @@ def test_every_form_is_printed(form: str, table: Path, capsys: pytest.CaptureFix
         (["--correlation", "tau"], "there is no statistic 'tau'"),
     ],
 )
-def test_what_the_data_do_not_say_is_refused(options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_data_do_not_say_is_refused(
+    options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["correlate", f"table:{table}", "-m", "sbert", *options]) != 0
     assert words in capsys.readouterr().err
 

@@ -15,7 +15,10 @@ from twmd_registry.metaeval.systems import system_level
 
 def means(values: np.ndarray, rated: RatedSegments, group: str) -> list[float]:
     names, systems = np.array(rated.group), np.array(rated.system)
-    return [float(values[(names == group) & (systems == name)].mean()) for name in sorted(set(systems[names == group].tolist()))]
+    return [
+        float(values[(names == group) & (systems == name)].mean())
+        for name in sorted(set(systems[names == group].tolist()))
+    ]
 
 
 @pytest.mark.parametrize("statistic", VECTORS)
@@ -23,7 +26,9 @@ def test_systems_are_compared_by_their_means_within_groups(statistic: str) -> No
     scores, rated = campaign(noise=60)
     found = system_level(statistic, scores, rated, resamples=100)
     own = {group: (means(scores, rated, group), means(rated.ratings, rated, group)) for group in ("g0", "g1")}
-    assert [one.value for one in found.agreement.groups] == pytest.approx([VECTORS[statistic](*both) for both in own.values()])
+    assert [one.value for one in found.agreement.groups] == pytest.approx(
+        [VECTORS[statistic](*both) for both in own.values()]
+    )
     assert found.agreement.n == len(found.systems) == 10
     alike = [(x[i] - x[j]) * (y[i] - y[j]) > 0 for x, y in own.values() for i, j in itertools.combinations(range(5), 2)]
     assert 0 < sum(alike) < len(alike)
@@ -41,7 +46,9 @@ def test_the_accuracys_interval_is_the_loop_over_drawn_systems() -> None:
             chosen = np.repeat(np.arange(5), drawn).tolist()
             pairs = [(i, j) for i, j in itertools.combinations(chosen, 2) if i != j]
             counts[resample] += [sum((x[i] - x[j]) * (y[i] - y[j]) > 0 for i, j in pairs), len(pairs)]
-    assert (found.accuracy.low, found.accuracy.high) == pytest.approx(np.percentile(counts[:, 0] / counts[:, 1], [2.5, 97.5]))
+    assert (found.accuracy.low, found.accuracy.high) == pytest.approx(
+        np.percentile(counts[:, 0] / counts[:, 1], [2.5, 97.5])
+    )
 
 
 def test_a_tie_of_either_is_not_alike() -> None:
@@ -59,7 +66,9 @@ def test_given_ratings_take_the_place_of_means_and_gaps_are_named() -> None:
         "1 systems have no segment and are left out: s9.",
     ]
     assert [one.rating for one in found.systems] == [5.0, 4.0, 3.0, 2.5]
-    assert found.agreement.value == pytest.approx(VECTORS["pearson"](means(scores, rated, "g0")[:4], [5.0, 4.0, 3.0, 2.5]))
+    assert found.agreement.value == pytest.approx(
+        VECTORS["pearson"](means(scores, rated, "g0")[:4], [5.0, 4.0, 3.0, 2.5])
+    )
 
 
 def test_a_system_that_lacks_segments_is_named() -> None:
@@ -67,7 +76,9 @@ def test_a_system_that_lacks_segments_is_named() -> None:
     kept = np.ones(len(scores), dtype=bool)
     kept[[i for i, name in enumerate(rated.system or []) if name == "s2"][:3]] = False
     rows = np.flatnonzero(kept)
-    fewer = RatedSegments(["g0"] * len(rows), [], [], rated.ratings[rows], 0, None, [(rated.system or [])[i] for i in rows])
+    fewer = RatedSegments(
+        ["g0"] * len(rows), [], [], rated.ratings[rows], 0, None, [(rated.system or [])[i] for i in rows]
+    )
     with pytest.warns(TwmdWarning, match=r"g0: 1 of 5 systems have fewer than 12 segments, .*: s2 \(9\)"):
         assert system_level("kendall", scores[rows], fewer).systems[2].n == 9
 
@@ -82,7 +93,10 @@ def test_what_cannot_be_is_refused() -> None:
         system_level("pearson", scores, rated._replace(system=None))
     with pytest.raises(InputError, match="these systems are in several groups: s0, s1, s2, s3, s4; select one group"):
         system_level("pearson", scores, rated, {"s0": 1.0})
-    with pytest.raises(InputError, match="no system of the data is rated; expected some of s0, s1"), pytest.warns(TwmdWarning):
+    with (
+        pytest.raises(InputError, match="no system of the data is rated; expected some of s0, s1"),
+        pytest.warns(TwmdWarning),
+    ):
         system_level("pearson", scores, rated, {}, averaging="none")
     two = RatedSegments(["g"] * 4, [], [], np.arange(4.0), 0, None, ["a", "a", "b", "b"])
     with pytest.raises(InputError, match=r"pearson is undefined everywhere: g \(2 segments: 3 or more"):

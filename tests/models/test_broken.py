@@ -47,7 +47,9 @@ def drop_a_layer(weights: dict[str, torch.Tensor]) -> None:
 
 @pytest.mark.parametrize("metric", ["twmd", "moverscore", "sbert", "stsscore"])
 def test_numbers_that_are_not_finite_are_an_error(tmp_path: Path, metric: str) -> None:
-    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(tmp_path / "m")
+    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(
+        tmp_path / "m"
+    )
     with pytest.raises(ModelError, match="gives numbers that are not finite; its weights are damaged"):
         score(change(folder, spoil), metric)
 
@@ -61,7 +63,9 @@ def test_a_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("metric", ["sbert", "stsscore"])
 def test_missing_weights_are_an_error_that_counts_them(tmp_path: Path, metric: str) -> None:
-    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(tmp_path / "m")
+    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(
+        tmp_path / "m"
+    )
     with pytest.raises(ModelError, match=rf"model '{folder}' lacks 16 of the weights that its config.json asks for"):
         score(change(folder, drop_a_layer), metric)
 
@@ -86,7 +90,9 @@ def test_more_layers_in_the_configuration_than_in_the_weights_are_an_error(tmp_p
 
 @pytest.mark.parametrize("metric", ["sbert", "stsscore"])
 def test_a_folder_without_a_tokenizer_is_an_error(tmp_path: Path, metric: str) -> None:
-    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(tmp_path / "m")
+    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(
+        tmp_path / "m"
+    )
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ModelError, match="has no tokenizer: expected tokenizer.json"):
         score(folder, metric)
@@ -118,7 +124,9 @@ def broken_tokenizer(folder: Path) -> None:
         (broken_tokenizer, "the tokenizer of"),
     ],
 )
-def test_damage_is_named_in_one_line_with_the_users_folder(tmp_path: Path, damage: Callable[[Path], None], words: str) -> None:
+def test_damage_is_named_in_one_line_with_the_users_folder(
+    tmp_path: Path, damage: Callable[[Path], None], words: str
+) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "m")
     damage(folder)
     with pytest.raises(ModelError, match=words) as caught:
@@ -129,11 +137,15 @@ def test_damage_is_named_in_one_line_with_the_users_folder(tmp_path: Path, damag
 
 @pytest.mark.parametrize("metric", ["sbert", "stsscore"])
 def test_tokenizer_of_a_larger_vocabulary_is_an_error(tmp_path: Path, metric: str) -> None:
-    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(tmp_path / "m")
+    folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(
+        tmp_path / "m"
+    )
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer["model"]["vocab"]["cat"] = 99
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    with pytest.raises(ModelError, match="gives token id 99, but its network has ids 0 to 23: they do not belong together"):
+    with pytest.raises(
+        ModelError, match="gives token id 99, but its network has ids 0 to 23: they do not belong together"
+    ):
         score(folder, metric)
 
 
@@ -146,6 +158,7 @@ def test_a_folder_can_be_a_path_object(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tiny.save_encoder("bert", tmp_path / "m")
     by_text, by_path, by_tilde = (
-        twmd_registry.scorer("sbert", model=model, layer=1, centering="none").score(["the cat"], ["a dog"]) for model in (str(folder), folder, "~/m")
+        twmd_registry.scorer("sbert", model=model, layer=1, centering="none").score(["the cat"], ["a dog"])
+        for model in (str(folder), folder, "~/m")
     )
     assert by_text == by_path == by_tilde

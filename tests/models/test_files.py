@@ -78,7 +78,10 @@ def test_a_model_that_needs_its_own_code_is_refused(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     (folder / "modeling_own.py").write_text(f"open({str(ran)!r}, 'w')\n", encoding="utf-8")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config |= {"model_type": "own", "auto_map": {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}}
+    config |= {
+        "model_type": "own",
+        "auto_map": {"AutoConfig": "modeling_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"},
+    }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(ModelError, match="cannot be loaded"):
         twmd_registry.scorer("sbert", model=str(folder), layer=1, centering="none").score(["a"], ["a"])

@@ -34,8 +34,17 @@ def library_file_names() -> list[str]:
     names = set[str]()
     for package in (transformers, peft):
         root = Path(str(package.__file__)).parent
-        for path in [*root.glob("*.py"), *root.glob("utils/*.py"), *root.glob("models/*/tokenization_*.py"), *root.glob("tuners/*/*.py")]:
-            names |= set(re.findall(r'"([\w.-]+\.(?:json|jinja|txt|model|bin|safetensors|codes|spm|pt))"', path.read_text("utf-8")))
+        for path in [
+            *root.glob("*.py"),
+            *root.glob("utils/*.py"),
+            *root.glob("models/*/tokenization_*.py"),
+            *root.glob("tuners/*/*.py"),
+        ]:
+            names |= set(
+                re.findall(
+                    r'"([\w.-]+\.(?:json|jinja|txt|model|bin|safetensors|codes|spm|pt))"', path.read_text("utf-8")
+                )
+            )
     return sorted(names)
 
 
@@ -49,7 +58,9 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Contents that move the score wherever a library reads them, by the kind of file they are written for."""
     folder = tiny.save_encoder("bert", tmp_path_factory.mktemp("models") / "other", seed=7)
     torch.manual_seed(3)
-    network = get_peft_model(AutoModel.from_pretrained(folder), LoraConfig(target_modules=["query", "value"], init_lora_weights=False))
+    network = get_peft_model(
+        AutoModel.from_pretrained(folder), LoraConfig(target_modules=["query", "value"], init_lora_weights=False)
+    )
     network.save_pretrained(str(folder / "adapter"))
     words = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", *reversed(tiny.WORDS)]
     return {
@@ -78,11 +89,21 @@ def copies(model: Path, tmp_path: Path, names: list[str]) -> Iterator[tuple[str,
 
 
 def test_library_file_names_include_the_known_ones() -> None:
-    known = {"config.json", "added_tokens.json", "special_tokens_map.json", "adapter_config.json", "vocab.txt", "merges.txt", "adapter_model.bin"}
+    known = {
+        "config.json",
+        "added_tokens.json",
+        "special_tokens_map.json",
+        "adapter_config.json",
+        "vocab.txt",
+        "merges.txt",
+        "adapter_model.bin",
+    }
     assert known <= set(library_file_names())
 
 
-def test_fingerprint_covers_every_file_that_moves_a_score(model: Path, strangers: dict[str, bytes], tmp_path: Path) -> None:
+def test_fingerprint_covers_every_file_that_moves_a_score(
+    model: Path, strangers: dict[str, bytes], tmp_path: Path
+) -> None:
     """Each file name by itself, added or replaced."""
     before = fingerprint(model)
     covered, ignored = set[str](), set[str]()
@@ -99,8 +120,12 @@ def test_fingerprint_covers_every_file_that_moves_a_score(model: Path, strangers
     assert score(folder) == score(model)
 
 
-@pytest.mark.parametrize("names", [["added_tokens.json"], ["special_tokens_map.json"], ["adapter_config.json", "adapter_model.safetensors"]])
-def test_file_outside_the_fingerprint_changes_no_score(model: Path, strangers: dict[str, bytes], tmp_path: Path, names: list[str]) -> None:
+@pytest.mark.parametrize(
+    "names", [["added_tokens.json"], ["special_tokens_map.json"], ["adapter_config.json", "adapter_model.safetensors"]]
+)
+def test_file_outside_the_fingerprint_changes_no_score(
+    model: Path, strangers: dict[str, bytes], tmp_path: Path, names: list[str]
+) -> None:
     folder = shutil.copytree(model, tmp_path / "model")
     for name in names:
         (folder / name).write_bytes(strangers[name])
@@ -108,13 +133,17 @@ def test_file_outside_the_fingerprint_changes_no_score(model: Path, strangers: d
     assert score(folder) == score(model)
 
 
-def test_library_reads_those_files_where_they_are_not_kept_away(model: Path, strangers: dict[str, bytes], tmp_path: Path) -> None:
+def test_library_reads_those_files_where_they_are_not_kept_away(
+    model: Path, strangers: dict[str, bytes], tmp_path: Path
+) -> None:
     """Without this the test before it could not fail."""
     folder = shutil.copytree(model, tmp_path / "model")
     for name in ("added_tokens.json", "adapter_config.json", "adapter_model.safetensors"):
         (folder / name).write_bytes(strangers[name])
     inputs = {"input_ids": torch.tensor([[0, 6, 8, 2]])}
-    assert not torch.equal(AutoModel.from_pretrained(folder)(**inputs)[0], AutoModel.from_pretrained(model)(**inputs)[0])
+    assert not torch.equal(
+        AutoModel.from_pretrained(folder)(**inputs)[0], AutoModel.from_pretrained(model)(**inputs)[0]
+    )
 
 
 def test_added_tokens_of_an_old_vocabulary_are_in_its_fingerprint(tmp_path: Path) -> None:
@@ -123,7 +152,9 @@ def test_added_tokens_of_an_old_vocabulary_are_in_its_fingerprint(tmp_path: Path
     (folder / "tokenizer.json").unlink()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *tiny.WORDS[:-1]]  # leaves a row of the network for an added token
     (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": BertTokenizerFast.__name__}), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": BertTokenizerFast.__name__}), encoding="utf-8"
+    )
     before, scores = fingerprint(folder), score(folder)
     (folder / "added_tokens.json").write_text(json.dumps({"sat on": 9}), encoding="utf-8")
     assert fingerprint(folder) != before

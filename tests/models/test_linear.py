@@ -78,7 +78,9 @@ def test_a_view_that_is_not_in_one_row_is_multiplied_alike(products: list[int]) 
 @needs_onednn
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bias", [True, False])
-def test_weights_laid_out_once_give_the_same_products(dtype: torch.dtype, products: list[int], layouts: list[int], *, bias: bool) -> None:
+def test_weights_laid_out_once_give_the_same_products(
+    dtype: torch.dtype, products: list[int], layouts: list[int], *, bias: bool
+) -> None:
     if not multiplies(dtype):
         pytest.skip(f"oneDNN does not multiply {dtype} on this CPU")
     torch.manual_seed(0)

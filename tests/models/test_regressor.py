@@ -39,7 +39,9 @@ def test_different_pairs_go_through_the_model_once(tmp_path: Path, monkeypatch: 
         return predict(regressor, firsts, *rest, **more)
 
     monkeypatch.setattr(Regressor, "predict", keep)
-    twmd_registry.score_all([twmd_registry.scorer("stsscore", model=str(folder), scale=5)], FIRST, SECOND, progress=done.append)
+    twmd_registry.score_all(
+        [twmd_registry.scorer("stsscore", model=str(folder), scale=5)], FIRST, SECOND, progress=done.append
+    )
     assert sorted(predicted) == sorted(set(FIRST))
     assert sum(done) == len(FIRST)  # progress is told in segments
 
@@ -75,7 +77,9 @@ def test_a_model_of_another_kind_is_said_so(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}), encoding="utf-8")
-    with pytest.raises(ModelError, match="is a BertForMaskedLM and has no trained head: stsscore needs a regression model"):
+    with pytest.raises(
+        ModelError, match="is a BertForMaskedLM and has no trained head: stsscore needs a regression model"
+    ):
         twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
 
 
@@ -132,11 +136,18 @@ def test_symmetric_is_the_mean_of_both_orders_and_swapping_changes_nothing(tmp_p
         "scale": 1e-4,
     }  # a tiny model hardly minds the order: what it minds is made large
     one, other, both = twmd_registry.score_all(
-        [twmd_registry.scorer("stsscore", **keys, **more) for more in ({}, {"first": "reference"}, {"symmetric": "yes"})], FIRST, SECOND
+        [
+            twmd_registry.scorer("stsscore", **keys, **more)
+            for more in ({}, {"first": "reference"}, {"symmetric": "yes"})
+        ],
+        FIRST,
+        SECOND,
     )
     assert both.scores == pytest.approx(np.mean([one.scores, other.scores], axis=0))
     assert max(abs(a - b) for a, b in zip(one.scores, other.scores, strict=True)) > 1e-2
-    assert twmd_registry.scorer("stsscore", **keys, symmetric=True).score(SECOND, FIRST).scores == pytest.approx(both.scores, abs=1e-3)
+    assert twmd_registry.scorer("stsscore", **keys, symmetric=True).score(SECOND, FIRST).scores == pytest.approx(
+        both.scores, abs=1e-3
+    )
     with pytest.raises(SpecError, match="first=reference has no meaning with symmetric=yes"):
         twmd_registry.scorer("stsscore", **keys, symmetric=True, first="reference")
 

@@ -57,12 +57,20 @@ def test_it_is_the_same_in_either_order_and_gives_a_text_itself_the_most() -> No
 def test_gradients_reach_line_and_encoder(tmp_path: Path) -> None:
     encoder = AutoModel.from_pretrained(tiny.save_encoder("bert", tmp_path))
     network = SiameseRegressor(encoder)
-    batch = tiny.tokenizer()(["the cat", "a dog"], ["it ran", "we saw it again"], padding=True, return_tensors="pt", return_token_type_ids=True)
+    batch = tiny.tokenizer()(
+        ["the cat", "a dog"],
+        ["it ran", "we saw it again"],
+        padding=True,
+        return_tensors="pt",
+        return_token_type_ids=True,
+    )
     found = network(**batch, labels=torch.tensor([1.0, 4.0]))
     errors = found.logits[:, 0] - torch.tensor([1.0, 4.0])
     assert float(found.loss.detach()) == pytest.approx(float((errors**2).mean().detach()))
     found.loss.backward()
-    assert all(parameter.grad is not None and bool(parameter.grad.abs().sum() > 0) for parameter in network.line.parameters())
+    assert all(
+        parameter.grad is not None and bool(parameter.grad.abs().sum() > 0) for parameter in network.line.parameters()
+    )
     assert float(encoder.embeddings.word_embeddings.weight.grad.abs().sum()) > 0
 
 
@@ -106,7 +114,9 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
 def test_an_adapter_that_names_another_base_is_refused(tmp_path: Path) -> None:
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    (folder / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "org/other-model"}), encoding="utf-8")
+    (folder / "adapter_config.json").write_text(
+        json.dumps(config | {"base_model_name_or_path": "org/other-model"}), encoding="utf-8"
+    )
     words = r"was made for org/other-model, not for sentence-transformers/all-MiniLM-L6-v2"
     for metric, keys in (("stsscore", {}), ("sbert", {"centering": "none"})):
         with pytest.raises(ModelError, match=words):
@@ -116,8 +126,12 @@ def test_an_adapter_that_names_another_base_is_refused(tmp_path: Path) -> None:
 def test_a_base_without_an_owner_is_a_name_too(tmp_path: Path) -> None:
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    (folder / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "bert-base-uncased"}), encoding="utf-8")
-    with pytest.raises(ModelError, match=r"was made for bert-base-uncased, not for sentence-transformers/all-MiniLM-L6-v2"):
+    (folder / "adapter_config.json").write_text(
+        json.dumps(config | {"base_model_name_or_path": "bert-base-uncased"}), encoding="utf-8"
+    )
+    with pytest.raises(
+        ModelError, match=r"was made for bert-base-uncased, not for sentence-transformers/all-MiniLM-L6-v2"
+    ):
         twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
 
 

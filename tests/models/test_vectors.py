@@ -72,8 +72,12 @@ def wmd(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("write", FORMATS)
 def test_every_format_gives_the_word_movers_score(write: Any, tmp_path: Path) -> None:
-    found = twmd_registry.scorer("moverscore", "wmd", model=write(tmp_path)).score(["The cat sat on a mat.", "We're a dog"], ["a dog", "the rain"])
-    assert found.scores == pytest.approx((wmd("the cat sat on a mat .", "a dog"), wmd("we're a dog", "the rain")), abs=1e-6)
+    found = twmd_registry.scorer("moverscore", "wmd", model=write(tmp_path)).score(
+        ["The cat sat on a mat.", "We're a dog"], ["a dog", "the rain"]
+    )
+    assert found.scores == pytest.approx(
+        (wmd("the cat sat on a mat .", "a dog"), wmd("we're a dog", "the rain")), abs=1e-6
+    )
     assert found.counts.oov == 0
 
 
@@ -84,7 +88,10 @@ def test_words_without_a_vector_are_left_out_and_reported(write: Any, tmp_path: 
         found = twmd_registry.scorer("moverscore", "wmd", model=write(tmp_path)).score(*texts)
     assert found.scores == pytest.approx((wmd("the cat", "a dog"), 1, 0, wmd("the cat", "a dog")), abs=1e-6)
     assert found.counts.oov == 4
-    assert any("words without a vector, left out: 4 in different texts, 4 different ('purple', " in str(one.message) for one in caught)
+    assert any(
+        "words without a vector, left out: 4 in different texts, 4 different ('purple', " in str(one.message)
+        for one in caught
+    )
 
 
 def test_the_table_and_its_saved_folder_score_alike_in_every_metric(tmp_path: Path) -> None:
@@ -130,7 +137,10 @@ def test_folders_of_static_vectors_are_read_token_by_token(tensors: str, tmp_pat
     if tensors == "mapped":
         order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(1))
         weights = torch.linspace(0.5, 2, len(rows), dtype=torch.float64)
-        save_file({"embeddings": rows[order].contiguous(), "mapping": torch.argsort(order), "weights": weights}, tmp_path / "model.safetensors")
+        save_file(
+            {"embeddings": rows[order].contiguous(), "mapping": torch.argsort(order), "weights": weights},
+            tmp_path / "model.safetensors",
+        )
     else:
         save_file({tensors: rows}, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "model2vec"}), encoding="utf-8")
@@ -165,22 +175,34 @@ def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:
     [
         (
             "the 0.1 0.2\ncat 0.1\n",
-            "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got 1 after the word",
+            (
+                "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got "
+                "1 after the word"
+            ),
         ),
         (
             "the 0.1 0.2\ncat 0.1 0.2 0.3\n",
-            "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got 3 after the word",
+            (
+                "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got "
+                "3 after the word"
+            ),
         ),
         ("the 0.1 0.2\ncat 0.1 nan\n", "line 2: a number that is not finite"),
         ("the 0.1 0.2\ncat 1e99 0.1\n", "line 2: a number that is not finite"),
         ("the 0.1 0.2\ncat 0.1 x\n", "line 2: expected 2 numbers with single spaces between them, not 'x'"),
         (
             "the 1 2\ncat 1 2 3\n",
-            "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got 3 after the word",
+            (
+                "line 2: expected a word and 2 numbers with single spaces between them, as in the lines before; got "
+                "3 after the word"
+            ),
         ),
         (
             "2 2\nthe 1 2\ncat 1 2 3\n",
-            "line 3: expected a word and 2 numbers with single spaces between them, as in the lines before; got 3 after the word",
+            (
+                "line 3: expected a word and 2 numbers with single spaces between them, as in the lines before; got "
+                "3 after the word"
+            ),
         ),
         ("the\t0.1 0.2\n", "line 1: a tab; expected a word and its numbers with one space between them"),
         ("the\t0.1\t0.2\n", "line 1: a tab;"),
@@ -267,9 +289,14 @@ def test_static_vectors_have_one_layer(tmp_path: Path) -> None:
 def test_the_encoders_own_embeddings_are_its_layer_0(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "bert")
     texts = "the cat sat", "a dog ran"
-    found = twmd_registry.scorer("moverscore", "wmd", model=str(folder), layer=0, special="all").score([texts[0]] * 2, texts)
+    found = twmd_registry.scorer("moverscore", "wmd", model=str(folder), layer=0, special="all").score(
+        [texts[0]] * 2, texts
+    )
     model, tokenizer = AutoModel.from_pretrained(folder), tiny.tokenizer()
-    x, y = (torch.nn.functional.normalize(model.embeddings(tokenizer(text, return_tensors="pt")["input_ids"])[0], dim=1) for text in texts)
+    x, y = (
+        torch.nn.functional.normalize(model.embeddings(tokenizer(text, return_tensors="pt")["input_ids"])[0], dim=1)
+        for text in texts
+    )
     assert found.scores == pytest.approx((1, oracle.exact((x @ y.T).detach().numpy())), abs=1e-6)
 
 
@@ -283,7 +310,10 @@ def test_a_table_whose_content_changed_is_not_explained_as_if_it_had_not(tmp_pat
 
 @pytest.mark.parametrize("window", ["6/3", "4/1"])
 def test_windows_change_nothing_about_static_vectors(window: str, tmp_path: Path) -> None:
-    texts = ["the purple cat sat on the mat with a dog . rain", "a dog"], ["a dog sang on the mat and the cat sat . rain", "a cat"]
+    texts = (
+        ["the purple cat sat on the mat with a dog . rain", "a dog"],
+        ["a dog sang on the mat and the cat sat . rain", "a cat"],
+    )
     with pytest.warns(TwmdWarning, match="without a vector"):
         whole, parts = (
             twmd_registry.scorer("moverscore", "wmd", model=glove(tmp_path), **more).score(*texts)
@@ -307,7 +337,9 @@ def static_folder(folder: Path, **tensors: torch.Tensor) -> Path:
 def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) -> None:
     folder = static_folder(tmp_path)
     with pytest.warns(TwmdWarning, match="without a vector"):
-        found = twmd_registry.scorer("moverscore", "wmd", model=folder, subwords="drop").score(["the cats", "a \u4e2d cat"], ["a dogs", "the dog"])
+        found = twmd_registry.scorer("moverscore", "wmd", model=folder, subwords="drop").score(
+            ["the cats", "a \u4e2d cat"], ["a dogs", "the dog"]
+        )
     assert found.scores == pytest.approx((wmd("the cat", "a dog"), wmd("a cat", "the dog")), abs=1e-6)
     assert found.counts.oov == 1
 

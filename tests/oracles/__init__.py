@@ -1,1 +1,2 @@
-"""Independent oracles: the method's formulas in plain numpy and scipy, one pair at a time. They never import the package."""
+"""Independent oracles: the method's formulas in plain numpy and scipy, one pair at a time. They never import the
+package."""

@@ -53,7 +53,9 @@ def exact(s: np.ndarray) -> float:
     m, n = s.shape
     rows = np.kron(np.eye(m), np.ones(n))
     columns = np.kron(np.ones(m), np.eye(n))
-    solved = linprog(-s.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.r_[np.full(m, 1 / m), np.full(n, 1 / n)], method="highs")
+    solved = linprog(
+        -s.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.r_[np.full(m, 1 / m), np.full(n, 1 / n)], method="highs"
+    )
     return -float(np.asarray(solved.fun))
 
 
@@ -89,13 +91,20 @@ def group_means(texts: list[np.ndarray], group: list[int], weight: list[int], gr
     """The mean token of every group, each text taken as often as it occurs; zero for a group without tokens."""
     means = []
     for g in range(groups):
-        tokens = [vector for text, mine, times in zip(texts, group, weight, strict=True) if mine == g for vector in text for _ in range(times)]
+        tokens = [
+            vector
+            for text, mine, times in zip(texts, group, weight, strict=True)
+            if mine == g
+            for vector in text
+            for _ in range(times)
+        ]
         means.append(sum(tokens[1:], tokens[0]) / len(tokens) if tokens else np.zeros(texts[0].shape[1]))
     return means
 
 
 def linear_cka(x: np.ndarray, y: np.ndarray) -> float:
-    """Centered kernel alignment of two texts by its definition: HSIC of the linear kernels of the dimensions (D x D)."""
+    """Centered kernel alignment of two texts by its definition: HSIC of the linear kernels of the dimensions (D x
+    D)."""
     dimensions = x.shape[1]
     h = np.eye(dimensions) - np.ones((dimensions, dimensions)) / dimensions
 

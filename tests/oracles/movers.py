@@ -13,7 +13,9 @@ def emd(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
     """The least that it costs to move the weights `a` onto the weights `b`, both scaled to a sum of one."""
     n, m = cost.shape
     rows, columns = np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))
-    solved = linprog(cost.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.r_[a / a.sum(), b / b.sum()], method="highs")
+    solved = linprog(
+        cost.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.r_[a / a.sum(), b / b.sum()], method="highs"
+    )
     return float(np.asarray(solved.fun))
 
 
@@ -59,7 +61,9 @@ def routing(layers: np.ndarray, kernel: str, rounds: int = 50) -> np.ndarray:
         gamma = [g / sum(gamma) for g in gamma]
         slopes = [_slope(_squared(v, z), kernel) for z in layers]
         if sum(slopes) > 0:
-            v = sum((g * slope * z for g, slope, z in zip(gamma, slopes, layers, strict=True)), np.zeros_like(v)) / sum(slopes)
+            v = sum((g * slope * z for g, slope, z in zip(gamma, slopes, layers, strict=True)), np.zeros_like(v)) / sum(
+                slopes
+            )
         near = [_kernel(_squared(v, z), kernel) for z in layers]
         gamma = [g + k for g, k in zip(gamma, near, strict=True)]
         total = sum(g * k for g, k in zip(gamma, near, strict=True))

@@ -1,11 +1,17 @@
-"""A whole score in plain numpy, float64, one pair at a time: from a model's hidden states of single texts to precision, recall and F1.
+"""A whole score in plain numpy, float64, one pair at a time: from a model's hidden states of single texts to precision,
+recall and F1.
 
-Written from the papers and from the documentation of the keys. A setting is a plain dict of keys and values as in a signature; a key that
-is left out does nothing. Only the model comes from outside: its tokens of a text, and its hidden states of a sequence of tokens.
+Written from the papers and from the documentation of the keys. A setting is a plain dict of keys and values as in a
+signature; a key that
+is left out does nothing. Only the model comes from outside: its tokens of a text, and its hidden states of a sequence
+of tokens.
 
-Where the papers say nothing, this is the rule: an empty text adds no token to a mean, and is a document of its special tokens for idf;
-means do not weigh tokens by idf; windows all have the same size, so the last one begins where that makes it end with the text; an n-gram
-weighs what its tokens weigh, and 1 where tokens have no idf or all have the idf 0; where nothing is left of a text, or its C(X, X) is not
+Where the papers say nothing, this is the rule: an empty text adds no token to a mean, and is a document of its special
+tokens for idf;
+means do not weigh tokens by idf; windows all have the same size, so the last one begins where that makes it end with
+the text; an n-gram
+weighs what its tokens weigh, and 1 where tokens have no idf or all have the idf 0; where nothing is left of a text, or
+its C(X, X) is not
 positive, it scores 1 against the same text and 0 against any other.
 """
 
@@ -27,11 +33,14 @@ from tests.oracles import family, movers
 SELF_NORMALISED = {"twmd", "trwmd", "wordset_cka", "sbert"}
 """Metrics that Eq. 1 divides; the others are 1 for a text and itself without it."""
 NOTHING = 1e-6
-"""A difference or mean of vectors that is so much shorter than they are is rounding; so is a C(X, X) so much smaller than any S."""
+"""A difference or mean of vectors that is so much shorter than they are is rounding; so is a C(X, X) so much
+smaller than any S.
+"""
 
 
 class Tokens(NamedTuple):
-    """A text as a WordPiece tokenizer reads it; `special` marks the tokens that it adds, `written` is the text of each, normalised."""
+    """A text as a WordPiece tokenizer reads it; `special` marks the tokens that it adds, `written` is the text of each,
+    normalised."""
 
     ids: tuple[int, ...]
     pieces: tuple[str, ...]
@@ -44,9 +53,11 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """An encoder: `hidden` gives the hidden states of one sequence of token ids, shape (layers + 1, tokens, dimensions).
+    """An encoder: `hidden` gives the hidden states of one sequence of token ids, shape (layers + 1, tokens,
+    dimensions).
 
-    `limit` is the most tokens that it reads, `unknown` the piece that stands for what its vocabulary lacks. `products` are the inner
+    `limit` is the most tokens that it reads, `unknown` the piece that stands for what its vocabulary lacks. `products`
+    are the inner
     products of two sets of vectors.
     """
 
@@ -75,7 +86,8 @@ class Fitted:
 
 
 class Units(NamedTuple):
-    """What is compared of a text: vectors (n, d), weights (n,), and which of them count in averages (the others are partners only)."""
+    """What is compared of a text: vectors (n, d), weights (n,), and which of them count in averages (the others are
+    partners only)."""
 
     vectors: np.ndarray
     weights: np.ndarray
@@ -90,7 +102,13 @@ class Score(NamedTuple):
     f1: np.ndarray
 
 
-def score(predictions: Sequence[str], references: Sequence[Sequence[str]], keys: dict[str, object], model: Model, fitted: Fitted) -> Score:
+def score(
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+    keys: dict[str, object],
+    model: Model,
+    fitted: Fitted,
+) -> Score:
     """Score every segment."""
     return _Recomputation(predictions, references, keys, model, fitted).score()
 
@@ -142,10 +160,16 @@ class _Recomputation:
             return tokens, self.model.hidden(tokens.ids)
         stride = int(sizes.partition("/")[2])
         before, after = list(range(own[0])), list(range(own[-1] + 1, len(tokens.ids)))
-        windows = [before + own[start : start + room] + after for start in [*range(0, len(own) - room, stride), len(own) - room]]
+        windows = [
+            before + own[start : start + room] + after
+            for start in [*range(0, len(own) - room, stride), len(own) - room]
+        ]
         states = [self.model.hidden(tuple(tokens.ids[t] for t in window)) for window in windows]
         means = [
-            np.mean([state[:, window.index(t)] for window, state in zip(windows, states, strict=True) if t in window], axis=0)
+            np.mean(
+                [state[:, window.index(t)] for window, state in zip(windows, states, strict=True) if t in window],
+                axis=0,
+            )
             for t in range(len(tokens.ids))
         ]
         return tokens, np.stack(means, axis=1)
@@ -220,7 +244,9 @@ class _Recomputation:
         for text in self.population(side, batch):
             _, states = self.read(text)
             places, counted = self.selected(text)
-            rows += [states[layer, t] for t, counts in zip(places, counted, strict=True) if counts and not self.empty(text)]
+            rows += [
+                states[layer, t] for t, counts in zip(places, counted, strict=True) if counts and not self.empty(text)
+            ]
         return np.mean(rows, axis=0) if rows else np.zeros(self.read(self.predictions[0])[1].shape[2])
 
     def background_mean(self, layer: int) -> np.ndarray:
@@ -230,7 +256,9 @@ class _Recomputation:
             tokens, states = self._read(text, "cut")
             special = self.key("special", "none")
             rows += [
-                states[layer, t] for t, is_special in enumerate(tokens.special) if not is_special or special == "all" or (special == "cls" and t == 0)
+                states[layer, t]
+                for t, is_special in enumerate(tokens.special)
+                if not is_special or special == "all" or (special == "cls" and t == 0)
             ]
         return np.asarray(np.mean(rows, axis=0))
 
@@ -258,7 +286,9 @@ class _Recomputation:
             "background": self.fitted.documents,
         }[documents]
         held = [(self._read(text, "cut") if documents == "background" else self.read(text))[0] for text in texts]
-        return [{t for t, piece in zip(tokens.ids, tokens.pieces, strict=True) if not self.apart(piece)} for tokens in held]
+        return [
+            {t for t, piece in zip(tokens.ids, tokens.pieces, strict=True) if not self.apart(piece)} for tokens in held
+        ]
 
     def apart(self, piece: str) -> bool:
         """Whether a token stands for text that the vocabulary lacks, and is compared by what is written there."""
@@ -269,7 +299,11 @@ class _Recomputation:
         kind = self.key("idf", "none").partition(":")[0]
         if kind == "none":
             return None
-        documents = {"references": "references", "background": "background", "corpus": "hypotheses" if side == "hypothesis" else "references"}[kind]
+        documents = {
+            "references": "references",
+            "background": "background",
+            "corpus": "hypotheses" if side == "hypothesis" else "references",
+        }[kind]
         held = self.document_frequency(documents)
         ids = self.read(text)[0].ids
         places, counted = self.selected(text)
@@ -283,10 +317,16 @@ class _Recomputation:
         keep = np.all([directed for _, directed in found], axis=0)
         if self.empty(text) or not keep.any():
             return Units(np.zeros((0, 1)), np.zeros(0), np.zeros(0, dtype=bool))
-        stacked = np.stack([vectors[keep] if raw else _unit(vectors[keep]) for vectors, _ in found], axis=1)  # (tokens, layers, dimensions)
-        vectors = np.array([aggregate(token, self.key("aggregation", "single")) for token in stacked]).reshape(len(stacked), -1)
+        stacked = np.stack(
+            [vectors[keep] if raw else _unit(vectors[keep]) for vectors, _ in found], axis=1
+        )  # (tokens, layers, dimensions)
+        vectors = np.array([aggregate(token, self.key("aggregation", "single")) for token in stacked]).reshape(
+            len(stacked), -1
+        )
         tokens = self.read(text)[0].take([t for t, kept in zip(self.selected(text)[0], keep, strict=True) if kept])
-        for t, (piece, is_special, written) in enumerate(zip(tokens.pieces, tokens.special, tokens.written, strict=True)):
+        for t, (piece, is_special, written) in enumerate(
+            zip(tokens.pieces, tokens.special, tokens.written, strict=True)
+        ):
             if self.apart(piece) and not is_special:
                 vectors[t] = np.linalg.norm(vectors[t]) * direction(written, vectors.shape[1])
         idf = self.weights(text, side)
@@ -301,7 +341,9 @@ class _Recomputation:
             directed = _norms(vectors) > NOTHING * longest
             vectors, counted = vectors[directed], counted[directed]
             weights = None if weights is None else list(np.array(weights)[directed])
-        return Units(vectors if raw else _unit(vectors), np.ones(len(vectors)) if weights is None else np.array(weights), counted)
+        return Units(
+            vectors if raw else _unit(vectors), np.ones(len(vectors)) if weights is None else np.array(weights), counted
+        )
 
     # Vectors to scores
 
@@ -385,8 +427,11 @@ def relaxed(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, *, 
     return float(a @ each / a.sum())
 
 
-def sinkhorn(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, iterations: str, *, entropic: bool) -> float:
-    """Rows of exp(plan) are what one copy of a hypothesis token chooses; one copy of a reference token is chosen once in a sweep."""
+def sinkhorn(
+    s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, iterations: str, *, entropic: bool
+) -> float:
+    """Rows of exp(plan) are what one copy of a hypothesis token chooses; one copy of a reference token is chosen once
+    in a sweep."""
     plan = s / temperature + np.log(b)
     if iterations == "converged":
         plan += balancing(s, a / a.sum(), b / b.sum(), temperature) / temperature
@@ -404,7 +449,8 @@ def sinkhorn(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float, it
 def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -> np.ndarray:
     """What has to be added to the columns of S, so that choosing rows sum up to b over all of a.
 
-    It is the minimum of the convex ``T sum_i a_i log sum_j b_j exp((S_ij + v_j) / T) - b v``, which Newton's method finds: from a
+    It is the minimum of the convex ``T sum_i a_i log sum_j b_j exp((S_ij + v_j) / T) - b v``, which Newton's method
+    finds: from a
     high temperature down, since the minimum at one is a good start at the next.
     """
     v = np.zeros_like(b)

@@ -46,8 +46,12 @@ def write_sts(folder: Path) -> Path:
         (folder / "sts" / year).mkdir(parents=True)
         for subset, rows in SUBSETS:
             own = folder / "sts" / year
-            (own / f"STS.input.{subset}.txt").write_text("".join(f"{sentence()}\t{sentence()}\n" for _ in range(rows)), encoding="utf-8")
-            (own / f"STS.gs.{subset}.txt").write_text("".join(f"{R.uniform(0, 5):.2f}\n" for _ in range(rows)), encoding="utf-8")
+            (own / f"STS.input.{subset}.txt").write_text(
+                "".join(f"{sentence()}\t{sentence()}\n" for _ in range(rows)), encoding="utf-8"
+            )
+            (own / f"STS.gs.{subset}.txt").write_text(
+                "".join(f"{R.uniform(0, 5):.2f}\n" for _ in range(rows)), encoding="utf-8"
+            )
     return folder
 
 

@@ -18,7 +18,9 @@ from twmd_registry.registry.spec import MetricSpec, make_spec
 TABLES = [name for name in experiment_names() if read_experiment(name).printed and name != "twmd-appendix-b"]
 
 
-def settings_of(name: str, *, depth: int = 12, layer: int | None = 10, members: dict[str, str] | None = None) -> dict[str, MetricSpec]:
+def settings_of(
+    name: str, *, depth: int = 12, layer: int | None = 10, members: dict[str, str] | None = None
+) -> dict[str, MetricSpec]:
     """The specifications of an experiment's rows for a model that does not exist; those of one layer read the 10th."""
     found = make_settings(read_experiment(name, members), "a/b", own=[10], asked=layer, depth=depth)
     return {one.label: one.metric for one in found if isinstance(one.metric, MetricSpec)}
@@ -71,7 +73,9 @@ OFF = {
     ("twmd-table3", "roberta-large", "CKA", "kendall"),
     ("twmd-table6", "roberta-base", "BERTscore-b", "pearson"),
 }
-"""Averages that a paper prints and that are 0.11 to 0.13 from the mean of its own columns; the others are rounded to 0.1, as the columns are."""
+"""Averages that a paper prints and that are 0.11 to 0.13 from the mean of its own columns; the others are rounded
+to 0.1, as the columns are.
+"""
 
 
 def test_printed_averages_follow_from_the_columns_except_four() -> None:
@@ -80,8 +84,12 @@ def test_printed_averages_follow_from_the_columns_except_four() -> None:
         table = read_experiment(name)
         for row in table.printed:
             assert len(row.values) == len(table.cells), row
-            for statistic in {one.statistic for one in table.cells if one.column == AVERAGE} if len(table.columns) > 1 else ():
-                *columns, average = (value for value, one in zip(row.values, table.cells, strict=True) if one.statistic == statistic)
+            for statistic in (
+                {one.statistic for one in table.cells if one.column == AVERAGE} if len(table.columns) > 1 else ()
+            ):
+                *columns, average = (
+                    value for value, one in zip(row.values, table.cells, strict=True) if one.statistic == statistic
+                )
                 assert abs(np.mean(columns) - average) < 0.13
                 if abs(np.mean(columns) - average) > 0.1001:
                     off.add((name, row.model, row.metric, statistic))
@@ -106,24 +114,52 @@ def test_every_experiment_is_complete() -> None:
         assert {one.statistic for one in table.cells} <= set(MEASURES)
         if name.startswith("twmd-table") and len(table.columns) == 8:
             assert tuple(table.columns) == (*LANGUAGE_PAIRS[int(next(iter(table.data))[3:])], AVERAGE)
-    with pytest.raises(SpecError, match="no table or figure 'twmd-table22' to compute again; did you mean 'twmd-table2'"):
+    with pytest.raises(
+        SpecError, match="no table or figure 'twmd-table22' to compute again; did you mean 'twmd-table2'"
+    ):
         read_experiment("twmd-table22")
 
 
 def test_rows_of_the_twmd_paper_are_these_specifications() -> None:
     spec = settings_of("twmd-table2")["TWMD-b"]
-    wanted = {"output": "precision", "layer": 10, "special": "cls", "centering": "batch", "centering_size": 32, "centering_side": "separate"}
+    wanted = {
+        "output": "precision",
+        "layer": 10,
+        "special": "cls",
+        "centering": "batch",
+        "centering_size": 32,
+        "centering_side": "separate",
+    }
     wanted |= {"temperature": 0.1, "iterations": 1, "objective": "expected", "normalize": True, "model": "a/b"}
     assert {name: spec.values()[name] for name in wanted} == wanted
     assert settings_of("twmd-table6")["BERTscore"].output == "recall"
     assert settings_of("twmd-table1")["BERTscore"].special == "none"
-    assert (settings_of("twmd-table1")["SBERT-dim"].vectors, settings_of("twmd-table1")["SBERT-dim"].centering) == ("unit", "dimension")
+    assert (settings_of("twmd-table1")["SBERT-dim"].vectors, settings_of("twmd-table1")["SBERT-dim"].centering) == (
+        "unit",
+        "dimension",
+    )
     mover = settings_of("twmd-table2")["MoverScore"]
-    assert (mover.ngram, mover.distance, mover.transform, mover.idf, mover.centering) == (None, None, None, None, "none")
+    assert (mover.ngram, mover.distance, mover.transform, mover.idf, mover.centering) == (
+        None,
+        None,
+        None,
+        None,
+        "none",
+    )
     for number in (1, 2, 3, 5, 6, 7, 8, 9):
         f1 = number in {8, 9}
-        temperatures = {row: found.temperature for row, found in settings_of(f"twmd-table{number}").items() if found.temperature}
-        assert temperatures in ({}, {"TWMD": (0.02, 0.01)[f1], "TRWMD": (0.02, 0.01)[f1], "TWMD-b": (0.1, 0.08)[f1], "TRWMD-b": (0.15, 0.06)[f1]})
+        temperatures = {
+            row: found.temperature for row, found in settings_of(f"twmd-table{number}").items() if found.temperature
+        }
+        assert temperatures in (
+            {},
+            {
+                "TWMD": (0.02, 0.01)[f1],
+                "TRWMD": (0.02, 0.01)[f1],
+                "TWMD-b": (0.1, 0.08)[f1],
+                "TRWMD-b": (0.15, 0.06)[f1],
+            },
+        )
         assert bool(temperatures) == (number != 1)
 
 
@@ -136,7 +172,9 @@ def test_figures_vary_the_keys_that_they_name() -> None:
         for layer in (1, 2)
     ]
     swept = settings_of("twmd-figure4")
-    assert [(spec.temperature, spec.iterations) for spec in swept.values()] == [(t, n) for t in (0.01, 0.02, 0.05, 0.1) for n in (1, 2, 5, 10, 20)]
+    assert [(spec.temperature, spec.iterations) for spec in swept.values()] == [
+        (t, n) for t in (0.01, 0.02, 0.05, 0.1) for n in (1, 2, 5, 10, 20)
+    ]
     assert "TWMD-b temperature=0.01 iterations=2" in swept
     chosen = settings_of("twmd-appendix-b")
     assert len(chosen) == len(set(chosen.values())) == 4 * 3 * 10
@@ -153,11 +191,19 @@ def test_rows_of_the_moverscore_paper_are_these_specifications() -> None:
     assert found["WMD-1"] == v1
     assert found["WMD-2"] == v1.replace(ngram=2)
     assert found["SMD"] == make_spec("moverscore", "moverscore-smd", model="a/b", layer="8-12")
-    assert (found["BERTSCORE-F1"].special, found["BERTSCORE-F1"].centering, found["BERTSCORE-F1"].output) == ("partners", "none", "f1")
+    assert (found["BERTSCORE-F1"].special, found["BERTSCORE-F1"].centering, found["BERTSCORE-F1"].output) == (
+        "partners",
+        "none",
+        "f1",
+    )
     hard = settings_of("moverscore-table5", layer=None)
     shared_keys = ("layer", "special", "subwords", "punctuation", "idf", "centering")
     assert len({tuple(getattr(spec, name) for name in shared_keys) for spec in hard.values()}) == 1
-    assert {name: spec.output for name, spec in hard.items() if spec.output} == {"HMD-F1": "f1", "HMD-RECALL": "recall", "HMD-PREC": "precision"}
+    assert {name: spec.output for name, spec in hard.items() if spec.output} == {
+        "HMD-F1": "f1",
+        "HMD-RECALL": "recall",
+        "HMD-PREC": "precision",
+    }
     assert (hard["HMD-F1"].layer, hard["HMD-F1"].idf, hard["WMD-BIGRAM"].ngram) == (9, "corpus", 2)
     assert {spec.layer for spec in settings_of("moverscore-table5", layer=3).values()} == {3}
     several = settings_of("moverscore-table6", layer=None)
@@ -167,13 +213,18 @@ def test_rows_of_the_moverscore_paper_are_these_specifications() -> None:
 
 
 @pytest.mark.parametrize(
-    ("depth", "last", "ninth"), [(0, [0], 0), (1, [1], 1), (3, [1, 2, 3], 2), (6, [2, 3, 4, 5, 6], 4), (24, [20, 21, 22, 23, 24], 18)]
+    ("depth", "last", "ninth"),
+    [(0, [0], 0), (1, [1], 1), (3, [1, 2, 3], 2), (6, [2, 3, 4, 5, 6], 4), (24, [20, 21, 22, 23, 24], 18)],
 )
 def test_other_depths_have_the_last_five_layers_or_all(depth: int, last: list[int], ninth: int) -> None:
     several = settings_of("moverscore-table1", depth=depth, layer=None)["WMD-1"]
     assert (several.layers, several.aggregation) == (tuple(last), "pmeans:-inf,1,inf" if len(last) > 1 else None)
     assert settings_of("moverscore-table5", depth=depth, layer=None)["HMD-F1"].layer == ninth
-    single = {row: spec.layer for row, spec in settings_of("moverscore-table6", depth=depth, layer=None).items() if "LAYER" in row}
+    single = {
+        row: spec.layer
+        for row, spec in settings_of("moverscore-table6", depth=depth, layer=None).items()
+        if "LAYER" in row
+    }
     assert single == {f"WMD-1 + LAYER {k}": layer for k, layer in zip(range(13 - len(last), 13), last, strict=True)}
 
 
@@ -189,11 +240,21 @@ def test_members_take_the_place_of_the_papers_in_every_row_that_names_them() -> 
 
 def test_model_is_compared_with_the_encoder_that_is_like_it() -> None:
     mover, twmd = read_experiment("moverscore-table1"), read_experiment("twmd-table2")
-    assert [mover.nearest(model, depth) for model, depth in (("a/b", 0), ("bert-base-uncased", 12), ("a/b", 12))] == ["W2V", "BERT", "BERT + MNLI"]
+    assert [mover.nearest(model, depth) for model, depth in (("a/b", 0), ("bert-base-uncased", 12), ("a/b", 12))] == [
+        "W2V",
+        "BERT",
+        "BERT + MNLI",
+    ]
     assert read_experiment("moverscore-table5").nearest("a/b", 0) == "BERT"
     assert [twmd.nearest(model, 12) for model in ("roberta-large", "a/b")] == ["roberta-large", "roberta-base"]
 
 
 def test_layer_is_asked_for_only_where_one_is_read() -> None:
     reads = {name for name in experiment_names() if read_experiment(name).reads_one_layer}
-    assert reads == {*(f"twmd-table{i}" for i in range(1, 10)), "twmd-figure3", "twmd-figure4", "twmd-appendix-b", "moverscore-table5"}
+    assert reads == {
+        *(f"twmd-table{i}" for i in range(1, 10)),
+        "twmd-figure3",
+        "twmd-figure4",
+        "twmd-appendix-b",
+        "moverscore-table5",
+    }

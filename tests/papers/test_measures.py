@@ -27,7 +27,10 @@ def test_curve_passes_every_threshold_once() -> None:
 
 @pytest.mark.parametrize(
     ("scores", "positive", "words"),
-    [([1.0, 2.0], [True, True], "needs both classes; 2 of 2 are positive"), ([1.0, np.nan], [True, False], "needs finite scores")],
+    [
+        ([1.0, 2.0], [True, True], "needs both classes; 2 of 2 are positive"),
+        ([1.0, np.nan], [True, False], "needs finite scores"),
+    ],
 )
 def test_undefined_curve_is_refused(scores: list[float], positive: list[bool], words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -40,15 +43,21 @@ def test_moments_are_of_the_scores_of_a_class() -> None:
         own = [x for x, one in zip(scores, labels, strict=True) if one == label]
         mean = sum(own) / len(own)
         assert MEASURES[f"mean-{label}"](scores, labels) == pytest.approx(mean)
-        assert MEASURES[f"deviation-{label}"](scores, labels) == pytest.approx((sum((x - mean) ** 2 for x in own) / (len(own) - 1)) ** 0.5)
+        assert MEASURES[f"deviation-{label}"](scores, labels) == pytest.approx(
+            (sum((x - mean) ** 2 for x in own) / (len(own) - 1)) ** 0.5
+        )
 
 
 def test_ends_of_the_ratings_are_their_halves_and_quarters() -> None:
     ratings, scores = R.permutation(np.repeat(np.arange(7.0), 3)), R.random(21)
     order = sorted(range(21), key=lambda i: ratings[i])
     for name, rows in (("lower", order[:10]), ("upper", order[10:])):
-        assert MEASURES[f"pearson-{name}"](scores, ratings) == pytest.approx(stats.pearsonr(scores[rows], ratings[rows]).statistic)
-    wins = [(scores[high] > scores[low]) + 0.5 * (scores[high] == scores[low]) for high in order[-5:] for low in order[:5]]
+        assert MEASURES[f"pearson-{name}"](scores, ratings) == pytest.approx(
+            stats.pearsonr(scores[rows], ratings[rows]).statistic
+        )
+    wins = [
+        (scores[high] > scores[low]) + 0.5 * (scores[high] == scores[low]) for high in order[-5:] for low in order[:5]
+    ]
     assert MEASURES["auc-quarters"](scores, ratings) == pytest.approx(np.mean(wins))
     with pytest.raises(InputError, match="both classes"):
         MEASURES["auc-quarters"](scores[:3], ratings[:3])
@@ -60,4 +69,6 @@ def test_undefined_numbers_are_nan_and_warned_of_once() -> None:
         found = measure([(scores, ratings), (np.ones(5), ratings)], ["pearson", "mean-1"], "lv-en")
     assert np.isnan(found).tolist() == [[False, False], [True, False]]
     (warning,) = caught
-    assert str(warning.message).startswith("lv-en: not every number is defined for 1 of 2 rows; pearson is undefined: the scores are constant")
+    assert str(warning.message).startswith(
+        "lv-en: not every number is defined for 1 of 2 rows; pearson is undefined: the scores are constant"
+    )

@@ -56,7 +56,9 @@ def run(name: str, folder: Path, *, model: str, layer: int | None = None) -> Rep
 def values(found: Reproduction, row: str) -> dict[tuple[str, str], float]:
     """Of the first row of this name, the numbers by column and statistic."""
     own = next(one for one in found.rows if one.metric == row)
-    return {(cell.column, cell.statistic): value for cell, value in zip(found.experiment.cells, own.values, strict=True)}
+    return {
+        (cell.column, cell.statistic): value for cell, value in zip(found.experiment.cells, own.values, strict=True)
+    }
 
 
 def of_group(rated: RatedSegments, group: str) -> RatedSegments:
@@ -69,11 +71,22 @@ def pearson(spec: MetricSpec | str, own: RatedSegments, side: str = "scores") ->
     return float(stats.pearsonr(scores, own.ratings).statistic)
 
 
-@pytest.mark.parametrize(("table", "side"), [("twmd-table2", "precision"), ("twmd-table6", "recall"), ("twmd-table8", "f1")])
+@pytest.mark.parametrize(
+    ("table", "side"), [("twmd-table2", "precision"), ("twmd-table6", "recall"), ("twmd-table8", "f1")]
+)
 def test_cells_are_correlations_of_each_pairs_own_scores(table: str, side: str, model: str, data: Path) -> None:
     found, rated = values(run(table, data, model=model, layer=2), "TWMD-b"), read_wmt(data / "wmt" / "wmt17.jsonl")
     temperature = 0.08 if side == "f1" else 0.1
-    spec = make_spec("twmd", "paper", model=model, layer=2, output="f1", temperature=temperature, centering="batch", centering_size=32)
+    spec = make_spec(
+        "twmd",
+        "paper",
+        model=model,
+        layer=2,
+        output="f1",
+        temperature=temperature,
+        centering="batch",
+        centering_size=32,
+    )
     cells: dict[tuple[str, str], float] = {}
     for pair in LANGUAGE_PAIRS[17]:
         own = of_group(rated, pair)
@@ -88,7 +101,9 @@ def test_cells_are_correlations_of_each_pairs_own_scores(table: str, side: str, 
 
 def test_years_are_weighted_by_subset_and_then_counted_alike(model: str, data: Path) -> None:
     years = []
-    spec = next(one.metric for one in run("twmd-table1", data, model=model, layer=1).settings if one.row == "BERTscore-batch")
+    spec = next(
+        one.metric for one in run("twmd-table1", data, model=model, layer=1).settings if one.row == "BERTscore-batch"
+    )
     with Scorer(spec) as one:  # type: ignore[arg-type]
         for year in YEARS:
             rated, total = read_sts(data / "sts" / year), np.zeros(2)
@@ -97,19 +112,28 @@ def test_years_are_weighted_by_subset_and_then_counted_alike(model: str, data: P
                 rows.sort(key=lambda i: len(rated.predictions[i]) + len(rated.references[i]))
                 own = select(rated, np.array(rows))
                 scores = one.score(own.predictions, own.references).scores
-                total += size * np.array([stats.pearsonr(scores, own.ratings).statistic, stats.spearmanr(scores, own.ratings).statistic])
+                total += size * np.array(
+                    [stats.pearsonr(scores, own.ratings).statistic, stats.spearmanr(scores, own.ratings).statistic]
+                )
             years.append(100 * total / 44)
     found = run("twmd-table1", data, model=model, layer=1)
     assert list(values(found, "BERTscore-batch").values()) == pytest.approx(np.mean(years, axis=0), abs=1e-3)
     assert found.segments == {AVERAGE: 220}
     by_layer = run("twmd-figure5", data, model=model)
-    figure = next(value for one, (value,) in zip(by_layer.settings, by_layer.values, strict=True) if one.label == "BERTscore-b layer=1")
+    figure = next(
+        value
+        for one, (value,) in zip(by_layer.settings, by_layer.values, strict=True)
+        if one.label == "BERTscore-b layer=1"
+    )
     assert figure == pytest.approx(values(found, "BERTscore-batch")[AVERAGE, "pearson"] / 100, abs=1e-6)
 
 
 def test_other_layers_stand_beside_the_papers_other_layers(model: str, data: Path) -> None:
     found = run("twmd-table5", data, model=model, layer=2)
-    assert [(ours.layer, theirs.source) for ours, theirs in found.compared[:2]] == [("1", "roberta-base, layer 9"), ("3", "roberta-base, layer 11")]
+    assert [(ours.layer, theirs.source) for ours, theirs in found.compared[:2]] == [
+        ("1", "roberta-base, layer 9"),
+        ("3", "roberta-base, layer 11"),
+    ]
     whole = values(run("twmd-table3", data, model=model, layer=3), "SBERT")
     assert found.rows[1].values == pytest.approx((whole[AVERAGE, "kendall"], whole[AVERAGE, "pearson"]), abs=1e-3)
     assert set(found.rank_agreement()) == {"9", "11"}
@@ -120,7 +144,9 @@ def test_fine_tuned_model_has_the_numbers_of_the_other_tables(model: str, data: 
     for row in ("TWMD", "TWMD-b"):
         own = values(found, row)
         first, other = (values(run(f"twmd-table{number}", data, model=model, layer=2), row) for number in (2, 3))
-        assert list(own.values()) == pytest.approx([first[AVERAGE, "kendall"], first[AVERAGE, "pearson"], other[AVERAGE, "kendall"]])
+        assert list(own.values()) == pytest.approx(
+            [first[AVERAGE, "kendall"], first[AVERAGE, "pearson"], other[AVERAGE, "kendall"]]
+        )
     assert [row.metric for row in found.experiment.printed] == ["BLEURT-pre", "BLEURT", "TWMD", "TWMD-b"] * 2
     with pytest.warns(TwmdWarning, match=r"left out: wmt18 \(no wmt/wmt18.jsonl in"):
         alone = run("twmd-table4", write_wmt(tmp_path, 17), model=model, layer=2)
@@ -136,7 +162,12 @@ def test_table_sets_our_rows_beside_the_papers(second: Reproduction) -> None:
     assert table.rows[0] == ("segments", "here", *["40"] * 7, "280")
     at = next(i for i, row in enumerate(table.rows) if row[0] == "TWMD-b")
     sources = [row[1] for row in table.rows[at : at + 4]]
-    assert sources == ["here, layer 2", "roberta-base, layer 10", "roberta-large, layer 19", "here - roberta-base, layer 10"]
+    assert sources == [
+        "here, layer 2",
+        "roberta-base, layer 10",
+        "roberta-large, layer 19",
+        "here - roberta-base, layer 10",
+    ]
     tau, r = (values(second, "TWMD-b")["cs-en", statistic] for statistic in ("kendall", "pearson"))
     assert [row[2] for row in table.rows[at : at + 4]] == [
         f"{tau:.1f} / {r:.1f}",
@@ -152,7 +183,9 @@ def test_rank_agreement_is_kendalls_tau_over_the_rows(second: Reproduction) -> N
     assert rows == 12
     theirs = {row.metric: row.values for row in second.experiment.printed if row.model == "roberta-base"}
     for c, tau in enumerate(taus):
-        expected = stats.kendalltau([row.values[c] for row in second.rows], [theirs[row.metric][c] for row in second.rows]).statistic
+        expected = stats.kendalltau(
+            [row.values[c] for row in second.rows], [theirs[row.metric][c] for row in second.rows]
+        ).statistic
         assert tau == pytest.approx(expected)
     last = second.table().rows[-1]
     assert last[:2] == ("rank agreement", "tau-b of 12 rows, roberta-base")
@@ -166,14 +199,28 @@ def test_rank_agreement_is_kendalls_tau_over_the_rows(second: Reproduction) -> N
 def test_undefined_correlation_spreads_to_the_mean_and_to_no_other_cell(model: str, tmp_path: Path) -> None:
     path = write_wmt(tmp_path, 17) / "wmt" / "wmt17.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    path.write_text("".join(json.dumps(line | ({"score": 0.5} if line["lang"] == "lv-en" else {})) + "\n" for line in lines), encoding="utf-8")
-    with pytest.warns(TwmdWarning, match="lv-en: not every number is defined for 6 of 6 rows; kendall is undefined: the ratings are constant"):
+    path.write_text(
+        "".join(json.dumps(line | ({"score": 0.5} if line["lang"] == "lv-en" else {})) + "\n" for line in lines),
+        encoding="utf-8",
+    )
+    with pytest.warns(
+        TwmdWarning,
+        match="lv-en: not every number is defined for 6 of 6 rows; kendall is undefined: the ratings are constant",
+    ):
         found = run("twmd-table8", tmp_path, model=model, layer=2)
-    undefined = {cell.column for cell, gone in zip(found.experiment.cells, np.isnan(found.values).all(axis=0), strict=True) if gone}
+    undefined = {
+        cell.column
+        for cell, gone in zip(found.experiment.cells, np.isnan(found.values).all(axis=0), strict=True)
+        if gone
+    }
     assert (
         undefined
         == {"lv-en", AVERAGE}
-        == {cell.column for cell, gone in zip(found.experiment.cells, np.isnan(found.values).any(0), strict=True) if gone}
+        == {
+            cell.column
+            for cell, gone in zip(found.experiment.cells, np.isnan(found.values).any(0), strict=True)
+            if gone
+        }
     )
     assert found.table().rows[1][5] == "- / -"
     assert "\tlv-en\t5\tkendall\t\t" in found.text("tsv")
@@ -188,7 +235,9 @@ def test_missing_data_are_named(model: str, data: Path, tmp_path: Path) -> None:
         run("twmd-table1", tmp_path, model=model)
     with pytest.raises(FileError, match="wmt17 has no row of lv-en, zh-en: the table's groups are cs-en"):
         run("twmd-table2", write_wmt(tmp_path, 17, ("cs-en", "de-en", "fi-en", "ru-en", "tr-en")), model=model)
-    with pytest.raises(FileError, match=r"twmd-figure3: none of the data sets is here: wmt15 \(no wmt/wmt15.jsonl in .*; wmt18"):
+    with pytest.raises(
+        FileError, match=r"twmd-figure3: none of the data sets is here: wmt15 \(no wmt/wmt15.jsonl in .*; wmt18"
+    ):
         run("twmd-figure3", tmp_path / "sts", model=model)
     with pytest.raises(FileError, match=r"expected d2t/bagel\.jsonl, d2t/sfhotel\.jsonl in"):
         run("moverscore-table3", tmp_path, model=model)
@@ -210,9 +259,16 @@ def test_default_layer_is_the_models_own(model: str, data: Path) -> None:
 def test_temperatures_are_weighted_by_the_size_of_a_year(model: str, data: Path) -> None:
     found, total = run("twmd-appendix-b", data, model=model, layer=2), {}
     rated = [read_wmt(data / "wmt" / f"wmt{year}.jsonl") for year in (15, 16)]
-    for label in ("TWMD output=precision temperature=0.15", "TRWMD-b output=f1 temperature=0.001", "TWMD-b output=recall temperature=0.05"):
+    for label in (
+        "TWMD output=precision temperature=0.15",
+        "TRWMD-b output=f1 temperature=0.001",
+        "TWMD-b output=recall temperature=0.05",
+    ):
         (place,) = (i for i, one in enumerate(found.settings) if one.label == label)
-        by_year = [np.mean([pearson(found.settings[place].metric, of_group(own, pair)) for pair in LANGUAGE_PAIRS[15]]) for own in rated]
+        by_year = [
+            np.mean([pearson(found.settings[place].metric, of_group(own, pair)) for pair in LANGUAGE_PAIRS[15]])
+            for own in rated
+        ]
         total[label] = found.values[place, 0]
         assert total[label] == pytest.approx(100 * np.average(by_year, weights=[70, 12]), abs=1e-3)
     table = found.table()
@@ -249,14 +305,21 @@ def test_lines_of_a_figure_are_its_rows(model: str, data: Path) -> None:
     x, y = panels["wmt16"]["trwmd-b"]
     assert (x[3], len(x)) == (0.02, len(y))
     rated = read_wmt(data / "wmt" / "wmt16.jsonl")
-    spec = make_spec("trwmd", "paper", model=model, layer=2, output="precision", special="cls", centering="batch", temperature=0.02)
-    assert y[3] == pytest.approx(np.mean([pearson(spec, of_group(rated, pair)) for pair in LANGUAGE_PAIRS[16]]), abs=1e-5)
+    spec = make_spec(
+        "trwmd", "paper", model=model, layer=2, output="precision", special="cls", centering="batch", temperature=0.02
+    )
+    assert y[3] == pytest.approx(
+        np.mean([pearson(spec, of_group(rated, pair)) for pair in LANGUAGE_PAIRS[16]]), abs=1e-5
+    )
     assert list(run("twmd-figure6", data, model=model).curves()["wordset_cka"]) == ["wordset_cka", "wordset_cka-b"]
 
 
 def test_marginal_errors_are_those_of_plans_made_by_hand(model: str, data: Path) -> None:
     found = run("twmd-figure4", data, model=model, layer=2)
-    found = replace(found, experiment=replace(found.experiment, plans=4, vary={"temperature": [0.05, 0.2], "iterations": [1, 3, 200]}))
+    found = replace(
+        found,
+        experiment=replace(found.experiment, plans=4, vary={"temperature": [0.05, 0.2], "iterations": [1, 3, 200]}),
+    )
     group, rated = first_pairs(found)
     assert (group, len(rated.ratings)) == ("cs-en", 4)
     lines = marginal_errors(found, RunOptions())
@@ -285,7 +348,14 @@ def test_movers_are_measured_on_each_pair_apart(model: str, data: Path) -> None:
     cells = [100 * pearson(spec, of_group(rated, pair)) for pair in LANGUAGE_PAIRS[17]]
     assert list(values(found, "WMD-2").values()) == pytest.approx([*cells, np.mean(cells)], abs=1e-2)
     sources = [row[1] for row in found.table().rows if row[0] == "WMD-1"]
-    assert sources == ["here, layer 1-3", "W2V", "ELMO, layer 1-3", "BERT, layer 8-12", "BERT + MNLI, layer 8-12", "here - BERT + MNLI, layer 8-12"]
+    assert sources == [
+        "here, layer 1-3",
+        "W2V",
+        "ELMO, layer 1-3",
+        "BERT, layer 8-12",
+        "BERT + MNLI, layer 8-12",
+        "here - BERT + MNLI, layer 8-12",
+    ]
     assert [row[1] for row in found.table().rows if row[0] == "RUSE"] == ["paper"]
     assert [row[1] for row in found.table().rows if row[0] == "BERTSCORE-F1"][1:] == ["paper", "here - paper"]
     bert = replace(found, near="BERT")
@@ -327,7 +397,11 @@ def test_utterances_take_their_best_reference_by_rating(tmp_path: Path, model: s
 
 def test_measures_are_correlated_with_each_other(model: str, data: Path) -> None:
     found, own = run("moverscore-figure3", data, model=model), of_group(read_wmt(data / "wmt" / "wmt17.jsonl"), "zh-en")
-    word = Scorer(make_spec("moverscore", "moverscore-v1", model=model, layer="1-3")).score(own.predictions, own.references).scores
+    word = (
+        Scorer(make_spec("moverscore", "moverscore-v1", model=model, layer="1-3"))
+        .score(own.predictions, own.references)
+        .scores
+    )
     pairs = list(zip(own.predictions, own.references, strict=True))
     numbers = {
         "SentBLEU": [sacrebleu.sentence_bleu(text, [other], use_effective_order=True).score for text, other in pairs],
@@ -354,17 +428,30 @@ def test_pairs_are_split_at_their_median_length(tmp_path: Path) -> None:
     pairs = [("a " * (i % 7 + 1), "the heron " * (i % 5 + 1), float(i % 6)) for i in range(21)]
     (found,) = reproduce([read_experiment("stsscore-table4")], rated_pairs(tmp_path, pairs))
     lengths = [(len(a) + len(b)) / 2 for a, b, _ in pairs]
-    ratings, scores = np.array([one for *_, one in pairs]), np.array(found.scores["All"]["STS-B", next(iter(found.rated["STS-B"]))])
-    for half, rows in (("Shorter", lengths < np.median(lengths)), ("Longer", lengths >= np.median(lengths)), ("All", np.full(21, fill_value=True))):
-        assert values(found, half)["STS-B rho", "spearman"] == pytest.approx(stats.spearmanr(scores[rows], ratings[rows]).statistic)
+    ratings, scores = (
+        np.array([one for *_, one in pairs]),
+        np.array(found.scores["All"]["STS-B", next(iter(found.rated["STS-B"]))]),
+    )
+    for half, rows in (
+        ("Shorter", lengths < np.median(lengths)),
+        ("Longer", lengths >= np.median(lengths)),
+        ("All", np.full(21, fill_value=True)),
+    ):
+        assert values(found, half)["STS-B rho", "spearman"] == pytest.approx(
+            stats.spearmanr(scores[rows], ratings[rows]).statistic
+        )
     assert found.segments == {column: 21 if column.startswith("STS-B") else 0 for column in found.experiment.columns}
 
 
 def test_training_data_are_warned_of(tmp_path: Path) -> None:
     lines = shared("data/stsb/train.csv").read_text(encoding="utf-8").splitlines()[:1]
     (tmp_path / "stsb").mkdir()
-    (tmp_path / "stsb" / "test.csv").write_text("\n".join([*lines, "Nobody rated this one.,Nor this one.,2.0"]) + "\n", encoding="utf-8")
-    with pytest.warns(TwmdWarning, match=r"^All was trained or tuned .* of 1 of 2 rows of STS-B \(50.0%; from STS-B train@"):
+    (tmp_path / "stsb" / "test.csv").write_text(
+        "\n".join([*lines, "Nobody rated this one.,Nor this one.,2.0"]) + "\n", encoding="utf-8"
+    )
+    with pytest.warns(
+        TwmdWarning, match=r"^All was trained or tuned .* of 1 of 2 rows of STS-B \(50.0%; from STS-B train@"
+    ):
         reproduce([read_experiment("stsscore-table4")], tmp_path)
 
 
@@ -376,11 +463,15 @@ def test_hub_is_asked_only_for_what_is_not_here(tmp_path: Path, monkeypatch: pyt
         raise FileError("cannot read it from the Hub: no network")
 
     monkeypatch.setattr("twmd_registry.papers.sources.read_hub", read)
-    folder = rated_pairs(tmp_path, [("a heron", "the heron", 1.0), ("a heron waits", "it rains", 2.0), ("rain", "the rain", 3.0)])
+    folder = rated_pairs(
+        tmp_path, [("a heron", "the heron", 1.0), ("a heron waits", "it rains", 2.0), ("rain", "the rain", 3.0)]
+    )
     (found,) = reproduce([read_experiment("stsscore-table4")], folder, hub=True)
     assert asked == ["glue/mrpc", "glue/qqp", "wmt22-zh-en-mqm"]
     assert list(found.rated) == ["STS-B"]
-    with pytest.raises(FileError, match=r"none of the data sets is here: STS-B \(cannot read it from the Hub: no network\); MRPC"):
+    with pytest.raises(
+        FileError, match=r"none of the data sets is here: STS-B \(cannot read it from the Hub: no network\); MRPC"
+    ):
         reproduce([read_experiment("stsscore-table4")], None, hub=True)
 
 
@@ -398,7 +489,9 @@ TRUTHS = {
     ("twmd", 6): (67.8, 67.9, 67.9),
     ("bertscore_centered", 6): (65.5, 64.8, 66.4),
 }
-"""WMT17, mean Pearson of precision, recall and F1 by metric and layer: the embedded model without centering, special=cls, T = 0.1, one sweep."""
+"""WMT17, mean Pearson of precision, recall and F1 by metric and layer: the embedded model without centering,
+special=cls, T = 0.1, one sweep.
+"""
 
 
 def test_known_truths_of_the_embedded_model() -> None:
@@ -406,9 +499,12 @@ def test_known_truths_of_the_embedded_model() -> None:
     pairs = [np.flatnonzero(np.array(rated.group) == pair) for pair in LANGUAGE_PAIRS[17]]
     keys = {"model": "embedded", "centering": "none", "special": "cls"}
     scorers = [
-        Scorer(make_spec(metric, "paper", layer=layer, **keys, **({"temperature": 0.1} if metric == "twmd" else {}))) for metric, layer in TRUTHS
+        Scorer(make_spec(metric, "paper", layer=layer, **keys, **({"temperature": 0.1} if metric == "twmd" else {})))
+        for metric, layer in TRUTHS
     ]
     for expected, result in zip(TRUTHS.values(), score_all(scorers, rated.predictions, rated.references), strict=True):
         for value, side in zip(expected, (result.precision, result.recall, result.f1), strict=True):
             scores = np.array(side)
-            assert np.mean([100 * stats.pearsonr(scores[rows], rated.ratings[rows]).statistic for rows in pairs]) == pytest.approx(value, abs=0.06)
+            assert np.mean(
+                [100 * stats.pearsonr(scores[rows], rated.ratings[rows]).statistic for rows in pairs]
+            ) == pytest.approx(value, abs=0.06)

@@ -52,7 +52,9 @@ def test_rows_come_one_by_one_in_batches_or_at_once() -> None:
 def test_several_references_ragged() -> None:
     several = evaluate.load("twmd").compute(predictions=P, references=[[R[0], P[0]], [R[1]]])
     assert several["scores"][0] == pytest.approx(1, abs=1e-5)
-    assert several["scores"][1] == pytest.approx(evaluate.load("twmd").compute(predictions=P, references=R)["scores"][1], abs=1e-6)
+    assert several["scores"][1] == pytest.approx(
+        evaluate.load("twmd").compute(predictions=P, references=R)["scores"][1], abs=1e-6
+    )
     assert "|nrefs:var|" in several["signature"]
 
 
@@ -98,7 +100,9 @@ def test_texts_that_were_empty_unknown_or_cut_are_counted_in_the_result_and_in_a
     wanted = {"segments": 4, "truncated": 1, "empty": 1, "unknown": 1}
     result = evaluate.load("twmd").compute(predictions=ODD, references=["it rains"] * 4)
     assert {name: result[name] for name in wanted} == wanted
-    combined = evaluate.combine([evaluate.load("twmd"), evaluate.load("trwmd")]).compute(predictions=ODD, references=["it rains"] * 4)
+    combined = evaluate.combine([evaluate.load("twmd"), evaluate.load("trwmd")]).compute(
+        predictions=ODD, references=["it rains"] * 4
+    )
     for name in ("twmd", "trwmd"):
         assert {key: combined[f"{name}_{key}"] for key in wanted} == wanted
 

@@ -78,7 +78,9 @@ class TestScores:
     def test_a_negative_score_keeps_its_interval(self) -> None:
         metric = MoverScore(centering="corpus", special="none", ngram=1, transform="linear")
         score = metric.corpus_score(
-            ["stock prices fell", "the soup is cold", "we won"], [["a green hill", "trains run late", "my aunt sings"]], n_bootstrap=100
+            ["stock prices fell", "the soup is cold", "we won"],
+            [["a green hill", "trains run late", "my aunt sings"]],
+            n_bootstrap=100,
         )
         assert score.score < 0
         assert f"(μ = {score._mean:.2f} ± {score._ci:.2f})" in score.format()
@@ -105,17 +107,23 @@ class TestScores:
         assert found["model"] == "sentence-transformers/all-MiniLM-L6-v2@0336012e2308"
 
     def test_variants_have_names_of_their_own(self) -> None:
-        names = [metric.name for metric in (TWMD(), TWMD("embedded"), TWMD(temperature=0.2), TWMD(temperature=0.2, layer=3))]
+        names = [
+            metric.name for metric in (TWMD(), TWMD("embedded"), TWMD(temperature=0.2), TWMD(temperature=0.2, layer=3))
+        ]
         assert names == ["twmd", "twmd", "twmd[temperature=0.2]", "twmd[layer=3,temperature=0.2]"]
 
 
 class TestInput:
     def test_streams_of_different_length_are_refused(self) -> None:
-        with pytest.raises(InputError, match=r"reference streams of different length \(3, 1\). SacreBLEU takes streams"):
+        with pytest.raises(
+            InputError, match=r"reference streams of different length \(3, 1\). SacreBLEU takes streams"
+        ):
             TWMD().corpus_score(HYPOTHESES, [STREAMS[0], ["x"]])
 
     def test_streams_and_hypotheses_of_different_length_are_refused(self) -> None:
-        with pytest.raises(InputError, match="there are 2 hypotheses, but 3 texts in each reference stream. SacreBLEU takes streams"):
+        with pytest.raises(
+            InputError, match="there are 2 hypotheses, but 3 texts in each reference stream. SacreBLEU takes streams"
+        ):
             TWMD().corpus_score(HYPOTHESES[:2], STREAMS)
 
     @pytest.mark.parametrize(
@@ -132,7 +140,10 @@ class TestInput:
         for made, given in (({}, references), ({"references": references}, None)):
             with pytest.raises(InputError) as caught:
                 TWMD(**made).corpus_score(HYPOTHESES, given)
-            assert "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...]" in str(caught.value)
+            assert (
+                "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...]"
+                in str(caught.value)
+            )
             assert "one list per prediction" not in str(caught.value)
 
     def test_a_segment_without_any_reference_is_refused(self) -> None:
@@ -151,7 +162,11 @@ class TestInput:
 
 
 def paired(metrics: dict[str, Metric], kind: str, texts: Texts, samples: int = 200) -> tuple[Any, Any]:
-    systems: list[tuple[str, Sequence[str]]] = [("base", texts.predictions), ("shuffled", texts.references[::-1]), ("copy", texts.references)]
+    systems: list[tuple[str, Sequence[str]]] = [
+        ("base", texts.predictions),
+        ("shuffled", texts.references[::-1]),
+        ("copy", texts.references),
+    ]
     return PairedTest(systems, metrics, [texts.references], test_type=kind, n_samples=samples)()
 
 
@@ -177,16 +192,32 @@ _SCORED: dict[str, list[ScoredMetricColumn]] = {}
 def comparison(texts: Texts, request: ComparisonRequest, lexical: Sequence[str] = (), **keys: Any) -> SystemComparison:
     name = str(sorted(keys.items()))
     if name not in _SCORED:
-        scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("twmd", temperature=0.5), twmd_registry.scorer("sbert", **keys)]
-        _SCORED[name] = [ScoredMetricColumn(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts))) for scorer in scorers]
-    return compare_systems(systems(texts), [[reference] for reference in texts.references], [*_SCORED[name], *lexical], request=request)
+        scorers = [
+            twmd_registry.scorer("twmd"),
+            twmd_registry.scorer("twmd", temperature=0.5),
+            twmd_registry.scorer("sbert", **keys),
+        ]
+        _SCORED[name] = [
+            ScoredMetricColumn(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts)))
+            for scorer in scorers
+        ]
+    return compare_systems(
+        systems(texts), [[reference] for reference in texts.references], [*_SCORED[name], *lexical], request=request
+    )
 
 
 class TestComparing:
     @pytest.mark.parametrize("kind", ["bs", "ar"])
     def test_a_system_against_itself_has_p_one_and_variants_keep_apart(self, texts: Texts, kind: str) -> None:
         found = comparison(texts, ComparisonRequest(SignificanceTest(kind, 300, 12345)), list(LEXICAL_NAMES))
-        assert [column.name for column in found.columns] == ["twmd temperature=0.15", "twmd temperature=0.5", "sbert", "BLEU", "chrF2", "TER"]
+        assert [column.name for column in found.columns] == [
+            "twmd temperature=0.15",
+            "twmd temperature=0.5",
+            "sbert",
+            "BLEU",
+            "chrF2",
+            "TER",
+        ]
         assert [column.hundred for column in found.columns] == [False] * 3 + [True] * 3
         for column in found.columns:
             assert [cell.p_value for cell in column.cells[:2]] == [None, 1.0]
@@ -196,7 +227,9 @@ class TestComparing:
         assert found.columns[0].cells[0].score != found.columns[1].cells[0].score
 
     def test_kept_resamples_are_those_of_the_paired_bootstrap(self, texts: Texts) -> None:
-        found = comparison(texts, ComparisonRequest(SignificanceTest("bs", 300, 7), seed=7, keep_resamples=True), list(LEXICAL_NAMES))
+        found = comparison(
+            texts, ComparisonRequest(SignificanceTest("bs", 300, 7), seed=7, keep_resamples=True), list(LEXICAL_NAMES)
+        )
         for column in found.columns:
             first, _, last = column.cells
             for cell in (first, last):
@@ -218,7 +251,9 @@ class TestComparing:
     @pytest.mark.parametrize("seed", [0, 1])
     @pytest.mark.parametrize("kind", ["bs", "ar"])
     def test_every_seed_is_a_seed(self, texts: Texts, seed: int, kind: str) -> None:
-        one, other = (comparison(texts, ComparisonRequest(SignificanceTest(kind, 100, seed), 0, seed)) for _ in range(2))
+        one, other = (
+            comparison(texts, ComparisonRequest(SignificanceTest(kind, 100, seed), 0, seed)) for _ in range(2)
+        )
         assert one == other
         assert f"|seed:{seed}|" in one.columns[0].signature
 
@@ -267,7 +302,9 @@ class TestComparing:
 
     def test_a_test_of_one_system_is_refused(self, texts: Texts) -> None:
         with pytest.raises(SpecError, match="a paired test compares systems: give two or more"):
-            compare_systems([("a", HYPOTHESES)], REFERENCES, ["bleu"], request=ComparisonRequest(SignificanceTest("bs", 10, 1)))
+            compare_systems(
+                [("a", HYPOTHESES)], REFERENCES, ["bleu"], request=ComparisonRequest(SignificanceTest("bs", 10, 1))
+            )
 
     def test_segments_are_not_scored_again(self, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
         scorer = twmd_registry.scorer("twmd")
@@ -275,7 +312,10 @@ class TestComparing:
         calls: list[object] = []
         monkeypatch.setattr(Scorer, "score", lambda *texts: calls.append(texts))
         found = compare_systems(
-            systems(texts), [[one] for one in texts.references], scored, request=ComparisonRequest(SignificanceTest("ar", 50, 1), 50)
+            systems(texts),
+            [[one] for one in texts.references],
+            scored,
+            request=ComparisonRequest(SignificanceTest("ar", 50, 1), 50),
         )
         assert calls == []
         assert [cell.score for cell in found.columns[0].cells] == [scores.score for scores in scored[0].scores]

@@ -31,10 +31,19 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def python(code: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     variables = os.environ | {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "PYTHONPATH": str(ROOT)} | environment
-    return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False, cwd=cwd, env=variables)
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=variables,
+    )
 
 
-def test_install_says_where_list_sees_it_and_uninstall_removes_it(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_install_says_where_list_sees_it_and_uninstall_removes_it(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["list"]) == 0
     assert "off ('twmd install'" in capsys.readouterr().out
     assert main(["install"]) == 0
@@ -56,7 +65,9 @@ def test_a_file_that_somebody_changed_is_left_alone(site: Path) -> None:
     assert (site / startup.NAME).read_text(encoding="utf-8") == "import sys\n"
 
 
-def test_an_environment_that_cannot_be_written_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_that_cannot_be_written_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(startup, "startup_file", lambda: tmp_path / "missing" / startup.NAME)
     with pytest.raises(FileError, match="cannot write"):
         startup.install()
@@ -100,7 +111,10 @@ def test_a_script_that_never_heard_of_us_can_load_and_nothing_waits_for_the_netw
 @pytest.mark.parametrize(("disable", "wrapped"), [("", "True"), ("1", "False")])
 def test_the_switch_works(disable: str, wrapped: str, site: Path, stand_in: Path, tmp_path: Path) -> None:
     startup.install()
-    code = f"import site; site.addsitedir({str(site)!r}); from evaluate import loading; print(hasattr(loading.evaluation_module_factory, {MARK!r}))"
+    code = (
+        f"import site; site.addsitedir({str(site)!r}); from evaluate import loading; "
+        f"print(hasattr(loading.evaluation_module_factory, {MARK!r}))"
+    )
     done = python(code, tmp_path, PYTHONPATH=f"{stand_in}{os.pathsep}{ROOT}", TWMD_DISABLE=disable)
     assert (done.stdout.strip(), done.stderr) == (wrapped, "")
 
@@ -148,7 +162,9 @@ def test_two_processes_give_the_scores_of_one(tmp_path: Path) -> None:
     """
     code = textwrap.dedent(code).replace("CACHE", repr(str(tmp_path / "cache")))
     variables = os.environ | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    other = subprocess.Popen([sys.executable, "-c", f"{code}print(score(1))"], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=variables)
+    other = subprocess.Popen(
+        [sys.executable, "-c", f"{code}print(score(1))"], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=variables
+    )
     defined: dict[str, Any] = {}
     exec(code, defined)
     first = defined["score"](0)

@@ -30,7 +30,14 @@ from twmd_registry.plugins.torchmetrics.metric import METRICS, SBERT, TWMD, BERT
 from twmd_registry.plugins.torchmetrics.rows import Row, in_order, make_rows, read_rows, write_rows  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-PREDICTIONS = ["the cat sat on the mat", "it rains", "we saw a dog", "the tram came late", "bread was sold out", "snow fell"]
+PREDICTIONS = [
+    "the cat sat on the mat",
+    "it rains",
+    "we saw a dog",
+    "the tram came late",
+    "bread was sold out",
+    "snow fell",
+]
 REFERENCES = [
     ["a cat sat on a mat"],
     ["it is raining", "rain"],
@@ -131,15 +138,25 @@ def test_reset_forgets() -> None:
     first = theirs.compute()
     theirs.reset()
     assert theirs.texts == []
-    with pytest.warns(UserWarning, match="before the ``update``"), pytest.raises(InputError, match="there is nothing to score: update"):
+    with (
+        pytest.warns(UserWarning, match="before the ``update``"),
+        pytest.raises(InputError, match="there is nothing to score: update"),
+    ):
         theirs.compute()
     theirs.update(PREDICTIONS[2:], REFERENCES[2:])
-    assert theirs.compute().item() == single(twmd_registry.scorer("twmd").score(PREDICTIONS[2:], REFERENCES[2:]).score) != first.item()
+    assert (
+        theirs.compute().item()
+        == single(twmd_registry.scorer("twmd").score(PREDICTIONS[2:], REFERENCES[2:]).score)
+        != first.item()
+    )
 
 
 def test_positions_say_the_order_and_count_once() -> None:
     expected = twmd_registry.scorer("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score
-    ranks = [[0, 4, 2, 1], [1, 5, 3, 0]]  # as a sampler deals six segments to four processes: the last ones are repetitions
+    ranks = [
+        [0, 4, 2, 1],
+        [1, 5, 3, 0],
+    ]  # as a sampler deals six segments to four processes: the last ones are repetitions
     theirs, unordered = TWMD(**ORDERED), TWMD(**ORDERED)
     for rank in ranks:
         dealt = [PREDICTIONS[i] for i in rank], [REFERENCES[i] for i in rank]
@@ -180,7 +197,9 @@ def test_copies_pickles_and_states_hold_the_texts_and_no_model() -> None:
     fresh = TWMD(**ORDERED)
     fresh.load_state_dict(theirs.state_dict())
     fresh.update(PREDICTIONS[2:], REFERENCES[2:])
-    assert fresh.compute().item() == single(twmd_registry.scorer("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score)
+    assert fresh.compute().item() == single(
+        twmd_registry.scorer("twmd", **ORDERED).score(PREDICTIONS, REFERENCES).score
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -219,7 +238,12 @@ def test_values_are_plotted() -> None:
     value = theirs(PREDICTIONS, REFERENCES)
     for figure, axes in (theirs.plot(), theirs.plot(value), theirs.plot([value, value])):
         assert axes.get_ylim() == pytest.approx((-1.0, 1.0), abs=0.2)
-        assert "scores" not in {text.get_text() for legend in figure.findobj() if hasattr(legend, "get_texts") for text in legend.get_texts()}
+        assert "scores" not in {
+            text.get_text()
+            for legend in figure.findobj()
+            if hasattr(legend, "get_texts")
+            for text in legend.get_texts()
+        }
 
 
 @pytest.mark.parametrize(
@@ -261,10 +285,16 @@ UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.none() | st.integers(0, 2**40), UNICODE, st.lists(UNICODE, min_size=1, max_size=3)), max_size=4))
+@given(
+    st.lists(
+        st.tuples(st.none() | st.integers(0, 2**40), UNICODE, st.lists(UNICODE, min_size=1, max_size=3)), max_size=4
+    )
+)
 def test_texts_survive_as_bytes_and_joined(rows: list[tuple[int | None, str, list[str]]]) -> None:
     given_rows = [Row(*row) for row in rows]
-    joined = torch.cat([write_rows(given_rows[:1], torch.device("cpu")), write_rows(given_rows[1:], torch.device("cpu"))])
+    joined = torch.cat(
+        [write_rows(given_rows[:1], torch.device("cpu")), write_rows(given_rows[1:], torch.device("cpu"))]
+    )
     assert joined.dtype == torch.uint8
     assert read_rows(joined) == given_rows
 
@@ -314,4 +344,6 @@ def test_two_processes_with_uneven_shares_give_the_score_of_all(tmp_path: Path) 
             expected = ours.score([PREDICTIONS[i] for i in order], [REFERENCES[i] for i in order])
             assert found[name]["scores"] == pytest.approx(expected.scores, abs=1e-6), name
             assert found[name]["twmd"] == pytest.approx(expected.score, abs=1e-6), name
-    assert found["unordered"]["twmd"] != pytest.approx(found["dealt"]["twmd"], abs=1e-5)  # the order is no matter of indifference
+    assert found["unordered"]["twmd"] != pytest.approx(
+        found["dealt"]["twmd"], abs=1e-5
+    )  # the order is no matter of indifference

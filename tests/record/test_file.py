@@ -20,9 +20,13 @@ from twmd_registry.record.file import check_target, check_writable, parse_record
 @pytest.fixture(scope="module")
 def record() -> Record:
     scores = twmd_registry.score_all(
-        [twmd_registry.scorer("twmd"), twmd_registry.scorer("moverscore")], ["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]]
+        [twmd_registry.scorer("twmd"), twmd_registry.scorer("moverscore")],
+        ["the cat sat", "it rains"],
+        [["a cat sat"], ["it pours", "rain"]],
     )
-    return make_record([("système |a|", scores)], inputs=[InputFile("references", "ref.txt", "0" * 64)], seconds=1.25, device="cpu")
+    return make_record(
+        [("système |a|", scores)], inputs=[InputFile("references", "ref.txt", "0" * 64)], seconds=1.25, device="cpu"
+    )
 
 
 def test_a_record_is_read_as_it_was_written(record: Record, tmp_path: Path) -> None:
@@ -75,7 +79,9 @@ def test_it_holds_what_it_takes_to_score_again(record: Record) -> None:
     assert moverscore["sides"] == {}
     assert len(moverscore["scores"]) == moverscore["counts"]["segments"] == 2
     assert table["environment"]["device"] == "cpu"
-    assert {"torch", "transformers", "tokenizers", "numpy", "python", "platform", "threads", "twmd-registry"} <= set(table["environment"])
+    assert {"torch", "transformers", "tokenizers", "numpy", "python", "platform", "threads", "twmd-registry"} <= set(
+        table["environment"]
+    )
     assert (table["seconds"], table["inputs"][0]["name"]) == (1.25, "ref.txt")
     assert table["created"].endswith("+00:00")
 
@@ -89,7 +95,10 @@ Edit = Callable[[dict[str, Any]], Any]
         (lambda t: t.pop("systems"), "record has no systems: it was cut off or edited"),
         (lambda t: t.update(systems=[]), "record.systems is empty"),
         (lambda t: t.update(systems=3), "record.systems must be a list, not 3"),
-        (lambda t: t.update(format="twmd-dataset-record"), "it is of a run of --engine ray: score the same files into another folder"),
+        (
+            lambda t: t.update(format="twmd-dataset-record"),
+            "it is of a run of --engine ray: score the same files into another folder",
+        ),
         (lambda t: t.update(format="other"), 'expected "format": "twmd-record", not'),
         (lambda t: t.update(format_version=3), "its format_version is 3; this version of the package reads 1 and 2"),
         (lambda t: t["systems"][0].pop("texts"), r"systems\[0\] has no texts"),
@@ -97,21 +106,39 @@ Edit = Callable[[dict[str, Any]], Any]
             lambda t: t["systems"][0]["results"][1].update(scores=[0.5, "1"]),
             r"systems\[0\].results\[1\].scores\[1\] must be a finite number, not '1'",
         ),
-        (lambda t: t["systems"][0]["results"][1].update(scores=[True]), r"scores\[0\] must be a finite number, not True"),
+        (
+            lambda t: t["systems"][0]["results"][1].update(scores=[True]),
+            r"scores\[0\] must be a finite number, not True",
+        ),
         (lambda t: t["systems"][0]["results"][1].update(score=10**400), r"results\[1\].score must be a finite number"),
         (lambda t: t["systems"][0]["results"][1].update(scores=[]), r"results\[1\].scores is empty"),
-        (lambda t: t["systems"][0]["results"][0].update(counts={"segments": 1.5}), "counts.segments must be a whole number, not 1.5"),
+        (
+            lambda t: t["systems"][0]["results"][0].update(counts={"segments": 1.5}),
+            "counts.segments must be a whole number, not 1.5",
+        ),
         (lambda t: t["systems"][0]["results"][0].update(keys={"layer": 4}), "keys.layer must be a text, not 4"),
         (lambda t: t["systems"].append(None), r"systems\[1\] must be an object, not None"),
         (lambda t: t["inputs"].append("x"), r"inputs\[1\] must be an object, not 'x'"),
         (lambda t: t.update(environment=[]), r"record.environment must be an object, not \[\]"),
-        (lambda t: t["systems"][0]["results"][0].update(p_value="0.01"), r"results\[0\].p_value must be a finite number, not '0.01'"),
+        (
+            lambda t: t["systems"][0]["results"][0].update(p_value="0.01"),
+            r"results\[0\].p_value must be a finite number, not '0.01'",
+        ),
         (lambda t: t["systems"][0]["results"][0].update(ci=None), r"results\[0\].ci must be a finite number, not None"),
         (lambda t: t.update(resampling=None), "record.resampling must be an object, not None"),
-        (lambda t: t.update(resampling={"test": ["bs"]}), r"record.resampling.test must be bs, ar or null, not \['bs'\]"),
-        (lambda t: t.update(resampling={"test": "bs", "samples": 2, "resamples": 0}), "record.resampling has no seed: it was cut off or edited"),
+        (
+            lambda t: t.update(resampling={"test": ["bs"]}),
+            r"record.resampling.test must be bs, ar or null, not \['bs'\]",
+        ),
+        (
+            lambda t: t.update(resampling={"test": "bs", "samples": 2, "resamples": 0}),
+            "record.resampling has no seed: it was cut off or edited",
+        ),
         (lambda t: t.update(resampling={"test": "bs", "samples": 0, "resamples": 0, "seed": 1}), "a test has samples"),
-        (lambda t: t.update(resampling={"test": None, "samples": 0, "resamples": 9, "seed": -1}), "must be whole numbers from 0"),
+        (
+            lambda t: t.update(resampling={"test": None, "samples": 0, "resamples": 9, "seed": -1}),
+            "must be whole numbers from 0",
+        ),
     ],
 )
 def test_an_edited_record_is_refused_at_its_place(record: Record, edit: Edit, words: str) -> None:
@@ -150,7 +177,9 @@ def test_files_that_are_no_records_are_named(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(FileError, match=r"none.json: No such file"):
         read_record(tmp_path / "none.json")
     (tmp_path / "latin.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(FileError, match=r"latin.json is not a record of this package: it is not UTF-8: byte 0xff in line 1\."):
+    with pytest.raises(
+        FileError, match=r"latin.json is not a record of this package: it is not UTF-8: byte 0xff in line 1\."
+    ):
         read_record(tmp_path / "latin.json")
     monkeypatch.setattr(module, "LARGEST", 10)
     (tmp_path / "huge.json").write_text("{}" + " " * 100, encoding="utf-8")

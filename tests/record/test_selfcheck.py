@@ -23,7 +23,9 @@ def test_every_metric_is_checked_on_every_pair() -> None:
     assert all(len(published["scores"]) == len(golden["pairs"]) for published in golden["metrics"].values())
 
 
-def test_a_score_that_is_off_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_score_that_is_off_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
     golden["metrics"]["twmd"]["scores"][0] += 3 * selfcheck.TOLERANCE
     golden["metrics"]["sbert"]["signature"] += "x"

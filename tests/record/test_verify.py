@@ -89,23 +89,33 @@ class TestTampering:
         assert any("scores: the corpus score is" in problem for problem in found)
 
     def test_a_changed_side_is_named(self, record: Record) -> None:
-        found = problems(edited(record, lambda result: dataclasses.replace(result, sides=result.sides | {"recall": 0.99})))
+        found = problems(
+            edited(record, lambda result: dataclasses.replace(result, sides=result.sides | {"recall": 0.99}))
+        )
         assert any("the corpus recall is" in problem and "recorded as 0.990000" in problem for problem in found)
 
     def test_a_changed_count_is_named(self, record: Record) -> None:
-        found = problems(edited(record, lambda result: dataclasses.replace(result, counts=result.counts | {"truncated": 7})))
+        found = problems(
+            edited(record, lambda result: dataclasses.replace(result, counts=result.counts | {"truncated": 7}))
+        )
         assert any(problem.startswith("counts:") for problem in found)
 
     def test_a_changed_signature_field_is_named(self, record: Record) -> None:
         def edit(result: RecordedScores) -> RecordedScores:
-            return dataclasses.replace(result, signature=result.signature.replace("temperature:0.15", "temperature:0.1"))
+            return dataclasses.replace(
+                result, signature=result.signature.replace("temperature:0.15", "temperature:0.1")
+            )
 
-        assert "edited: the signature says temperature=0.1, the record's keys say temperature=0.15" in problems(edited(record, edit))
+        assert "edited: the signature says temperature=0.1, the record's keys say temperature=0.15" in problems(
+            edited(record, edit)
+        )
 
     def test_a_field_changed_in_signature_and_keys_moves_the_scores(self, record: Record) -> None:
         def edit(result: RecordedScores) -> RecordedScores:
             signature = result.signature.replace("|layer:4|", "|layer:3|").replace("|layer:6|", "|layer:3|")
-            return dataclasses.replace(result, signature=signature, keys=result.keys | ({"layer": "3"} if "layer" in result.keys else {}))
+            return dataclasses.replace(
+                result, signature=signature, keys=result.keys | ({"layer": "3"} if "layer" in result.keys else {})
+            )
 
         (check, *_) = verify_record(edited(record, edit), [TEXTS]).checks
         assert check.off == 3
@@ -115,7 +125,12 @@ class TestTampering:
         assert all(problem.startswith("signature: column ") for problem in found)
 
     def test_a_changed_number_of_references_is_named(self, record: Record) -> None:
-        found = problems(edited(record, lambda result: dataclasses.replace(result, signature=result.signature.replace("nrefs:var", "nrefs:1"))))
+        found = problems(
+            edited(
+                record,
+                lambda result: dataclasses.replace(result, signature=result.signature.replace("nrefs:var", "nrefs:1")),
+            )
+        )
         assert "applied: nrefs is var, signed as 1" in found
         assert "edited: the signature says nrefs=1, the record's keys say nrefs=var" in found
 
@@ -123,21 +138,39 @@ class TestTampering:
         ("before", "after", "words"),
         [
             ("|nrefs:var", "", "edited: the signature says nrefs=nothing, the record's keys say nrefs=var"),
-            ("|version:0.3.0", "|version:0.0.9", "edited: the signature says version=0.0.9, the record's keys say version=0.3.0"),
-            ("|nrefs:var", "|nrefs:var|bs:1000|seed:7", "edited: the signature says bs=1000, the record's keys say bs=nothing"),
-            ("@0336012e2308", "", "edited: the signature says fingerprint=nothing, the record's keys say fingerprint=0336012e2308"),
+            (
+                "|version:0.3.0",
+                "|version:0.0.9",
+                "edited: the signature says version=0.0.9, the record's keys say version=0.3.0",
+            ),
+            (
+                "|nrefs:var",
+                "|nrefs:var|bs:1000|seed:7",
+                "edited: the signature says bs=1000, the record's keys say bs=nothing",
+            ),
+            (
+                "@0336012e2308",
+                "",
+                "edited: the signature says fingerprint=nothing, the record's keys say fingerprint=0336012e2308",
+            ),
         ],
     )
     @pytest.mark.usefixtures("older_version")
     def test_any_other_changed_field_is_named(self, record: Record, before: str, after: str, words: str) -> None:
-        found = problems(edited(record, lambda result: dataclasses.replace(result, signature=result.signature.replace(before, after))))
+        found = problems(
+            edited(
+                record, lambda result: dataclasses.replace(result, signature=result.signature.replace(before, after))
+            )
+        )
         assert words in found
 
     def test_older_version_reports_what_has_changed_since(self, older_version: str) -> None:
         record = edited(
             record_of(twmd_registry.scorer("stsscore")),
             lambda result: dataclasses.replace(
-                result, signature=result.signature.replace("0.3.0", older_version), keys=result.keys | {"version": older_version}
+                result,
+                signature=result.signature.replace("0.3.0", older_version),
+                keys=result.keys | {"version": older_version},
             ),
         )
         found = verify_record(record, [TEXTS])
@@ -146,9 +179,13 @@ class TestTampering:
 
     def test_a_forged_entry_beside_a_true_one_is_named(self, record: Record) -> None:
         (system,) = record.systems
-        forged = dataclasses.replace(system.results[0], score=0.99, scores=(0.99,) * 3, sides=dict.fromkeys(system.results[0].sides, 0.99))
+        forged = dataclasses.replace(
+            system.results[0], score=0.99, scores=(0.99,) * 3, sides=dict.fromkeys(system.results[0].sides, 0.99)
+        )
         for results in ((forged, *system.results), (*system.results, forged)):
-            found = verify_record(dataclasses.replace(record, systems=(dataclasses.replace(system, results=results),)), [TEXTS])
+            found = verify_record(
+                dataclasses.replace(record, systems=(dataclasses.replace(system, results=results),)), [TEXTS]
+            )
             assert [check.agrees for check in found.checks].count(False) == 1
             assert found.checks[results.index(forged)].off == 3
 
@@ -190,7 +227,10 @@ class TestTampering:
         content[-1] ^= 1
         path.write_bytes(content)
         (problem,) = problems(record)
-        assert problem == f"model content: mean-{digest}.safetensors does not hold what its name says: it was changed or damaged."
+        assert (
+            problem
+            == f"model content: mean-{digest}.safetensors does not hold what its name says: it was changed or damaged."
+        )
 
     def test_a_flipped_byte_in_the_adapter_is_named(self, tmp_path: Path) -> None:
         from twmd_registry.models.adapter import packaged_adapters
@@ -207,7 +247,9 @@ class TestTampering:
 
 
 class TestParts:
-    def test_a_models_folder_is_never_taken_from_a_record(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_models_folder_is_never_taken_from_a_record(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.chdir(tmp_path)
         folder = tiny.save_encoder("bert", tmp_path / "bert")
         record = record_of(twmd_registry.scorer("twmd", model="bert", layer=1))
@@ -228,17 +270,27 @@ class TestParts:
     def test_paths_in_a_signature_are_not_looked_at(self, name: str, record: Record) -> None:
         from urllib.parse import quote
 
-        signature = record.systems[0].results[0].signature.replace("sentence-transformers/all-MiniLM-L6-v2", quote(name, safe="/"))
+        signature = (
+            record.systems[0]
+            .results[0]
+            .signature.replace("sentence-transformers/all-MiniLM-L6-v2", quote(name, safe="/"))
+        )
         with pytest.raises(ModelError, match="the signature names a folder of its author's"):
             twmd_registry.scorer(signature).score(["a"], ["b"])
         adapted = record.systems[0].results[5].signature.replace("stsb-siamese", quote(name, safe="/"))
         with pytest.raises(ModelError, match="the signature names a folder of its author's"):
             twmd_registry.scorer(adapted).score(["a"], ["b"])
 
-    def test_a_folder_that_has_a_hub_models_name_is_not_the_hub_model(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
+    def test_a_folder_that_has_a_hub_models_name_is_not_the_hub_model(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Record
+    ) -> None:
         monkeypatch.chdir(tmp_path)
         tiny.save_encoder("bert", tmp_path / "org" / "name")
-        signature = record.systems[0].results[0].signature.replace("sentence-transformers/all-MiniLM-L6-v2@0336012e2308", "org/name")
+        signature = (
+            record.systems[0]
+            .results[0]
+            .signature.replace("sentence-transformers/all-MiniLM-L6-v2@0336012e2308", "org/name")
+        )
         with pytest.raises(ModelError, match=r"get it with 'hf download org/name' where there is a network"):
             twmd_registry.scorer(signature).score(["a"], ["b"])
 
@@ -249,7 +301,9 @@ class TestParts:
         with pytest.raises(SpecError, match="a signature says everything: preset='embedded' cannot be given beside it"):
             twmd_registry.scorer(signature, "embedded")
 
-    def test_another_mean_vector_than_was_signed_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_mean_vector_than_was_signed_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.chdir(tmp_path)
         Path("corpus.txt").write_text("\n".join(PREDICTIONS), encoding="utf-8")
         assert main(["fit-mean", "corpus.txt", "-o", "means"]) == 0
@@ -302,12 +356,16 @@ class TestNumbers:
 @pytest.fixture(scope="module")
 def systems(texts: Pairs) -> list[SystemTexts]:
     references = [[text] for text in texts.references[:16]]
-    return [SystemTexts(texts.predictions[:16], references), SystemTexts([*texts.predictions[:4], *texts.references[-12:]], references)]
+    return [
+        SystemTexts(texts.predictions[:16], references),
+        SystemTexts([*texts.predictions[:4], *texts.references[-12:]], references),
+    ]
 
 
 @pytest.fixture(scope="module")
 def published(systems: list[SystemTexts]) -> dict[str, Record]:
-    """Records of two systems by two of our metrics and two of SacreBLEU's, with a test or intervals, by the name of the test."""
+    """Records of two systems by two of our metrics and two of SacreBLEU's, with a test or intervals, by the name of the
+    test."""
     scorers = [twmd_registry.scorer("twmd"), twmd_registry.scorer("sbert")]
     sets = [twmd_registry.score_all(scorers, *own) for own in systems]
     scored = [ScoredMetricColumn(one, tuple(own[k] for own in sets)) for k, one in enumerate(scorers)]
@@ -329,26 +387,41 @@ def with_results(record: Record, system: int, place: int, **changes: Any) -> Rec
     own = record.systems[system]
     results = [dataclasses.replace(one, **changes) if k == place else one for k, one in enumerate(own.results)]
     changed = dataclasses.replace(own, results=tuple(results))
-    return dataclasses.replace(record, systems=tuple(changed if i == system else one for i, one in enumerate(record.systems)))
+    return dataclasses.replace(
+        record, systems=tuple(changed if i == system else one for i, one in enumerate(record.systems))
+    )
 
 
 class TestPublished:
     """What was printed beside our scores: SacreBLEU's metrics, tests, intervals."""
 
     @pytest.mark.parametrize("kind", ["bs", "ar", "interval", "none"])
-    def test_all_that_was_published_is_in_the_record_and_holds(self, published: dict[str, Record], systems: list[SystemTexts], kind: str) -> None:
+    def test_all_that_was_published_is_in_the_record_and_holds(
+        self, published: dict[str, Record], systems: list[SystemTexts], kind: str
+    ) -> None:
         record = published[kind]
         found = verify_whole(record, systems)
         assert found.agrees, found.checks
         assert [check.signature.partition("|")[0] for check in found.checks] == ["twmd", "sbert", "BLEU", "chrF2"] * 2
-        assert [sorted(check.resampled) for check in found.checks] == [sorted(one.resampled) for own in record.systems for one in own.results]
-        names = {"bs": {"mean", "ci", "p_value"}, "ar": {"mean", "ci", "p_value"}, "interval": {"mean", "ci"}, "none": set[str]()}[kind]
+        assert [sorted(check.resampled) for check in found.checks] == [
+            sorted(one.resampled) for own in record.systems for one in own.results
+        ]
+        names = {
+            "bs": {"mean", "ci", "p_value"},
+            "ar": {"mean", "ci", "p_value"},
+            "interval": {"mean", "ci"},
+            "none": set[str](),
+        }[kind]
         assert all(set(check.resampled) == names for check in found.checks[4:])
 
-    def test_the_numbers_are_those_of_the_comparison(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
+    def test_the_numbers_are_those_of_the_comparison(
+        self, published: dict[str, Record], systems: list[SystemTexts]
+    ) -> None:
         record = published["ar"]
         twmd, _, bleu, _ = record.systems[1].results
-        assert bleu.score == pytest.approx(sacrebleu.corpus_bleu(systems[1].predictions, [[one for (one,) in systems[1].references]]).score)
+        assert bleu.score == pytest.approx(
+            sacrebleu.corpus_bleu(systems[1].predictions, [[one for (one,) in systems[1].references]]).score
+        )
         assert "|nrefs:1|bs:50|ar:100|seed:7|" in twmd.signature
         assert "|nrefs:1|bs:50|ar:100|seed:7|" in bleu.signature
         assert (twmd.keys["ar"], twmd.keys["seed"], bleu.counts) == ("100", "7", {"segments": 16})
@@ -380,14 +453,21 @@ class TestPublished:
         assert [i for i, check in enumerate(found.checks) if not check.agrees] == [4 + place]
         assert words in " ".join(found.checks[4 + place].problems)
 
-    def test_a_changed_segment_of_a_sacrebleu_metric_is_named(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
+    def test_a_changed_segment_of_a_sacrebleu_metric_is_named(
+        self, published: dict[str, Record], systems: list[SystemTexts]
+    ) -> None:
         scores = published["bs"].systems[0].results[2].scores
-        found = verify_whole(with_results(published["bs"], 0, 2, scores=(*scores[:4], scores[4] + 1, *scores[5:])), systems)
+        found = verify_whole(
+            with_results(published["bs"], 0, 2, scores=(*scores[:4], scores[4] + 1, *scores[5:])), systems
+        )
         assert (found.checks[2].agrees, found.checks[2].worst[0].number) == (False, 5)
         with pytest.raises(InputError, match="base: the record holds 15 segments, but there are 16 to score"):
             verify_whole(with_results(published["bs"], 0, 2, scores=scores[:-1]), systems)
 
-    @pytest.mark.parametrize(("before", "after"), [("tok:13a", "tok:intl"), ("seed:7", "seed:8"), ("nrefs:1", "nrefs:2"), ("bs:100", "bs:1000")])
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [("tok:13a", "tok:intl"), ("seed:7", "seed:8"), ("nrefs:1", "nrefs:2"), ("bs:100", "bs:1000")],
+    )
     def test_a_changed_signature_of_a_sacrebleu_metric_is_named(
         self, published: dict[str, Record], systems: list[SystemTexts], before: str, after: str
     ) -> None:
@@ -396,7 +476,9 @@ class TestPublished:
         assert not found.agrees
         assert found.checks[6].problems[0].startswith("signature: signed as ")
 
-    def test_another_version_of_sacrebleu_with_the_same_scores_holds(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
+    def test_another_version_of_sacrebleu_with_the_same_scores_holds(
+        self, published: dict[str, Record], systems: list[SystemTexts]
+    ) -> None:
         record = published["none"]
         for system in (0, 1):
             signature = record.systems[system].results[2].signature.partition("|version:")[0]
@@ -405,7 +487,13 @@ class TestPublished:
 
     @pytest.mark.parametrize(
         "resampling",
-        [Resampling("bs", 200, 0, 7), Resampling("bs", 100, 0, 8), Resampling("ar", 100, 0, 7), Resampling(None, 0, 100, 7), None],
+        [
+            Resampling("bs", 200, 0, 7),
+            Resampling("bs", 100, 0, 8),
+            Resampling("ar", 100, 0, 7),
+            Resampling(None, 0, 100, 7),
+            None,
+        ],
     )
     def test_another_test_than_was_signed_is_named(
         self, published: dict[str, Record], systems: list[SystemTexts], resampling: Resampling | None
@@ -413,16 +501,23 @@ class TestPublished:
         found = verify_whole(dataclasses.replace(published["bs"], resampling=resampling), systems)
         assert not any(check.agrees for check in found.checks[4:])  # those of the first system have no p-value
 
-    def test_a_test_that_the_texts_do_not_allow_is_named(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
+    def test_a_test_that_the_texts_do_not_allow_is_named(
+        self, published: dict[str, Record], systems: list[SystemTexts]
+    ) -> None:
         alone = dataclasses.replace(published["bs"], systems=published["bs"].systems[1:])
         found = verify_whole(alone, systems[1:])
         assert not any(check.agrees for check in found.checks)
-        assert "BLEU, its tests and intervals: a paired test compares systems: give two or more after -i." in found.checks[2].problems
+        assert (
+            "BLEU, its tests and intervals: a paired test compares systems: give two or more after -i."
+            in found.checks[2].problems
+        )
         other = [systems[0], systems[1]._replace(references=[[*own, "x"] for own in systems[1].references])]
         found = verify_whole(published["bs"], other)
         assert "BLEU, its tests and intervals: the systems hold different references" in found.checks[2].problems
 
-    def test_without_the_means_to_compute_them_they_do_not_hold(self, published: dict[str, Record], systems: list[SystemTexts]) -> None:
+    def test_without_the_means_to_compute_them_they_do_not_hold(
+        self, published: dict[str, Record], systems: list[SystemTexts]
+    ) -> None:
         found = verify_record(published["none"], systems)
         assert [check.agrees for check in found.checks] == [True, True, False, False] * 2
         assert not any(check.agrees for check in verify_record(published["bs"], systems).checks)
@@ -431,8 +526,24 @@ class TestPublished:
         plain = [(own.predictions, [one for (one,) in own.references]) for own in systems]
         assert twmd_registry.verify_record(published["ar"], plain).agrees
 
-    def test_the_command_line_records_and_verifies_all_of_it(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-        arguments = ["score", "ref.txt", "-i", "a.txt", "b.txt", "-m", "twmd", "bleu", "--paired-ar", "--paired-ar-n", "50", "--seed", "3"]
+    def test_the_command_line_records_and_verifies_all_of_it(
+        self, files: Files, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        arguments = [
+            "score",
+            "ref.txt",
+            "-i",
+            "a.txt",
+            "b.txt",
+            "-m",
+            "twmd",
+            "bleu",
+            "--paired-ar",
+            "--paired-ar-n",
+            "50",
+            "--seed",
+            "3",
+        ]
         assert main([*arguments, "--confidence", "-sh", "--record", "tested.json"]) == 0
         record = twmd_registry.read_record("tested.json")
         assert record.resampling == Resampling("ar", 50, 1000, 3)
@@ -456,7 +567,19 @@ def scored_files(tmp_path_factory: pytest.TempPathFactory, texts: Pairs) -> Path
         patch.chdir(folder)
         for name, lines in (("ref", texts.references), ("a", texts.predictions), ("b", texts.references[::-1])):
             Path(f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        arguments = ["score", "ref.txt", "-i", "a.txt", "b.txt", "-m", "twmd", "bertscore_centered", "bleu", "--record", "out.json"]
+        arguments = [
+            "score",
+            "ref.txt",
+            "-i",
+            "a.txt",
+            "b.txt",
+            "-m",
+            "twmd",
+            "bertscore_centered",
+            "bleu",
+            "--record",
+            "out.json",
+        ]
         assert main(arguments) == 0
     return folder
 
@@ -491,7 +614,9 @@ class TestCommand:
         assert main(["verify", record]) == 0
         assert capsys.readouterr().out.endswith("6 of 6 results hold.\n")
 
-    def test_systems_of_one_name_are_taken_from_their_folders(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_systems_of_one_name_are_taken_from_their_folders(
+        self, files: Files, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         for name in ("a", "b"):
             (files.folder / name).mkdir()
             Path(f"{name}.txt").rename(files.folder / name / "out.txt")
@@ -499,7 +624,9 @@ class TestCommand:
         assert main(["verify", "own.json"]) == 0
         assert capsys.readouterr().out.endswith("2 of 2 results hold.\n")
 
-    def test_a_file_that_differs_or_is_missing_is_named_in_one_error(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_file_that_differs_or_is_missing_is_named_in_one_error(
+        self, files: Files, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         Path("ref.txt").write_text("another\n", encoding="utf-8")
         Path("b.txt").unlink()
         capsys.readouterr()
@@ -520,7 +647,10 @@ class TestCommand:
         assert "standard input (-i) is not here" in capsys.readouterr().err
 
     def test_a_record_holds_paths_of_nobodys_disk(self, files: Files) -> None:
-        assert main(["score", str(files.folder / "ref.txt"), "-i", str(files.folder / "a.txt"), "--record", "own.json"]) == 0
+        assert (
+            main(["score", str(files.folder / "ref.txt"), "-i", str(files.folder / "a.txt"), "--record", "own.json"])
+            == 0
+        )
         assert str(files.folder) not in Path("own.json").read_text(encoding="utf-8")
 
     def test_a_record_never_replaces_what_is_scored(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
@@ -528,8 +658,12 @@ class TestCommand:
         assert main(["score", "ref.txt", "-i", "a.txt", "--record", "a.txt"]) == 1
         assert Path("a.txt").read_bytes() == before
 
-    def test_an_edit_by_hand_is_named_even_where_scores_hold(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-        files.record.write_text(files.record.read_text(encoding="utf-8").replace('"name": "a.txt"', '"name": "c.txt"'), encoding="utf-8")
+    def test_an_edit_by_hand_is_named_even_where_scores_hold(
+        self, files: Files, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        files.record.write_text(
+            files.record.read_text(encoding="utf-8").replace('"name": "a.txt"', '"name": "c.txt"'), encoding="utf-8"
+        )
         capsys.readouterr()
         assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 1
         out = capsys.readouterr().out
@@ -550,7 +684,9 @@ class TestCommand:
 
     @pytest.mark.parametrize("tolerance", ["nan", "inf", "-1", "x"])
     def test_a_tolerance_is_a_number(self, files: Files, tolerance: str) -> None:
-        assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt", "--tolerance", tolerance]) == 2
+        assert (
+            main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt", "--tolerance", tolerance]) == 2
+        )
 
     def test_a_changed_file_is_named_with_segments(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
         lines = (files.folder / "b.txt").read_text(encoding="utf-8").splitlines()
@@ -567,7 +703,9 @@ class TestCommand:
 
     def test_versions_and_devices_that_differ_are_told(self, files: Files, capsys: pytest.CaptureFixture[str]) -> None:
         record = twmd_registry.read_record(files.record)
-        changed = dataclasses.replace(record, environment=record.environment | {"torch": "1.0", "device": "cuda (something)"})
+        changed = dataclasses.replace(
+            record, environment=record.environment | {"torch": "1.0", "device": "cuda (something)"}
+        )
         twmd_registry.write_record(changed, files.record)
         capsys.readouterr()
         assert main(["verify", "out.json", "--refs", "ref.txt", "--hyps", "a.txt", "b.txt"]) == 0
@@ -583,7 +721,19 @@ class TestCommand:
         assert capsys.readouterr().out.startswith("agrees: ")
         assert main(["verify", result["signature"], "0.1234", "ref.txt", "-i", "a.txt"]) == 1
         assert capsys.readouterr().out.startswith("DIFFERS: 0.1234 was printed")
-        assert main(["verify", result["signature"].replace("@0336012e2308", ""), f"{result['score']:.4f}", "ref.txt", "-i", "a.txt"]) == 0
+        assert (
+            main(
+                [
+                    "verify",
+                    result["signature"].replace("@0336012e2308", ""),
+                    f"{result['score']:.4f}",
+                    "ref.txt",
+                    "-i",
+                    "a.txt",
+                ]
+            )
+            == 0
+        )
         assert "does not say which content of the model was used" in capsys.readouterr().out
         assert main(["verify", result["signature"], "0.9", "ref.txt", "-i", "a.txt", "--tolerance", "0.5"]) == 0
         assert main(["verify", result["signature"]]) == 2

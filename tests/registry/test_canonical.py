@@ -42,7 +42,10 @@ def test_a_canonical_signature_is_the_one_that_scores_get(metric: MetricName) ->
 def test_a_signature_gives_the_scorer_back(metric: MetricName) -> None:
     by_name = twmd_registry.scorer(metric).score(["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]])
     for text in (str(by_name.signature), by_name.signature.format(short=True)):
-        assert twmd_registry.scorer(text).score(["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]]) == by_name
+        assert (
+            twmd_registry.scorer(text).score(["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]])
+            == by_name
+        )
 
 
 def test_versions_are_this_packages_and_the_changelogs() -> None:
@@ -59,7 +62,9 @@ def test_changes_between_versions_concern_the_metrics_of_a_specification(older_v
             == changes_between(make_spec(metric), __version__, older_version)
             == expected
         )
-    assert changes_between(make_spec("ensemble", members="stsscore,sbert"), older_version, __version__) == ["0.3.0: Empty texts score 0."]
+    assert changes_between(make_spec("ensemble", members="stsscore,sbert"), older_version, __version__) == [
+        "0.3.0: Empty texts score 0."
+    ]
     assert changes_between(make_spec("stsscore"), __version__, __version__) == []
 
 

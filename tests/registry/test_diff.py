@@ -58,21 +58,53 @@ def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricNam
             False,
         ),
         (TWMD, changed(TWMD, model="./my-copy"), "are two names of the same content (@0336012e2308)", True),
-        (TWMD, changed(TWMD, model="org/other", fingerprint="ffffffffffff"), "with the contents @0336012e2308 and @ffffffffffff", False),
+        (
+            TWMD,
+            changed(TWMD, model="org/other", fingerprint="ffffffffffff"),
+            "with the contents @0336012e2308 and @ffffffffffff",
+            False,
+        ),
         (TWMD, changed(TWMD, fingerprint=None), "only one says which content", True),
         (changed(TWMD, fingerprint=None), changed(TWMD, fingerprint=None), "neither says which content", True),
         (TWMD, changed(TWMD, revision="v1"), "revision: none and v1, with the same content", True),
-        (changed(TWMD, fingerprint=None, revision="v2"), changed(TWMD, fingerprint=None, revision="v1"), "revision: v2 and v1 of", False),
-        (TWMD, changed(TWMD, dtype="bfloat16"), "dtype: float32 and bfloat16: equal only up to the encoder's rounding", False),
+        (
+            changed(TWMD, fingerprint=None, revision="v2"),
+            changed(TWMD, fingerprint=None, revision="v1"),
+            "revision: v2 and v1 of",
+            False,
+        ),
+        (
+            TWMD,
+            changed(TWMD, dtype="bfloat16"),
+            "dtype: float32 and bfloat16: equal only up to the encoder's rounding",
+            False,
+        ),
         (TWMD, Signature(TWMD.spec, "2"), "nrefs: only one of them was written after scoring (nrefs:2)", True),
-        (Signature(TWMD.spec, "1"), Signature(TWMD.spec, "2"), "nrefs: 1 and 2: more references make scores higher", False),
-        (TWMD, Signature(TWMD.spec, version="0.0.9"), "nothing that moves these scores of twmd changed between them", True),
+        (
+            Signature(TWMD.spec, "1"),
+            Signature(TWMD.spec, "2"),
+            "nrefs: 1 and 2: more references make scores higher",
+            False,
+        ),
+        (
+            TWMD,
+            Signature(TWMD.spec, version="0.0.9"),
+            "nothing that moves these scores of twmd changed between them",
+            True,
+        ),
         (STSSCORE, Signature(STSSCORE.spec, version="0.0.9"), "0.3.0: Empty texts score 0.", False),
-        (Signature(TWMD.spec, bs="1000"), TWMD, "bs: 1000 and none (resampling: it moves intervals and p-values, not scores)", True),
+        (
+            Signature(TWMD.spec, bs="1000"),
+            TWMD,
+            "bs: 1000 and none (resampling: it moves intervals and p-values, not scores)",
+            True,
+        ),
     ],
 )
 @pytest.mark.usefixtures("older_version")
-def test_what_is_different_and_whether_it_matters(one: Signature, other: Signature, words: str, comparable: bool) -> None:
+def test_what_is_different_and_whether_it_matters(
+    one: Signature, other: Signature, words: str, comparable: bool
+) -> None:
     for pair in ((one, other), (other, one)):
         found = compare(*pair)
         assert found.comparable is comparable
@@ -83,7 +115,10 @@ def test_what_is_different_and_whether_it_matters(one: Signature, other: Signatu
 
 def test_the_command_says_it_in_words_and_by_its_status(capsys: pytest.CaptureFixture[str], older_version: str) -> None:
     assert main(["diff", str(TWMD), TWMD.format(short=True)]) == 0
-    assert capsys.readouterr().out == "The signatures are the same.\n\nTheir numbers may be compared (on the same texts).\n"
+    assert (
+        capsys.readouterr().out
+        == "The signatures are the same.\n\nTheir numbers may be compared (on the same texts).\n"
+    )
     assert main(["diff", str(TWMD), str(changed(TWMD, temperature=0.2, output="recall"))]) == 1
     out = capsys.readouterr().out
     assert "- output: f1 and recall (the side of a two-sided metric that is the score)" in out

@@ -45,7 +45,9 @@ def keep_the_time(path: Path, change: bytes) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_a_large_files_hash_is_kept_over_processes_until_its_size_or_time_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_files_hash_is_kept_over_processes_until_its_size_or_time_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "weights"
     first = large(path)
     assert sha256_of(path) == first
@@ -60,7 +62,9 @@ def test_a_large_files_hash_is_kept_over_processes_until_its_size_or_time_change
     assert sha256_of(path) == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_reread_reads_every_file_once_and_the_next_one_reads_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reread_reads_every_file_once_and_the_next_one_reads_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[str] = []
     digest = hashlib.file_digest
 
@@ -109,7 +113,11 @@ def hub_cache(folder: Path, source: Path) -> Path:
     for path in source.iterdir():
         if path.is_file():
             content = path.read_bytes()
-            kind = hashlib.sha256(content) if path.suffix == ".safetensors" else hashlib.sha1(b"blob %d\0" % len(content) + content)
+            kind = (
+                hashlib.sha256(content)
+                if path.suffix == ".safetensors"
+                else hashlib.sha1(b"blob %d\0" % len(content) + content)
+            )
             (blobs / kind.hexdigest()).write_bytes(content)
             (snapshot / path.name).symlink_to(Path("..") / ".." / "blobs" / kind.hexdigest())
     return snapshot

@@ -23,11 +23,18 @@ from twmd_registry.registry.spec import MetricSpec, make_spec
         ),
         ([make_spec("twmd"), make_spec("twmd", ngram=2)], ["twmd", "twmd ngram=2"]),
         (
-            [make_spec("twmd", model="a/b", layer=1).replace(fingerprint="0" * 12), make_spec("twmd", model="a/b", layer=1)],
+            [
+                make_spec("twmd", model="a/b", layer=1).replace(fingerprint="0" * 12),
+                make_spec("twmd", model="a/b", layer=1),
+            ],
             [f"twmd model=a/b@{'0' * 12}", "twmd model=a/b"],
         ),
         (
-            [make_spec("ensemble", members="twmd,2*sbert"), make_spec("ensemble", members="twmd;layer=6,sbert"), make_spec("twmd")],
+            [
+                make_spec("ensemble", members="twmd,2*sbert"),
+                make_spec("ensemble", members="twmd;layer=6,sbert"),
+                make_spec("twmd"),
+            ],
             ["ensemble(twmd layer=4,2*sbert)", "ensemble(twmd layer=6,sbert)", "twmd"],
         ),
         ([make_spec("ensemble", members="twmd,sbert")], ["ensemble"]),
@@ -39,9 +46,15 @@ def test_settings_of_one_metric_are_labelled_by_what_differs(specs: list[MetricS
     assert labels_of(specs) == labels
 
 
-def test_every_command_labels_two_settings_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_labels_two_settings_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    texts = [("It rains.", "It is raining."), ("A cat sat.", "The cat sat."), ("We won 3 games in Oslo.", "We won three games in Oslo.")]
+    texts = [
+        ("It rains.", "It is raining."),
+        ("A cat sat.", "The cat sat."),
+        ("We won 3 games in Oslo.", "We won three games in Oslo."),
+    ]
     rows = "".join(f"{pair[k]}\t{pair[1]}\t{k}\t{i}\tx\n" for i, pair in enumerate(texts) for k in range(2))
     Path("rated.tsv").write_text(f"prediction\treference\trating\titem\tgroup\n{rows}", encoding="utf-8")
     for name, k in (("hyp", 0), ("ref", 1)):

@@ -42,7 +42,12 @@ def test_a_parenthesis_is_closed() -> None:
         ("sbert,twmd", "sbert", "members: sbert, twmd and sbert", False),
         ("sbert,twmd", "sbert,2*twmd", "weights: 1:1 and 1:2", False),
         ("sbert,2*twmd", "1.5*sbert,3*twmd", "weights: 1:2 and 1.5:3, the same shares", True),
-        ("sbert,twmd;temperature=0.1", "sbert,twmd;temperature=0.2", "member 2, twmd: temperature: 0.1 and 0.2 (", False),
+        (
+            "sbert,twmd;temperature=0.1",
+            "sbert,twmd;temperature=0.2",
+            "member 2, twmd: temperature: 0.1 and 0.2 (",
+            False,
+        ),
         ("sbert,twmd", "sbert;dtype=bfloat16,twmd", "member 1, sbert: dtype: float32 and bfloat16", False),
     ],
 )
@@ -101,11 +106,20 @@ def test_a_preset_may_be_named() -> None:
 
 
 def test_written_members_are_read_as_they_are() -> None:
-    specs = [make_spec("moverscore", layer="1,3", aggregation="mean", ngram=1, transform="linear"), make_spec("twmd", dtype="bfloat16")]
-    found = member_specs(make_spec("ensemble", members="moverscore;layer=1%2C3;aggregation=mean;ngram=1;transform=linear,twmd;dtype=bfloat16"))
+    specs = [
+        make_spec("moverscore", layer="1,3", aggregation="mean", ngram=1, transform="linear"),
+        make_spec("twmd", dtype="bfloat16"),
+    ]
+    found = member_specs(
+        make_spec(
+            "ensemble", members="moverscore;layer=1%2C3;aggregation=mean;ngram=1;transform=linear,twmd;dtype=bfloat16"
+        )
+    )
     assert [one for _, one in found] == specs
     text = write_members([(1.0, specs[0]), (2.5, specs[1])])
-    assert text.startswith("moverscore;model=sentence-transformers/all-MiniLM-L6-v2@0336012e2308;layer=1%2C3;aggregation=mean;")
+    assert text.startswith(
+        "moverscore;model=sentence-transformers/all-MiniLM-L6-v2@0336012e2308;layer=1%2C3;aggregation=mean;"
+    )
     assert ",2.5*twmd;output=f1;" in text
     assert member_specs(MetricSpec(metric=MetricName.ENSEMBLE, members=text)) == ((1.0, specs[0]), (2.5, specs[1]))
 
@@ -151,7 +165,9 @@ def test_weights_have_one_form() -> None:
         found = parse_signature(
             WHOLE.replace(
                 "ensemble(stsscore",
-                "ensemble(3.00*twmd" + str(Signature(make_spec("twmd")))[4:].split("|version")[0].replace("|", ";").replace(":", "=") + ",stsscore",
+                "ensemble(3.00*twmd"
+                + str(Signature(make_spec("twmd")))[4:].split("|version")[0].replace("|", ";").replace(":", "=")
+                + ",stsscore",
             )
         )
     assert found.spec.members is not None
@@ -159,7 +175,9 @@ def test_weights_have_one_form() -> None:
 
 
 def test_what_stands_behind_an_at_sign_is_content_or_a_revision() -> None:
-    ((_, content), (_, revision)) = member_specs(make_spec("ensemble", members="sbert;model=a/b@0123456789ab;layer=1,sbert;model=a/b@main;layer=1"))
+    ((_, content), (_, revision)) = member_specs(
+        make_spec("ensemble", members="sbert;model=a/b@0123456789ab;layer=1,sbert;model=a/b@main;layer=1")
+    )
     assert (content.model, content.fingerprint, content.revision) == ("a/b", "0123456789ab", None)
     assert (revision.model, revision.fingerprint, revision.revision) == ("a/b", None, "main")
 

@@ -61,7 +61,10 @@ def test_an_added_preset_is_in_the_list_in_evaluate_in_python_and_on_the_command
     house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["preset", "add", str(house)]) == 0
-    assert "added house for twmd: twmd|output:recall|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:5" in capsys.readouterr().out
+    assert (
+        "added house for twmd: twmd|output:recall|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:5"
+        in capsys.readouterr().out
+    )
     house.unlink()
     presets.cache_clear()
     assert main(["list"]) == 0
@@ -69,9 +72,14 @@ def test_an_added_preset_is_in_the_list_in_evaluate_in_python_and_on_the_command
     assert main(["list", "--signatures"]) == 0
     assert "\ntrwmd\thouse\ttrwmd|output:recall|" in capsys.readouterr().out
     by_python = twmd_registry.scorer("twmd", "house").score(["a cat", "it rains"], ["the cat", "it pours"])
-    by_evaluate = evaluate.load("twmd", "house").compute(predictions=["a cat", "it rains"], references=["the cat", "it pours"])
+    by_evaluate = evaluate.load("twmd", "house").compute(
+        predictions=["a cat", "it rains"], references=["the cat", "it pours"]
+    )
     assert by_evaluate["signature"] == str(by_python.signature)
-    assert "|centering:batch|centering_size:32|centering_side:separate|temperature:0.07|iterations:3|" in by_evaluate["signature"]
+    assert (
+        "|centering:batch|centering_size:32|centering_side:separate|temperature:0.07|iterations:3|"
+        in by_evaluate["signature"]
+    )
     monkeypatch.chdir(tmp_path)
     Path("hyp.txt").write_text("a cat\nit rains\n", encoding="utf-8")
     Path("ref.txt").write_text("the cat\nit pours\n", encoding="utf-8")
@@ -99,15 +107,31 @@ def test_a_preset_of_ones_own_is_never_a_default(house: Path) -> None:
         ("metrics.twmd", "metrics.twdm", "metrics.twdm: there is no metric 'twdm'; did you mean 'twmd'"),
         ("temperature = 0.07", "temperature = 0", "metrics.twmd: temperature=0 is not possible"),
         ("temperature = 0.07", "", "leaves out temperature"),
-        ("temperature = 0.07", "temprature = 0.07", "metrics.twmd: there is no key 'temprature'; did you mean 'temperature'"),
+        (
+            "temperature = 0.07",
+            "temprature = 0.07",
+            "metrics.twmd: there is no key 'temprature'; did you mean 'temperature'",
+        ),
         ("temperature = 0.07", "temperature = 0.07\nscale = 2", "metrics.twmd: twmd does not use the key 'scale'"),
         ("temperature = 0.07", 'temperature = 0.07\ntuned = "layer"', "tuned='layer': expected a list of names"),
         ("temperature = 0.07", 'temperature = 0.07\ntuned = ["colour"]', "metrics.twmd: there is no key 'colour'"),
         ('special = "none"', 'special = "partners"', "special=partners is bert_score's way"),
         ("0336012e2308", "xyz", "fingerprint='xyz' is not 12 hexadecimal digits"),
-        ('model = "sentence-transformers/all-MiniLM-L6-v2"', 'model = "./mine"', "neither a Hub id nor the whole path of a folder"),
-        ('model = "sentence-transformers/all-MiniLM-L6-v2"', 'model = "/none/such"', "neither a Hub id nor the whole path of a folder"),
-        ('model = "sentence-transformers/all-MiniLM-L6-v2"', 'model = "x/y/z"', "neither a Hub id nor the whole path of a folder"),
+        (
+            'model = "sentence-transformers/all-MiniLM-L6-v2"',
+            'model = "./mine"',
+            "neither a Hub id nor the whole path of a folder",
+        ),
+        (
+            'model = "sentence-transformers/all-MiniLM-L6-v2"',
+            'model = "/none/such"',
+            "neither a Hub id nor the whole path of a folder",
+        ),
+        (
+            'model = "sentence-transformers/all-MiniLM-L6-v2"',
+            'model = "x/y/z"',
+            "neither a Hub id nor the whole path of a folder",
+        ),
         (HOUSE, "a = " + "[" * 5000, "is nested too deeply|is not TOML"),
         ("[house", "[../house", "is not TOML"),
         ("house", '"../house"', r"a preset's name holds letters"),
@@ -115,7 +139,9 @@ def test_a_preset_of_ones_own_is_never_a_default(house: Path) -> None:
         ("[house]", '[other]\nprovenance = "x"\n[other.metrics.sbert]\nlayer = 1\n[house]', "holds 2 presets"),
     ],
 )
-def test_a_bad_preset_is_refused_with_its_place_and_nothing_is_kept(house: Path, tmp_path: Path, before: str, after: str, words: str) -> None:
+def test_a_bad_preset_is_refused_with_its_place_and_nothing_is_kept(
+    house: Path, tmp_path: Path, before: str, after: str, words: str
+) -> None:
     assert before in HOUSE
     house.write_text(HOUSE.replace(before, after), encoding="utf-8")
     with pytest.raises(SpecError, match=words):
@@ -144,11 +170,17 @@ def test_only_what_was_added_can_be_removed(house: Path) -> None:
 def test_a_name_that_is_taken_says_how_to_choose_another(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["preset", "add", str(house)]) == 0
     assert main(["preset", "add", str(house)]) == 2
-    mine = "there is a preset 'house' already: add this one under another name by --name NAME, or take yours away by 'twmd preset remove house'."
+    mine = (
+        "there is a preset 'house' already: add this one under another name by --name NAME, or take yours away by "
+        "'twmd preset remove house'."
+    )
     assert capsys.readouterr().err == f"twmd: {mine}\n"
     house.write_text(HOUSE.replace("house", "embedded-tuned"), encoding="utf-8")
     assert main(["preset", "add", str(house)]) == 2
-    assert capsys.readouterr().err == "twmd: there is a preset 'embedded-tuned' already: add this one under another name by --name NAME.\n"
+    assert (
+        capsys.readouterr().err
+        == "twmd: there is a preset 'embedded-tuned' already: add this one under another name by --name NAME.\n"
+    )
 
 
 def test_a_preset_can_be_added_under_another_name(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +212,9 @@ def test_a_kept_preset_that_was_spoiled_is_left_out_with_a_warning(house: Path, 
         (None, "entry point 'any' of twmd_registry.presets"),
     ],
 )
-def test_a_package_can_bring_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, warning: str | None) -> None:
+def test_a_package_can_bring_presets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, warning: str | None
+) -> None:
     package = tmp_path / "brings_presets"
     package.mkdir()
     (package / "__init__.py").write_text("", encoding="utf-8")
@@ -198,10 +232,14 @@ def test_a_package_can_bring_presets(tmp_path: Path, monkeypatch: pytest.MonkeyP
     sys.modules.pop("brings_presets", None)
 
 
-def test_a_folder_that_is_gone_is_listed_as_gone(house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_gone_is_listed_as_gone(
+    house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
-    content = HOUSE.replace('fingerprint = "0336012e2308"\n', "").replace("sentence-transformers/all-MiniLM-L6-v2", str(folder))
+    content = HOUSE.replace('fingerprint = "0336012e2308"\n', "").replace(
+        "sentence-transformers/all-MiniLM-L6-v2", str(folder)
+    )
     house.write_text(content, encoding="utf-8")
     assert main(["preset", "add", str(house)]) == 0
     assert main(["list"]) == 0

@@ -15,7 +15,17 @@ from twmd_registry.errors import SignatureError, SpecError, TwmdError, TwmdWarni
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.ensemble import write_members
 from twmd_registry.registry.keys import KEYS
-from twmd_registry.registry.names import Centering, Dtype, MetricName, Multiref, Objective, Output, Side, Special, Vectors
+from twmd_registry.registry.names import (
+    Centering,
+    Dtype,
+    MetricName,
+    Multiref,
+    Objective,
+    Output,
+    Side,
+    Special,
+    Vectors,
+)
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import Signature, canonical, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
@@ -80,18 +90,24 @@ def whole(metric: MetricName) -> MetricSpec:
     if metric is MetricName.ENSEMBLE:
         return make_spec(metric)
     keys: dict[str, Any] = {"centering": "batch"} if "centering" in CATALOGUE[metric].keys else {}
-    spec = make_spec(metric, model="a/b", revision="main", **keys).replace(fingerprint="0123456789ab", adapter="name@ba9876543210")
+    spec = make_spec(metric, model="a/b", revision="main", **keys).replace(
+        fingerprint="0123456789ab", adapter="name@ba9876543210"
+    )
     spec = spec.replace(layer="2-6") if "layer" in CATALOGUE[metric].keys else spec
     return spec.replace(**{name: value for name, value in NOT_NEUTRAL.items() if name in CATALOGUE[metric].keys})
 
 
 CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "output": lambda r: r.choice(list(Output)),
-    "model": lambda r: "".join(r.choice("ab/|:@%?#\u00e9 .-_~\u4e2d") for _ in range(r.randint(1, 12))).strip("~ ?") or "m",
+    "model": lambda r: (
+        "".join(r.choice("ab/|:@%?#\u00e9 .-_~\u4e2d") for _ in range(r.randint(1, 12))).strip("~ ?") or "m"
+    ),
     "revision": lambda r: r.choice([None, "main", "v1|2:3%", "refs/pr/1"]),
     "adapter": lambda r: r.choice([None, "a@0123456789ab", "./dir|x@ba9876543210"]),
     "layer": lambda r: r.choice([r.randint(0, 48), "2-6", "1,3,7", "0,1,5"]),
-    "aggregation": lambda r: r.choice(["mean", "concat", "pmeans:-inf,1,inf", "pmeans:3", "routing:gaussian", "routing:epanechnikov"]),
+    "aggregation": lambda r: r.choice(
+        ["mean", "concat", "pmeans:-inf,1,inf", "pmeans:3", "routing:gaussian", "routing:epanechnikov"]
+    ),
     "unknown": lambda r: r.choice([None, "apart"]),
     "subwords": lambda r: r.choice([None, "drop"]),
     "punctuation": lambda r: r.choice([None, "drop", "drop-ascii"]),
@@ -99,7 +115,9 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "ngram": lambda r: r.choice([None, 2, 999, "sentence"]),
     "idf": lambda r: r.choice([None, "corpus", "references", "background:0123456789ab"]),
     "special": lambda r: r.choice([one for one in Special if one is not Special.PARTNERS]),
-    "centering": lambda r: r.choice([*(one for one in Centering if one is not Centering.SENTENCE), "background:0123456789ab"]),
+    "centering": lambda r: r.choice(
+        [*(one for one in Centering if one is not Centering.SENTENCE), "background:0123456789ab"]
+    ),
     "temperature": lambda r: 10 ** r.uniform(-5.9, 5.9),
     "iterations": lambda r: r.choice([1, 2, 20, 10**6, "converged"]),
     "objective": lambda r: r.choice(list(Objective)),
@@ -113,7 +131,9 @@ CHOICES: dict[str, Callable[[random.Random], Any]] = {
     "clip": lambda r: r.choice([None, True]),
     "baseline": lambda r: r.choice([None, "0123456789ab"]),
     "multiref": lambda r: r.choice(list(Multiref)),
-    "truncation": lambda r: r.choice(["cut", f"cut:{r.randint(1, 10**8)}", f"window:{r.randint(50, 999)}/{r.randint(1, 50)}"]),
+    "truncation": lambda r: r.choice(
+        ["cut", f"cut:{r.randint(1, 10**8)}", f"window:{r.randint(50, 999)}/{r.randint(1, 50)}"]
+    ),
     "dtype": lambda r: r.choice(list(Dtype)),
 }
 
@@ -125,7 +145,9 @@ def random_spec(r: random.Random, *, single: bool = False) -> MetricSpec:
     """Any specification that the rules allow, most of them nobody would ask for."""
     metric = r.choice(SINGLE if single else list(MetricName))
     if metric is MetricName.ENSEMBLE:
-        members = [(r.choice([1.0, 2.0, r.uniform(1e-6, 1e6)]), random_spec(r, single=True)) for _ in range(r.randint(1, 3))]
+        members = [
+            (r.choice([1.0, 2.0, r.uniform(1e-6, 1e6)]), random_spec(r, single=True)) for _ in range(r.randint(1, 3))
+        ]
         return MetricSpec(metric=metric, members=write_members(members))
     spec = MetricSpec(metric=metric, fingerprint=r.choice([None, f"{r.getrandbits(48):012x}"]))
     keys = [name for name in CATALOGUE[metric].keys if name in CHOICES]
@@ -169,7 +191,8 @@ def mutated(r: random.Random, text: str) -> str:
         lambda: "|".join([*fields, r.choice(fields)]),
         lambda: "".join(c if r.random() > 0.03 else chr(r.randint(1, 0x2FF)) for c in text),
         lambda: text.replace(
-            r.choice(fields).partition(":")[2] or "x", r.choice(["", "nan", "-1", "1e999", "%", "%zz", "%ff", "a|b", "\u0663", "9" * 5000])
+            r.choice(fields).partition(":")[2] or "x",
+            r.choice(["", "nan", "-1", "1e999", "%", "%zz", "%ff", "a|b", "\u0663", "9" * 5000]),
         ),
         lambda: text[:20] + text[r.randint(0, 19) :],
         lambda: text * r.randint(2, 40),
@@ -195,7 +218,11 @@ def test_two_thousand_mutated_signatures_raise_nothing_but_the_packages_own_erro
     assert all(re.match(r"column \d+: ", message) for message in refused)
 
 
-@given(spec=st.randoms(use_true_random=False).map(random_spec), short=st.booleans(), nrefs=st.sampled_from([None, "1", "12", "var"]))
+@given(
+    spec=st.randoms(use_true_random=False).map(random_spec),
+    short=st.booleans(),
+    nrefs=st.sampled_from([None, "1", "12", "var"]),
+)
 def test_a_signature_gives_its_specification_back(spec: MetricSpec, short: bool, nrefs: str | None) -> None:
     signature = Signature(spec, nrefs)
     assert parse_signature(signature.format(short=short)) == signature
@@ -241,7 +268,12 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("output:f1", "output:f9", "output", "output='f9' is not possible: expected one of precision, recall, f1"),
         ("output:f1|", "output:f1|colour:red|", "colour", "'colour:red' is not one of this metric's key:value fields"),
         ("output:f1|", "output:f1|output:f1|", "output:f1|model", "'output' comes twice or out of order"),
-        ("layer:4|special:all", "special:all|layer:4", "layer:4", "'layer' comes twice or out of order: the order is output, model"),
+        (
+            "layer:4|special:all",
+            "special:all|layer:4",
+            "layer:4",
+            "'layer' comes twice or out of order: the order is output, model",
+        ),
         ("output:f1", "output", "output", "'output' is not one of this metric's key:value fields"),
         ("output:f1", "output:", "output", "'output:' is not one of"),
         ("layer:4", "layer:-4", "layer", "layer='-4' is not possible"),
@@ -254,14 +286,34 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("layer:4|", "", "special", "layer is missing here"),
         ("@0336012e2308", "@0336012e230", "model", "@0336012e230 is not the content of a model: expected 12"),
         ("@0336012e2308", "@0336012e2308@", "model", "is not the content of a model"),
-        ("centering:none", "centering:background%3A..%2Fx", "centering", "names a file: a signature names a mean vector by its hash"),
-        ("|centering:none", "|stopwords:%2Ftmp%2Fx%3A0123456789ab|centering:none", "stopwords", "names a file: a signature names "),
+        (
+            "centering:none",
+            "centering:background%3A..%2Fx",
+            "centering",
+            "names a file: a signature names a mean vector by its hash",
+        ),
+        (
+            "|centering:none",
+            "|stopwords:%2Ftmp%2Fx%3A0123456789ab|centering:none",
+            "stopwords",
+            "names a file: a signature names ",
+        ),
         ("|centering:none", "|stopwords:words.txt|centering:none", "stopwords", "names a file: a signature names "),
-        ("|centering:none", "|idf:background%3A%2Ftmp%3A0123456789ab|centering:none", "idf", "names a file: a signature names "),
+        (
+            "|centering:none",
+            "|idf:background%3A%2Ftmp%3A0123456789ab|centering:none",
+            "idf",
+            "names a file: a signature names ",
+        ),
         ("|centering:none", "|idf:background%3Ax.json|centering:none", "idf", "names a file: a signature names "),
         ("|multiref", "|baseline:x.json|multiref", "baseline", "names a file: a signature names "),
         ("centering:none", "centering:batch", "temperature", "centering_size is missing here"),
-        ("centering:none", "centering:none|centering_size:3", "centering_size", "centering_size has no meaning with centering=none"),
+        (
+            "centering:none",
+            "centering:none|centering_size:3",
+            "centering_size",
+            "centering_size has no meaning with centering=none",
+        ),
         ("special:all", "special:partners", "special", "special=partners is bert_score's way"),
         ("cut%3A512", "cut%ff", "truncation", "is not percent-encoded UTF-8"),
         ("version:0.3.0", "version:9.9.9", "version", "version '9.9.9' is not known here"),

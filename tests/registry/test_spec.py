@@ -130,7 +130,9 @@ def test_what_is_no_key_is_said_to_be_none() -> None:
     assert split_options({"output": "f1"}, ("layer",))[1] == {"output": "f1"}
 
 
-@pytest.mark.parametrize(("word", "meant"), [("bertscore", "bertscore_centered"), ("cka", "wordset_cka"), ("twdm", "twmd")])
+@pytest.mark.parametrize(
+    ("word", "meant"), [("bertscore", "bertscore_centered"), ("cka", "wordset_cka"), ("twdm", "twmd")]
+)
 def test_a_word_that_is_part_of_a_name_means_that_name(word: str, meant: str) -> None:
     with pytest.raises(SpecError, match=f"did you mean '{meant}'"):
         make_spec(word)

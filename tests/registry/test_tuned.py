@@ -21,7 +21,10 @@ PAIR = "tr-en"
 def printed(name: str) -> str:
     """The mean in the documentation's table of correlations."""
     table = AGREEMENT[AGREEMENT.index("| Pearson r x 100 |") :]
-    head, row = (next(line for line in table.splitlines() if line.startswith(start)).split("|") for start in ("| Pearson", f"| {name} |"))
+    head, row = (
+        next(line for line in table.splitlines() if line.startswith(start)).split("|")
+        for start in ("| Pearson", f"| {name} |")
+    )
     return row[[cell.strip() for cell in head].index(PAIR)].split()[0]
 
 
@@ -43,7 +46,9 @@ def test_it_agrees_better_with_people_on_a_year_it_was_not_trained_on() -> None:
     rated = read_wmt(shared("data/wmt/wmt17.jsonl"))
     rows = np.flatnonzero(np.array(rated.group) == PAIR)
     texts = [rated.predictions[i] for i in rows], [rated.references[i] for i in rows]
-    untuned, tuned = twmd_registry.score_all([twmd_registry.scorer("twmd"), twmd_registry.scorer("twmd", "embedded-tuned")], *texts)
+    untuned, tuned = twmd_registry.score_all(
+        [twmd_registry.scorer("twmd"), twmd_registry.scorer("twmd", "embedded-tuned")], *texts
+    )
     r = [correlate("pearson", np.array(one.scores), rated.ratings[rows]) for one in (untuned, tuned)]
     assert [f"{100 * one:.1f}" for one in r] == [printed("`twmd`"), printed("TWMD, preset `embedded-tuned`")]
     assert r[1] > r[0] + 0.05

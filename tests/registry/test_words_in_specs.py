@@ -57,7 +57,26 @@ def test_one_layer_is_a_number_however_it_is_written(written: Any, number: int) 
 
 
 @pytest.mark.parametrize(
-    "written", ["6-2", "2-", "-2", "1,,3", ",1", "1,", "last", "last:0", "last:-1", "last:x", "last:2,3", "1.5", "2:6", "", True, None, [1, 3]]
+    "written",
+    [
+        "6-2",
+        "2-",
+        "-2",
+        "1,,3",
+        ",1",
+        "1,",
+        "last",
+        "last:0",
+        "last:-1",
+        "last:x",
+        "last:2,3",
+        "1.5",
+        "2:6",
+        "",
+        True,
+        None,
+        [1, 3],
+    ],
 )
 def test_what_is_no_layer_is_refused_with_the_forms_there_are(written: Any) -> None:
     if written is None:
@@ -76,7 +95,9 @@ def test_numbers_apart_are_not_one_number(written: str) -> None:
 @pytest.mark.parametrize("layer", ["2-6", "1,3,6", "last:5"])
 @pytest.mark.parametrize("aggregation", [None, "single"])
 def test_several_layers_need_an_aggregation(layer: str, aggregation: str | None) -> None:
-    with pytest.raises(SpecError, match=rf"layer={layer} are several layers: say by aggregation .*\(mean, concat, pmeans, routing\)"):
+    with pytest.raises(
+        SpecError, match=rf"layer={layer} are several layers: say by aggregation .*\(mean, concat, pmeans, routing\)"
+    ):
         spec(layer=layer, aggregation=aggregation)
 
 
@@ -126,7 +147,14 @@ def test_an_idf_that_is_none_is_refused(idf: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("distance", "manhattan"), ("transform", "log"), ("subwords", "merge"), ("punctuation", "no"), ("unknown", "drop")]
+    ("key", "value"),
+    [
+        ("distance", "manhattan"),
+        ("transform", "log"),
+        ("subwords", "merge"),
+        ("punctuation", "no"),
+        ("unknown", "drop"),
+    ],
 )
 def test_other_values_are_refused_with_the_menu(key: str, value: str) -> None:
     with pytest.raises(SpecError, match=rf"{key}='{value}' is not possible: expected one of"):
@@ -140,7 +168,10 @@ def test_a_value_that_does_nothing_is_left_out(key: str) -> None:
 
 
 def test_signatures_do_not_say_that_nothing_is_done() -> None:
-    with twmd_registry.scorer("moverscore", "wmd", unknown="keep") as plain, twmd_registry.scorer("moverscore", "wmd", **NEUTRAL) as neutral:
+    with (
+        twmd_registry.scorer("moverscore", "wmd", unknown="keep") as plain,
+        twmd_registry.scorer("moverscore", "wmd", **NEUTRAL) as neutral,
+    ):
         assert plain.signature == neutral.signature
         assert not [key for key in NEUTRAL if f"|{key}:" in plain.signature]
 
@@ -165,7 +196,10 @@ def test_the_last_layers_are_settled_by_the_model() -> None:
         assert one.spec.layer == 6
 
 
-@pytest.mark.parametrize(("layer", "why"), [("last:7", "layer=last:7 is out of range: this model has 6 layers"), ("2-9", "layer=9 is out of range")])
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [("last:7", "layer=last:7 is out of range: this model has 6 layers"), ("2-9", "layer=9 is out of range")],
+)
 def test_layers_that_the_model_does_not_have_are_refused(layer: str, why: str) -> None:
     with pytest.raises(SpecError, match=why):
         twmd_registry.scorer("moverscore", layer=layer, aggregation="mean").score(["a"], ["a"])

@@ -64,12 +64,17 @@ def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> SystemCo
     return SystemComparison(tuple(systems), columns, SignificanceTest("bs", 1000, 7) if len(systems) > 1 else None)
 
 
-def report(systems: Sequence[str], references: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], size: int = 30) -> Report:
+def report(
+    systems: Sequence[str], references: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], size: int = 30
+) -> Report:
     """A report of random scores; every picture is of so many tokens a side."""
     table = comparison(systems, len(references))
     tokens = tuple(f"word{i}" for i in range(size))
     chosen = [
-        (remark, [AlignmentPicture(system, aligned((f"<i>{remark.segment}", *tokens), tokens)) for system in remark.systems])
+        (
+            remark,
+            [AlignmentPicture(system, aligned((f"<i>{remark.segment}", *tokens), tokens)) for system in remark.systems],
+        )
         for remark in remarks(table, 20)
     ]
     results = [
@@ -77,12 +82,25 @@ def report(systems: Sequence[str], references: Sequence[Sequence[str]], predicti
         for one in table.columns
         if one.cells[0].counts is not None
     ]
-    record = Record("2026-01-02T03:04:05+00:00", (), tuple(RecordedSystem(name, "", tuple(results)) for name in systems), {"torch": "0"}, 1.5)
-    return Report(table, predictions, references, {str(one): correlations(one, table) for one in CORRELATIONS}, chosen, record)
+    record = Record(
+        "2026-01-02T03:04:05+00:00",
+        (),
+        tuple(RecordedSystem(name, "", tuple(results)) for name in systems),
+        {"torch": "0"},
+        1.5,
+    )
+    return Report(
+        table, predictions, references, {str(one): correlations(one, table) for one in CORRELATIONS}, chosen, record
+    )
 
 
 def nasty_report() -> Report:
     """A report whose every text, and a system's name, tries to be more than text; twice as many as fit on a page."""
     texts = [f"{text} {i}" if text else text for i, text in enumerate(NASTY * 5)]
-    made = report(["good <b>.txt", "</script>poor\u202e\udcff.txt"], [[text, text[::-1]] for text in texts], [texts, texts[::-1]], size=6)
+    made = report(
+        ["good <b>.txt", "</script>poor\u202e\udcff.txt"],
+        [[text, text[::-1]] for text in texts],
+        [texts, texts[::-1]],
+        size=6,
+    )
     return replace(made, sources=[f"source {text}" for text in texts])

@@ -29,7 +29,13 @@ from twmd_registry.report import page_html
 from twmd_registry.report.contents import correlations
 from twmd_registry.report.histogram import BINS, counts_by_bin
 from twmd_registry.report.page_html import legible, report_page
-from twmd_registry.report.page_tables import correlation_tables, differences_table, distributions, group_tables, systems_table
+from twmd_registry.report.page_tables import (
+    correlation_tables,
+    differences_table,
+    distributions,
+    group_tables,
+    systems_table,
+)
 
 REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine", "she sold her old red bicycle"]
 GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine", "she sold the old bicycle"]
@@ -51,7 +57,9 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         known = {name: value or "" for name, value in attrs}
         self.tags.append(tag)
-        self.addresses += [value for name, value in known.items() if name in ("src", "href", "action", "data", "srcset")]
+        self.addresses += [
+            value for name, value in known.items() if name in ("src", "href", "action", "data", "srcset")
+        ]
         assert not [name for name in known if name.startswith("on")]
         if known.get("http-equiv") == "Content-Security-Policy":
             self.policy = known["content"]
@@ -81,19 +89,43 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, lines in (("ref", REFERENCES), ("good", GOOD), ("poor", POOR)):
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     files = [str(folder / "ref.txt"), "-i", str(folder / "good.txt"), str(folder / "poor.txt")]
-    assert main(["report", *files, "-m", "twmd", "moverscore", "bleu", "--seed", "5", "-o", str(folder / "report.html")]) == 0
+    assert (
+        main(["report", *files, "-m", "twmd", "moverscore", "bleu", "--seed", "5", "-o", str(folder / "report.html")])
+        == 0
+    )
     return folder
 
 
 def test_the_numbers_are_those_of_score(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(written / "ref.txt"), "-i", str(written / "good.txt"), str(written / "poor.txt")]
-    assert main(["score", *files, "-m", "twmd", "moverscore", "bleu", "--seed", "5", "--paired-bs", "--format", "json", "-sl"]) == 0
+    assert (
+        main(
+            [
+                "score",
+                *files,
+                "-m",
+                "twmd",
+                "moverscore",
+                "bleu",
+                "--seed",
+                "5",
+                "--paired-bs",
+                "--format",
+                "json",
+                "-sl",
+            ]
+        )
+        == 0
+    )
     rows = json.loads(capsys.readouterr().out)
     page = Page((written / "report.html").read_text(encoding="utf-8"))
     assert page.data["systems"] == ["good.txt", "poor.txt"]
     assert [one["name"] for one in page.data["metrics"]] == ["twmd", "moverscore", "BLEU"]
     for row in rows:
-        k, i = [one["name"] for one in page.data["metrics"]].index(row["metric"]), page.data["systems"].index(row["system"])
+        k, i = (
+            [one["name"] for one in page.data["metrics"]].index(row["metric"]),
+            page.data["systems"].index(row["system"]),
+        )
         digits = 2 if row["metric"] == "BLEU" else 4
         assert page.data["scores"][k][i] == [float(f"{score:.{digits}f}") for score in row["scores"]]
         shown = f"{row['score']:.{digits}f}"
@@ -126,7 +158,8 @@ def test_nothing_comes_from_elsewhere_and_one_script_is_allowed_by_its_hash() ->
     page = Page(report_page(nasty_report()))
     digest = base64.b64encode(hashlib.sha256(page.scripts["script"].encode()).digest()).decode()
     assert page.policy == (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri "
+        "'none'; form-action 'none'"
     )
     assert sorted(page.scripts) == ["data", "record-text", "script"]
     assert all(address.startswith("#") for address in page.addresses)
@@ -153,7 +186,8 @@ def test_every_text_arrives_as_it_was_and_can_end_no_script() -> None:
 
 
 @pytest.mark.parametrize(
-    ("systems", "title"), [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c"), (["a", "b", "c", "d"], "4 systems")]
+    ("systems", "title"),
+    [(["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c"), (["a", "b", "c", "d"], "4 systems")],
 )
 def test_the_title_names_up_to_three_systems(systems: list[str], title: str) -> None:
     source = report_page(report(systems, [["one"]] * 3, [["two"] * 3] * len(systems), size=3))
@@ -202,12 +236,17 @@ def test_undefined_numbers_are_said_and_never_zero() -> None:
     values = correlations(Statistic.PEARSON, table)
     assert np.isnan(values).all()
     assert correlation_tables({"pearson": values}, table).count('<td class="undefined">undefined</td>') == 4
-    assert "Correlations of two metrics over 4 segment scores. They are undefined where" in correlation_tables({"pearson": values}, table)
-    assert "no segment has a score" in distributions(SystemComparison(("alone",), (column("none", np.full((1, 3), np.nan)),)))
+    assert "Correlations of two metrics over 4 segment scores. They are undefined where" in correlation_tables(
+        {"pearson": values}, table
+    )
+    assert "no segment has a score" in distributions(
+        SystemComparison(("alone",), (column("none", np.full((1, 3), np.nan)),))
+    )
 
 
 @pytest.mark.parametrize(
-    ("statistic", "theirs"), [(Statistic.PEARSON, stats.pearsonr), (Statistic.SPEARMAN, stats.spearmanr), (Statistic.KENDALL, stats.kendalltau)]
+    ("statistic", "theirs"),
+    [(Statistic.PEARSON, stats.pearsonr), (Statistic.SPEARMAN, stats.spearmanr), (Statistic.KENDALL, stats.kendalltau)],
 )
 def test_correlations_are_scipys_over_all_systems_together(statistic: Statistic, theirs: Any) -> None:
     table = comparison(["a", "b"], 40)
@@ -234,14 +273,17 @@ def test_a_histogram_counts_every_score_once() -> None:
         assert counts_by_bin([np.array([0.5, other])])[0].sum() == 2
 
 
-def test_a_name_that_is_no_html_file_is_refused_before_anything_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_is_no_html_file_is_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "empty.txt").touch()
     empty = str(tmp_path / "empty.txt")
     for name in ("report.pdf", "report", "report.html.gz"):
         status, err = refused(capsys, empty, "-i", empty, "-o", str(tmp_path / name))
         assert status == 2
         assert err == (
-            f"twmd: -o {tmp_path / name}: a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser.\n"
+            f"twmd: -o {tmp_path / name}: a report is an HTML file; give a name that ends in .html. For a PDF, "
+            "print the page in a browser.\n"
         )
     assert "empty.txt is empty" in refused(capsys, empty, "-i", empty, "-o", str(tmp_path / "report.HTM"))[1]
 
@@ -253,7 +295,10 @@ def test_captions_are_whole_phrases(written: Path) -> None:
         "corpus scores; below each, the mean of the bootstrap resamples ± half the width of their 95% interval",
         "differences between the scores of two systems; below each, its 95% interval",
         *(f"mean {name} (↑ higher is better) by length of the reference" for name in ("twmd", "moverscore", "BLEU")),
-        *(f"mean {name} (↑ higher is better) by frequency of the reference's words" for name in ("twmd", "moverscore", "BLEU")),
+        *(
+            f"mean {name} (↑ higher is better) by frequency of the reference's words"
+            for name in ("twmd", "moverscore", "BLEU")
+        ),
         *(f"quartiles of the segment scores by {name}" for name in ("twmd", "moverscore", "BLEU")),
         "Pearson",
         "Spearman",
@@ -273,7 +318,10 @@ def test_differences_of_any_two_systems_are_those_of_the_paired_resamples() -> N
         for k, one in enumerate(table.columns):
             first, second = one.cells[i], one.cells[j]
             drawn = sorted(x - y for x, y in zip(first.resampled, second.resampled, strict=True))
-            low, high = (drawn[math.floor(q)] + (q % 1) * (drawn[math.floor(q) + 1] - drawn[math.floor(q)]) for q in (0.025 * 199, 0.975 * 199))
+            low, high = (
+                drawn[math.floor(q)] + (q % 1) * (drawn[math.floor(q) + 1] - drawn[math.floor(q)])
+                for q in (0.025 * 199, 0.975 * 199)
+            )
             digits = 2 if one.hundred else 4
             mark = "†" if low > 0 or high < 0 else ""
             score = f"{first.score - second.score:.{digits}f}{mark}"
@@ -291,7 +339,8 @@ def test_mean_scores_of_groups_are_over_their_segments() -> None:
     shown = Page(group_tables(SystemComparison(("alone",), (column("odd", scores),)), references)).text.split("\n")
     cells = [line for line in shown if line.strip()]
     by_length, by_frequency = (
-        cells[cells.index(f"mean odd (↑ higher is better) by {what}") :] for what in ("length of the reference", "frequency of the reference's words")
+        cells[cells.index(f"mean odd (↑ higher is better) by {what}") :]
+        for what in ("length of the reference", "frequency of the reference's words")
     )
     heads = ["system", "0 to 1 words ", "2 segments", "2 words ", "2 segments", "3 to 4 words ", "2 segments"]
     assert by_length[1 : len(heads) + 1] == heads
@@ -306,7 +355,8 @@ def test_mean_scores_of_groups_are_over_their_segments() -> None:
 
 def test_sources_of_a_table_are_in_the_page_and_other_columns_are_not(tmp_path: Path) -> None:
     rows = [
-        {"prediction": own, "reference": ref, "source": f"quelle {i}", "id": i} for i, (own, ref) in enumerate(zip(GOOD, REFERENCES, strict=True))
+        {"prediction": own, "reference": ref, "source": f"quelle {i}", "id": i}
+        for i, (own, ref) in enumerate(zip(GOOD, REFERENCES, strict=True))
     ]
     rows[2].pop("source")
     given, numbers = tmp_path / "rows.jsonl", tmp_path / "numbers.jsonl"
@@ -367,7 +417,23 @@ def test_a_page_that_cannot_be_written_costs_no_score(
 
 def test_one_system_has_intervals_and_no_test(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written.parent / "alone.html"
-    assert main(["report", str(written / "ref.txt"), "-i", str(written / "good.txt"), "-m", "stsscore", "sbert", "ter", "-o", str(path)]) == 0
+    assert (
+        main(
+            [
+                "report",
+                str(written / "ref.txt"),
+                "-i",
+                str(written / "good.txt"),
+                "-m",
+                "stsscore",
+                "sbert",
+                "ter",
+                "-o",
+                str(path),
+            ]
+        )
+        == 0
+    )
     *scores, last = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in scores[2:5]] == ["stsscore", "sbert", "TER"]
     assert last == f"wrote {path}"

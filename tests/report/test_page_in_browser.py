@@ -1,4 +1,5 @@
-"""The report's page in headless Chromium: it sorts, filters, opens, copies, asks for nothing, and runs nothing of a text."""
+"""The report's page in headless Chromium: it sorts, filters, opens, copies, asks for nothing, and runs nothing of a
+text."""
 
 from __future__ import annotations
 
@@ -59,12 +60,17 @@ class Watched:
 
     def shown(self) -> list[int]:
         """The segments in the table, in their order."""
-        numbers: list[str] = self.page.eval_on_selector_all("#table tbody", "all => all.map(one => one.dataset.segment)")
+        numbers: list[str] = self.page.eval_on_selector_all(
+            "#table tbody", "all => all.map(one => one.dataset.segment)"
+        )
         return list(map(int, numbers))
 
     def column(self, k: int, system: int) -> list[float]:
         """What the table shows of a metric."""
-        cells = "(all, [k, i]) => all.map(one => one.querySelectorAll('tr:not(.reference)')[i].querySelectorAll('td')[k + 1].textContent)"
+        cells = (
+            "(all, [k, i]) => all.map(one => one.querySelectorAll('tr:not(.reference)')[i].querySelectorAll('td')[k "
+            "+ 1].textContent)"
+        )
         texts: list[str] = self.page.eval_on_selector_all("#table tbody", cells, [k, system])
         return list(map(float, texts))
 
@@ -81,7 +87,11 @@ def watched(browser: Any, address: str) -> Iterator[Watched]:
 
 def texts_of(made: Report, segment: int) -> list[str]:
     """A segment's texts in the order of its rows."""
-    return [*(made.sources or ())[segment : segment + 1], *made.references[segment], *(own[segment] for own in made.predictions)]
+    return [
+        *(made.sources or ())[segment : segment + 1],
+        *made.references[segment],
+        *(own[segment] for own in made.predictions),
+    ]
 
 
 def test_no_text_runs_and_every_text_is_shown_as_it_is(watched: Watched, made: Report) -> None:
@@ -96,9 +106,15 @@ def test_no_text_runs_and_every_text_is_shown_as_it_is(watched: Watched, made: R
 
 def test_the_policy_stops_a_script_that_got_in(browser: Any, address: str) -> None:
     one = Watched(browser, address)
-    one.page.evaluate("() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1'; document.body.append(s); }")
+    one.page.evaluate(
+        "() => { const s = document.createElement('script'); s.textContent = 'window.ran = 1'; "
+        "document.body.append(s); }"
+    )
     assert one.page.evaluate("window.ran === undefined")
-    one.page.evaluate("() => { const i = document.createElement('img'); i.src = 'https://example.org/x.png'; document.body.append(i); }")
+    one.page.evaluate(
+        "() => { const i = document.createElement('img'); i.src = 'https://example.org/x.png'; "
+        "document.body.append(i); }"
+    )
     one.page.wait_for_timeout(200)
     assert set(one.asked) <= {address, "https://example.org/x.png"}
     assert sum("Content Security Policy" in text for text in one.said) >= 2
@@ -192,7 +208,9 @@ def test_a_telephone_has_no_page_wider_than_itself(browser: Any, address: str, s
     one.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     assert one.page.evaluate("document.documentElement.scrollWidth") == 390
     assert one.page.evaluate(f"{OUTSIDE}(390)") == []
-    ink, paper = one.page.evaluate("(({ color, backgroundColor }) => [color, backgroundColor])(getComputedStyle(document.body))")
+    ink, paper = one.page.evaluate(
+        "(({ color, backgroundColor }) => [color, backgroundColor])(getComputedStyle(document.body))"
+    )
     brightness = [sum(map(int, colour[4:-1].split(","))) for colour in (ink, paper)]
     assert (brightness[0] < brightness[1]) is (scheme == "light")
     assert abs(brightness[0] - brightness[1]) > 450
@@ -218,7 +236,9 @@ def test_names_of_200_characters_stay_inside_the_page_and_are_whole(browser: Any
     widths = one.page.eval_on_selector_all(".scroll th", named)
     assert len(widths) > 50
     assert max(widths) <= 16 * 16
-    assert one.page.evaluate("[...document.querySelectorAll('.scroll')].every(e => getComputedStyle(e).overflowX === 'auto')")
+    assert one.page.evaluate(
+        "[...document.querySelectorAll('.scroll')].every(e => getComputedStyle(e).overflowX === 'auto')"
+    )
     heads = one.page.eval_on_selector_all("#systems > .scroll th", "all => all.map(one => one.textContent)")
     assert heads[0] == "system"
     assert [head for head in heads if head.startswith(LONG)][:3] == [
@@ -228,8 +248,16 @@ def test_names_of_200_characters_stay_inside_the_page_and_are_whole(browser: Any
 
 
 def test_a_metrics_head_says_which_direction_is_better(watched: Watched) -> None:
-    for table in ("#table", "#systems > .scroll table", "#differences table", "#correlations table", "#remarkable table[data-segment]"):
-        heads = watched.page.eval_on_selector_all(f"{table} thead", "all => [...all[0].querySelectorAll('th')].map(one => one.textContent)")
+    for table in (
+        "#table",
+        "#systems > .scroll table",
+        "#differences table",
+        "#correlations table",
+        "#remarkable table[data-segment]",
+    ):
+        heads = watched.page.eval_on_selector_all(
+            f"{table} thead", "all => [...all[0].querySelectorAll('th')].map(one => one.textContent)"
+        )
         assert [head for head in heads if "better" in head] == [
             "twmd ↑ higher is better",
             "moverscore ↑ higher is better",
@@ -242,7 +270,10 @@ def test_differing_words_are_marked_by_more_than_colour(browser: Any, tmp_path: 
     path = tmp_path / "marked.html"
     path.write_bytes(report_page(replace(made, sources=["die Katze"])).encode())
     one = Watched(browser, path.as_uri())
-    rows = "all => all.map(one => [one.cells[0].textContent, [...one.querySelectorAll('mark')].map(mark => mark.textContent)])"
+    rows = (
+        "all => all.map(one => [one.cells[0].textContent, [...one.querySelectorAll('mark')].map(mark => "
+        "mark.textContent)])"
+    )
     assert one.page.eval_on_selector_all("#table tbody tr", rows) == [
         ["segment 1: sourcealignment", []],
         ["reference", []],

@@ -1,4 +1,5 @@
-"""Pictures of alignments: what is in them, that nothing meets anything, and what happens when something is not there."""
+"""Pictures of alignments: what is in them, that nothing meets anything, and what happens when something is not
+there."""
 
 from __future__ import annotations
 
@@ -40,16 +41,27 @@ def aligned(hypothesis: tuple[str, ...], reference: tuple[str, ...], metric: str
     s = (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
     shares = np.full(len(x), 1 / max(len(x), 1)), np.full(len(y), 1 / max(len(y), 1))
     weights = np.exp(s / 0.1)
-    plans = {"precision": shares[0][:, None] * weights / weights.sum(1, keepdims=True), "recall": shares[1] * weights / weights.sum(0)}
+    plans = {
+        "precision": shares[0][:, None] * weights / weights.sum(1, keepdims=True),
+        "recall": shares[1] * weights / weights.sum(0),
+    }
     if metric == "wordset_cka":
         plans = {"score": (s - 0.4) / s.size}
-    return Alignment(Signature(make_spec(metric, None, **keys), nrefs="1"), 0.812345, hypothesis, reference, *shares, s, plans)
+    return Alignment(
+        Signature(make_spec(metric, None, **keys), nrefs="1"), 0.812345, hypothesis, reference, *shares, s, plans
+    )
 
 
 def sized(rows: int, columns: int, **keys: str) -> Alignment:
     """Tokens of ordinary lengths, and a long one on either side."""
-    hypothesis, reference = (tuple(WORDS[(i * step) % len(WORDS)] for i in range(count)) for step, count in ((1, rows), (7, columns)))
-    return aligned((*hypothesis[:-1], "Donaudampfschifffahrtsgesellschaft"), (*reference[:-1], "Rindfleischetikettierungsgesetz"), **keys)
+    hypothesis, reference = (
+        tuple(WORDS[(i * step) % len(WORDS)] for i in range(count)) for step, count in ((1, rows), (7, columns))
+    )
+    return aligned(
+        (*hypothesis[:-1], "Donaudampfschifffahrtsgesellschaft"),
+        (*reference[:-1], "Rindfleischetikettierungsgesetz"),
+        **keys,
+    )
 
 
 class Reader(HTMLParser):
@@ -111,7 +123,10 @@ def test_every_format_opens_and_says_tokens_and_score(tmp_path: Path, size: tupl
 
 @pytest.mark.parametrize(
     ("size", "metric"),
-    [*((size, "twmd") for size in [(1, 1), (2, 9), (5, 5), (3, 80), (80, 3), (80, 80)]), *((size, "wordset_cka") for size in [(1, 1), (3, 80)])],
+    [
+        *((size, "twmd") for size in [(1, 1), (2, 9), (5, 5), (3, 80), (80, 3), (80, 80)]),
+        *((size, "wordset_cka") for size in [(1, 1), (3, 80)]),
+    ],
 )
 def test_no_label_meets_another_or_leaves_the_figure(size: tuple[int, int], metric: str) -> None:
     with mpl.rc_context():
@@ -123,10 +138,19 @@ def test_no_label_meets_another_or_leaves_the_figure(size: tuple[int, int], metr
         assert min(float(text.get_fontsize()) for text in texts) >= 6
     width, height = figure.bbox.size
     assert [name for name, box in boxes if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height] == []
-    met = [(a, b) for (a, one), (b, two) in combinations(boxes, 2) if one.x0 < two.x1 and two.x0 < one.x1 and one.y0 < two.y1 and two.y0 < one.y1]
+    met = [
+        (a, b)
+        for (a, one), (b, two) in combinations(boxes, 2)
+        if one.x0 < two.x1 and two.x0 < one.x1 and one.y0 < two.y1 and two.y0 < one.y1
+    ]
     assert met == []
     fields = [axes.get_window_extent(renderer) for axes in figure.axes]
-    covered = [n for n, box in boxes for f in fields if box.x0 < f.x1 - 1 and f.x0 + 1 < box.x1 and box.y0 < f.y1 - 1 and f.y0 + 1 < box.y1]
+    covered = [
+        n
+        for n, box in boxes
+        for f in fields
+        if box.x0 < f.x1 - 1 and f.x0 + 1 < box.x1 and box.y0 < f.y1 - 1 and f.y0 + 1 < box.y1
+    ]
     assert covered == []
 
 
@@ -150,7 +174,10 @@ def test_a_page_needs_nothing_from_elsewhere_and_explains_every_cell(tmp_path: P
     assert not re.search("https?:|url\\(|@import", source)
     assert "prefers-color-scheme: dark" in source
     assert source.count("position: sticky") == 1
-    first = f"<script> → Donaudampfschifffahrtsgesellschaft: {alignment.plans['recall'][0, 0]:.4g}, cosine {alignment.similarities[0, 0]:.4f}"
+    first = (
+        f"<script> → Donaudampfschifffahrtsgesellschaft: {alignment.plans['recall'][0, 0]:.4g}, cosine "
+        f"{alignment.similarities[0, 0]:.4f}"
+    )
     assert first in page.titles
     assert sum(" → " in title for title in page.titles) == 2 * alignment.similarities.size
 
@@ -190,7 +217,12 @@ def test_negative_amounts_have_their_own_colours_and_a_dash(tmp_path: Path) -> N
     source = (tmp_path / "negative.html").read_text(encoding="utf-8")
     assert len(re.findall(r'<td class="n[ "]', source)) == (alignment.plans["score"] < 0).sum()
     with mpl.rc_context():
-        (image,) = (image for axes in make_figure(alignment, ".png").axes for image in axes.images if image.get_size() == (5, 20))
+        (image,) = (
+            image
+            for axes in make_figure(alignment, ".png").axes
+            for image in axes.images
+            if image.get_size() == (5, 20)
+        )
     (low, high), most = image.get_clim(), np.abs(alignment.plans["score"]).max()
     assert image.get_cmap().name == "RdBu"
     assert (low, high) == (-most, most)
@@ -244,7 +276,9 @@ def test_without_matplotlib_there_is_html(tmp_path: Path, monkeypatch: pytest.Mo
     assert [path.name for path in tmp_path.iterdir()] == ["picture.html"]
 
 
-def test_characters_without_a_font_are_warned_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_characters_without_a_font_are_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(picture_text, "_installed", list)
     with warnings.catch_warnings(record=True) as caught, caplog.at_level(logging.WARNING):
         warnings.simplefilter("always")
@@ -253,7 +287,9 @@ def test_characters_without_a_font_are_warned_of_once(tmp_path: Path, monkeypatc
     assert warning.category is TwmdWarning
     assert Path(warning.filename) == Path(__file__)
     assert "no installed font has 4 of these characters (CJK ideographs: 们我; emoji: 🌾👩)" in str(warning.message)
-    assert "install Noto Sans CJK and Noto Emoji, or write .svg or .html, which use the reader's fonts." in str(warning.message)
+    assert "install Noto Sans CJK and Noto Emoji, or write .svg or .html, which use the reader's fonts." in str(
+        warning.message
+    )
     assert caplog.records == []
 
 
@@ -267,11 +303,15 @@ def test_a_second_font_is_taken_for_what_the_first_lacks() -> None:
 
     if "STIXGeneral" not in {entry.name for entry in fontManager.ttflist}:
         pytest.skip("no second font here")
-    only = {*map(chr, range(0x1D400, 0x1D7FF))} & picture_text._covered_by("STIXGeneral") - picture_text._covered_by("DejaVu Sans")
+    only = {*map(chr, range(0x1D400, 0x1D7FF))} & picture_text._covered_by("STIXGeneral") - picture_text._covered_by(
+        "DejaVu Sans"
+    )
     if not only:
         pytest.skip("the second font has nothing that the first lacks")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(picture_text, "_installed", lambda: [entry for entry in fontManager.ttflist if entry.name == "STIXGeneral"])
+        patch.setattr(
+            picture_text, "_installed", lambda: [entry for entry in fontManager.ttflist if entry.name == "STIXGeneral"]
+        )
         assert families({"a", *only}) == (["DejaVu Sans", "STIXGeneral"], set())
 
 

@@ -16,7 +16,11 @@ def beaten(values: list[float], less: bool) -> list[float]:
     """The share of the others that each number beats, a tie counting half."""
     found = []
     for i, own in enumerate(values):
-        wins = [1.0 if (own < other if less else own > other) else 0.5 if own == other else 0.0 for j, other in enumerate(values) if j != i]
+        wins = [
+            1.0 if (own < other if less else own > other) else 0.5 if own == other else 0.0
+            for j, other in enumerate(values)
+            if j != i
+        ]
         found.append(sum(wins) / len(wins))
     return found
 
@@ -40,7 +44,10 @@ def test_spread_and_disagreement_are_the_widest_of_all_pairs() -> None:
 
 
 def test_what_is_undefined_is_left_out_and_never_chosen() -> None:
-    first, second = np.array([[0.1, np.nan, 0.5, 0.9], [0.2, 0.3, 0.4, 0.8]]), np.array([[1.0, 2.0, 3.0, 4.0], [4.0, np.nan, 2.0, 1.0]])
+    first, second = (
+        np.array([[0.1, np.nan, 0.5, 0.9], [0.2, 0.3, 0.4, 0.8]]),
+        np.array([[1.0, 2.0, 3.0, 4.0], [4.0, np.nan, 2.0, 1.0]]),
+    )
     columns = column("first", first), column("second", second)
     assert math.isnan(spreads(columns[0])[1])
     assert np.isnan(standings(columns[0])).tolist() == np.isnan(first).tolist()
@@ -66,7 +73,9 @@ def test_half_are_where_systems_differ_and_half_where_metrics_disagree() -> None
     expected: dict[int, int] = {}
     for _, system, segment in sorted(order):
         expected.setdefault(segment, system)
-    assert [(one.segment, one.systems) for one in rest] == [(segment, (system,)) for segment, system in list(expected.items())[:4]]
+    assert [(one.segment, one.systems) for one in rest] == [
+        (segment, (system,)) for segment, system in list(expected.items())[:4]
+    ]
     assert len({one.segment for one in found}) == 8
     segment, (system,), reason = rest[0]
     places = sorted((standings(one)[system, segment], one.name) for one in table.columns)

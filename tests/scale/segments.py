@@ -44,21 +44,30 @@ def scorers(model: Path, *names: str) -> list[Scorer]:
 
 
 def write_jsonl(path: Path, segments: list[Segment]) -> Path:
-    path.write_text("".join(json.dumps({"prediction": one, "references": several}) + "\n" for one, several in segments), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps({"prediction": one, "references": several}) + "\n" for one, several in segments),
+        encoding="utf-8",
+    )
     return path
 
 
 def write_csv(path: Path, segments: list[Segment]) -> Path:
     """One reference per row: CSV has no lists."""
     written = io.StringIO(newline="")
-    csv.writer(written).writerows([("id", "prediction", "reference"), *((i, one, several[0]) for i, (one, several) in enumerate(segments))])
+    csv.writer(written).writerows(
+        [("id", "prediction", "reference"), *((i, one, several[0]) for i, (one, several) in enumerate(segments))]
+    )
     path.write_text(written.getvalue(), encoding="utf-8", newline="")
     return path
 
 
 def write_parquet(path: Path, segments: list[Segment], group: int = 4) -> Path:
     predictions, references = zip(*segments, strict=True)
-    pq.write_table(pa.table({"id": range(len(segments)), "prediction": predictions, "references": references}), path, row_group_size=group)
+    pq.write_table(
+        pa.table({"id": range(len(segments)), "prediction": predictions, "references": references}),
+        path,
+        row_group_size=group,
+    )
     return path
 
 
@@ -75,7 +84,9 @@ def assert_like_one_machine(folder: Path, own: list[Scorer], segments: list[Segm
     for found, kept in zip(score_all(own, *zip(*segments, strict=True)), record["metrics"], strict=True):
         np.testing.assert_allclose(table[kept["column"]].to_numpy(), found.scores, rtol=0, atol=1e-5)
         for side, mean in kept["sides"].items():
-            np.testing.assert_allclose(table[f"{kept['column']}_{side}"].to_numpy(), getattr(found, side), rtol=0, atol=1e-5)
+            np.testing.assert_allclose(
+                table[f"{kept['column']}_{side}"].to_numpy(), getattr(found, side), rtol=0, atol=1e-5
+            )
             assert abs(mean - np.mean(getattr(found, side))) < 1e-5
         assert abs(kept["score"] - found.score) < 1e-5
         assert kept["signature"] == str(found.signature)

@@ -27,14 +27,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def rows() -> datasets.Dataset:
-    return datasets.Dataset.from_dict({"id": range(11), "prediction": [one for one, _ in SEGMENTS], "reference": [many for _, many in SEGMENTS]})
+    return datasets.Dataset.from_dict(
+        {"id": range(11), "prediction": [one for one, _ in SEGMENTS], "reference": [many for _, many in SEGMENTS]}
+    )
 
 
 def test_one_process_gives_what_the_engine_does_for_all_rows(model: Path, rows: datasets.Dataset) -> None:
     own = scorers(model)
     scored = score_dataset(rows, own)
     assert scored.column_names[:4] == ["id", "prediction", "reference", "twmd"]
-    for found, name in zip(score_all(own, *zip(*SEGMENTS, strict=True)), ("twmd", "twmd_2", "bertscore_centered", "moverscore"), strict=True):
+    for found, name in zip(
+        score_all(own, *zip(*SEGMENTS, strict=True)),
+        ("twmd", "twmd_2", "bertscore_centered", "moverscore"),
+        strict=True,
+    ):
         np.testing.assert_allclose(scored[name], found.scores, rtol=0, atol=1e-5)
     assert rows.column_names == ["id", "prediction", "reference"]
 
@@ -51,7 +57,9 @@ def test_several_processes_give_the_same(model: Path, rows: datasets.Dataset, mo
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name != "none"])
 def test_several_processes_refuse_what_depends_on_other_rows(model: Path, rows: datasets.Dataset, name: str) -> None:
-    with pytest.raises(SpecError, match=r"a row's score depends on other rows, and several processes share the rows \(num_proc\)"):
+    with pytest.raises(
+        SpecError, match=r"a row's score depends on other rows, and several processes share the rows \(num_proc\)"
+    ):
         score_dataset(rows, scorers(model, name), num_proc=2)
 
 
@@ -65,7 +73,9 @@ def test_a_metric_may_be_named_and_a_format_hides_nothing(rows: datasets.Dataset
 
 @pytest.mark.parametrize("number", [0, -1, float("nan"), "2"])
 def test_a_number_of_processes_is_checked(model: Path, rows: datasets.Dataset, number: int) -> None:
-    with pytest.raises(SpecError, match=r"^num_proc=.*: expected a whole number from 1, or None for this process alone\.$"):
+    with pytest.raises(
+        SpecError, match=r"^num_proc=.*: expected a whole number from 1, or None for this process alone\.$"
+    ):
         score_dataset(rows, scorers(model, "none"), num_proc=number)
 
 
@@ -82,7 +92,9 @@ def test_what_is_no_metric_says_so(rows: datasets.Dataset, metrics: object) -> N
 
 
 def test_a_data_set_that_streams_is_refused(model: Path, rows: datasets.Dataset) -> None:
-    with pytest.raises(InputError, match=r"^expected a ray\.data\.Dataset or a datasets\.Dataset; got IterableDataset\.$"):
+    with pytest.raises(
+        InputError, match=r"^expected a ray\.data\.Dataset or a datasets\.Dataset; got IterableDataset\.$"
+    ):
         score_dataset(rows.to_iterable_dataset(), scorers(model, "none"))
 
 
@@ -91,7 +103,10 @@ def test_what_is_no_data_set_says_so(model: Path, rows: datasets.Dataset) -> Non
     for dataset, message in [
         ([{"prediction": "a", "reference": "b"}], r"expected a ray\.data\.Dataset or a datasets\.Dataset; got list"),
         (rows.rename_column("prediction", "ours"), "no column 'prediction'; Choices: id, ours, reference"),
-        (rows.add_column("references", [["b"]] * 11), "has columns 'references' and 'reference': choose by reference=NAME"),
+        (
+            rows.add_column("references", [["b"]] * 11),
+            "has columns 'references' and 'reference': choose by reference=NAME",
+        ),
         (rows.rename_column("id", "twmd_f1"), "has a column 'twmd_f1' already: rename it"),
         (
             rows.add_column("extra", [None] * 11).rename_column("prediction", "x").rename_column("extra", "prediction"),
@@ -106,18 +121,35 @@ def test_what_is_no_data_set_says_so(model: Path, rows: datasets.Dataset) -> Non
 
 def test_ray_is_asked_for_by_name(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"^scoring on Ray needs more packages: pip install 'twmd-registry\[ray\]'$"):
+    with pytest.raises(
+        MissingExtraError, match=r"^scoring on Ray needs more packages: pip install 'twmd-registry\[ray\]'$"
+    ):
         score_files(scorers(model, "none"), [str(tmp_path)], str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--engine", "ray", "ref.txt", "-i", "a.jsonl", "--output", "o"], "a reference file means nothing to --engine ray: references are a column"),
-        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--record", "r.json"], "--record means nothing to --engine ray"),
-        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--paired-bs"], "--paired-bs means nothing to --engine ray"),
-        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--format", "latex"], "--format latex means nothing to --engine ray"),
-        (["--engine", "ray", "-i", "a.jsonl", "--output", "o", "-m", "bleu"], "--engine ray scores by this package's metrics: bleu is SacreBLEU's"),
+        (
+            ["--engine", "ray", "ref.txt", "-i", "a.jsonl", "--output", "o"],
+            "a reference file means nothing to --engine ray: references are a column",
+        ),
+        (
+            ["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--record", "r.json"],
+            "--record means nothing to --engine ray",
+        ),
+        (
+            ["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--paired-bs"],
+            "--paired-bs means nothing to --engine ray",
+        ),
+        (
+            ["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--format", "latex"],
+            "--format latex means nothing to --engine ray",
+        ),
+        (
+            ["--engine", "ray", "-i", "a.jsonl", "--output", "o", "-m", "bleu"],
+            "--engine ray scores by this package's metrics: bleu is SacreBLEU's",
+        ),
         (["--engine", "ray", "-i", "a.jsonl"], "--engine ray needs --input PATH_OR_PATTERN... and --output DIR"),
         (["-i", "a.jsonl", "--output", "o"], "--output is for --engine ray"),
         (["-i", "a.jsonl", "--part-rows", "10"], "--part-rows is for --engine ray"),
@@ -125,6 +157,8 @@ def test_ray_is_asked_for_by_name(model: Path, tmp_path: Path, monkeypatch: pyte
         (["-i", "s3://bucket/a.jsonl"], "s3://bucket/a.jsonl: a URL is read by --engine ray only"),
     ],
 )
-def test_the_command_line_refuses_what_means_nothing(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_refuses_what_means_nothing(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["score", *arguments]) == 2
     assert f"twmd: {message}" in capsys.readouterr().err

@@ -30,7 +30,11 @@ def predictions_of(plan: ScalePlan) -> list[list[str]]:
         for t, first, number, offset in part:
             file = plan.tables[t].file
             with open_table(file[0], file) as opened:
-                texts += [values["prediction"] for _, values in opened.read(first, number, offset, plan.columns.wanted) if isinstance(values, dict)]
+                texts += [
+                    values["prediction"]
+                    for _, values in opened.read(first, number, offset, plan.columns.wanted)
+                    if isinstance(values, dict)
+                ]
         found.append(texts)
     return found
 
@@ -42,27 +46,54 @@ def test_parts_hold_every_row_once_in_order(tmp_path: Path, part_rows: int) -> N
     write_jsonl(tmp_path / "b.jsonl", [])
     write_parquet(tmp_path / "c.parquet", segments[5:14])
     write_csv(tmp_path / "d.csv", segments[14:17])
-    semicolons = "".join(f"{prediction};{references[0]}\n" for prediction, references in [("prediction", ["reference"]), *segments[17:20]])
+    semicolons = "".join(
+        f"{prediction};{references[0]}\n"
+        for prediction, references in [("prediction", ["reference"]), *segments[17:20]]
+    )
     (tmp_path / "e.csv.gz").write_bytes(gzip.compress(semicolons.encode()))
     (tmp_path / "f.jsonl.xz").write_bytes(lzma.compress(write_jsonl(tmp_path / ".f", segments[20:]).read_bytes()))
     plan = cut_into_parts(ask(tmp_path, part_rows=part_rows))
     texts = [prediction for prediction, _ in segments]
     assert predictions_of(plan) == [texts[first : first + part_rows] for first in range(0, 23, part_rows)]
-    assert [table.name for table in plan.tables] == ["a.jsonl", "b.jsonl", "c.parquet", "d.csv", "e.csv.gz", "f.jsonl.xz"]
+    assert [table.name for table in plan.tables] == [
+        "a.jsonl",
+        "b.jsonl",
+        "c.parquet",
+        "d.csv",
+        "e.csv.gz",
+        "f.jsonl.xz",
+    ]
     assert ScalePlan.from_json(plan.to_json()) == plan == cut_into_parts(ask(tmp_path, part_rows=part_rows))
 
 
 def test_files_come_in_the_order_given_and_sorted_within(tmp_path: Path) -> None:
-    for name in ("x/b.jsonl", "x/a.jsonl", "y/c.ndjson", "x/.hidden.jsonl", "x/_note.jsonl", "x/_sub/d.jsonl", "x/read.me"):
+    for name in (
+        "x/b.jsonl",
+        "x/a.jsonl",
+        "y/c.ndjson",
+        "x/.hidden.jsonl",
+        "x/_note.jsonl",
+        "x/_sub/d.jsonl",
+        "x/read.me",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         write_jsonl(tmp_path / name, draw_segments(1))
     found = [Path(table.file[0]).name for table in list_tables([str(tmp_path / "y"), str(tmp_path / "x")])]
     assert found == ["c.ndjson", "a.jsonl", "b.jsonl"]
-    assert [Path(table.file[0]).name for table in list_tables([str(tmp_path / "x" / "?.jsonl")])] == ["a.jsonl", "b.jsonl"]
-    assert [table.name for table in cut_into_parts(ask(tmp_path / "x", tmp_path / "y")).tables] == ["x/a.jsonl", "x/b.jsonl", "y/c.ndjson"]
+    assert [Path(table.file[0]).name for table in list_tables([str(tmp_path / "x" / "?.jsonl")])] == [
+        "a.jsonl",
+        "b.jsonl",
+    ]
+    assert [table.name for table in cut_into_parts(ask(tmp_path / "x", tmp_path / "y")).tables] == [
+        "x/a.jsonl",
+        "x/b.jsonl",
+        "y/c.ndjson",
+    ]
 
 
-@pytest.mark.parametrize(("rows", "step", "expected"), [(10_000, 1, 10_000), (10_000, 32, 10_016), (5, 6, 6), (12, 6, 12)])
+@pytest.mark.parametrize(
+    ("rows", "step", "expected"), [(10_000, 1, 10_000), (10_000, 32, 10_016), (5, 6, 6), (12, 6, 12)]
+)
 def test_parts_end_where_centering_batches_do(rows: int, step: int, expected: int) -> None:
     assert align_part_rows(rows, step) == expected
 
@@ -73,7 +104,10 @@ def test_urls_are_read_through_fsspec(tmp_path: Path) -> None:
     for write, name in ((write_jsonl, "a.jsonl"), (write_parquet, "b.parquet")):
         fs.pipe_file(f"/rows-of-urls/{name}", write(tmp_path / name, segments).read_bytes())
     plan = cut_into_parts(ask("memory://rows-of-urls/*"))
-    assert [table.file[0] for table in plan.tables] == ["memory:///rows-of-urls/a.jsonl", "memory:///rows-of-urls/b.parquet"]
+    assert [table.file[0] for table in plan.tables] == [
+        "memory:///rows-of-urls/a.jsonl",
+        "memory:///rows-of-urls/b.parquet",
+    ]
     assert [table.name for table in plan.tables] == ["a.jsonl", "b.parquet"]
     assert [text for texts in predictions_of(plan) for text in texts] == [prediction for prediction, _ in segments] * 2
     fs.pipe_file("/rows-of-urls/a.jsonl", b"{}\n")
@@ -95,7 +129,13 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
     cases: list[tuple[list[Path | str], str]] = [
         ([tmp_path / "none.jsonl"], "cannot read .*none.jsonl: there is no such file"),
         ([tmp_path / "*.bz2"], r"\*\.bz2 names no file"),
-        ([tmp_path / "rows.xml"], r"rows\.xml: the name of an input file ends in one of \.csv, .*\.pq, and may end in \.gz or \.xz after that\."),
+        (
+            [tmp_path / "rows.xml"],
+            (
+                r"rows\.xml: the name of an input file ends in one of \.csv, .*\.pq, and may end in \.gz or \.xz "
+                r"after that\."
+            ),
+        ),
         ([rows, tmp_path / "r*.jsonl"], r"rows\.jsonl is named 2 times"),
         (["nowhere://rows.jsonl"], "Protocol not known: nowhere"),
     ]
@@ -106,8 +146,16 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
         (tmp_path / "empty.jsonl", Columns(), r"there is nothing to score: no row in empty\.jsonl"),
         (cut, Columns(), r"cannot read .*cut\.jsonl\.gz: .*\."),
         (flaw, Columns(), r"cannot read .*flaw\.jsonl\.gz: .*\."),
-        (misnamed, Columns(), r"misnamed\.jsonl: none of its first .* rows can be scored; the first: not UTF-8: byte 0x8b\."),
-        (rows, Columns("predicted"), r"none of its first 2 rows can be scored; the first: no column 'predicted'; did you mean 'prediction'\?"),
+        (
+            misnamed,
+            Columns(),
+            r"misnamed\.jsonl: none of its first .* rows can be scored; the first: not UTF-8: byte 0x8b\.",
+        ),
+        (
+            rows,
+            Columns("predicted"),
+            r"none of its first 2 rows can be scored; the first: no column 'predicted'; did you mean 'prediction'\?",
+        ),
         (table, Columns("prediction", ("ref",)), r"rows\.csv: no column 'ref'; did you mean 'reference'\?"),
     ]:
         with pytest.raises(FileError, match=message):

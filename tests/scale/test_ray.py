@@ -1,4 +1,5 @@
-"""On a local Ray with two workers: the same scores, whoever works, and whoever is killed. Ray is started once, for all tests here."""
+"""On a local Ray with two workers: the same scores, whoever works, and whoever is killed. Ray is started once, for all
+tests here."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.scale.segments import assert_like_one_machine, draw_segments, read_parts, scorers, write_csv, write_jsonl, write_parquet
+from tests.scale.segments import (
+    assert_like_one_machine,
+    draw_segments,
+    read_parts,
+    scorers,
+    write_csv,
+    write_jsonl,
+    write_parquet,
+)
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import InputError, SpecError
@@ -28,9 +37,17 @@ SEGMENTS = [(prediction, references[:1]) for prediction, references in draw_segm
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
-    # A folder of its own and with a short name: processes that test beside this one start a Ray, too, and names of sockets are short.
+    # A folder of its own and with a short name: processes that test beside this one start a Ray, too, and names of
+    # sockets are short.
     with tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder:
-        ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False, object_store_memory=1 << 27, _temp_dir=folder)
+        ray.init(
+            num_cpus=2,
+            include_dashboard=False,
+            logging_level="ERROR",
+            log_to_driver=False,
+            object_store_memory=1 << 27,
+            _temp_dir=folder,
+        )
         yield
         ray.shutdown()
 
@@ -52,7 +69,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
-    """A scorer that once kills the process that it was sent to, in the middle of the run, as the end of its memory would."""
+    """A scorer that once kills the process that it was sent to, in the middle of the run, as the end of its memory
+    would."""
     here = os.getpid()
 
     class Deadly(Scorer):  # local: Ray sends it whole
@@ -66,10 +84,18 @@ def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
     return Deadly(own.requested)
 
 
-def test_two_workers_one_of_which_is_killed_and_replaced_give_what_one_machine_does(model: Path, data: Path, tmp_path: Path) -> None:
+def test_two_workers_one_of_which_is_killed_and_replaced_give_what_one_machine_does(
+    model: Path, data: Path, tmp_path: Path
+) -> None:
     first, *others = scorers(model, "none", "batch")
     out, note = tmp_path / "out", tmp_path / "died"
-    record = score_files([deadly(first, out, note), *others], [f"file://{data}/*"], f"file://{out}", ScaleOptions(part_rows=6), WorkerOptions(2))
+    record = score_files(
+        [deadly(first, out, note), *others],
+        [f"file://{data}/*"],
+        f"file://{out}",
+        ScaleOptions(part_rows=6),
+        WorkerOptions(2),
+    )
     assert note.exists()
     assert (record.workers, record.parts, record.rows) == (2, 4, 23)
     assert_like_one_machine(out, [first, *others], SEGMENTS)
@@ -81,8 +107,26 @@ def test_the_command_line_scores_in_two_passes_and_sets_bad_rows_aside(
 ) -> None:
     lines = (data / "a.jsonl").read_text(encoding="utf-8").splitlines()
     (data / "a.jsonl").write_text("\n".join([*lines[:2], "no json", *lines[2:]]) + "\n", encoding="utf-8")
-    command = ["score", "--engine", "ray", "-i", str(data / "a.jsonl"), str(data / "[bc].*"), "--output", str(tmp_path / "out")]
-    command += ["-m", "bertscore_centered", "--set", f"model={model}", "layer=2", "centering=corpus", "centering_side=separate", "idf=references"]
+    command = [
+        "score",
+        "--engine",
+        "ray",
+        "-i",
+        str(data / "a.jsonl"),
+        str(data / "[bc].*"),
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    command += [
+        "-m",
+        "bertscore_centered",
+        "--set",
+        f"model={model}",
+        "layer=2",
+        "centering=corpus",
+        "centering_side=separate",
+        "idf=references",
+    ]
     command += ["--num-workers", "1", "--part-rows", "100"]
     assert main(command) == 0
     printed = capsys.readouterr()
@@ -93,17 +137,27 @@ def test_the_command_line_scores_in_two_passes_and_sets_bad_rows_aside(
     assert main(command) == 1
     assert "is not empty: give an empty folder, or go on with it by --resume" in capsys.readouterr().err
     assert read_parts(tmp_path / "out")["id"].to_pylist() == [*[None] * 5, *map(str, range(9)), *map(str, range(9))]
-    assert json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))["columns"]["references"] == ["references", "reference"]
+    assert json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))["columns"]["references"] == [
+        "references",
+        "reference",
+    ]
 
 
 def test_a_ray_data_set_gets_columns(model: Path) -> None:
     predictions, references = zip(*draw_segments(9), strict=True)
     dataset = ray.data.from_items(
-        [{"id": i, "ours": one, "theirs": list(many)} for i, (one, many) in enumerate(zip(predictions, references, strict=True))]
+        [
+            {"id": i, "ours": one, "theirs": list(many)}
+            for i, (one, many) in enumerate(zip(predictions, references, strict=True))
+        ]
     )
     own = scorers(model, "none")
     with pytest.raises(
-        SpecError, match=r"^by centering=batch a row's score depends on other rows, and rows of a Ray data set come in any order: use"
+        SpecError,
+        match=(
+            r"^by centering=batch a row's score depends on other rows, and rows of a Ray data set come in any "
+            r"order: use"
+        ),
     ):
         score_dataset(dataset, scorers(model, "batch"), prediction="ours", reference="theirs")
     with pytest.raises(InputError, match="no column 'prediction'; Choices: id, ours, theirs"):
@@ -117,7 +171,9 @@ def test_a_ray_data_set_gets_columns(model: Path) -> None:
 
 
 def test_a_ray_data_set_without_a_row_ends(model: Path) -> None:
-    dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(lambda row: row["prediction"] == "")
+    dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(
+        lambda row: row["prediction"] == ""
+    )
     assert score_dataset(dataset, scorers(model, "none"), workers=WorkerOptions(1)).take_all() == []
 
 

@@ -1,4 +1,5 @@
-"""A data set in parts gives what one machine gives; faults cost what they must and no more. Here without Ray: `here` does the parts."""
+"""A data set in parts gives what one machine gives; faults cost what they must and no more. Here without Ray: `here`
+does the parts."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def here(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, b
 
 
 def score(own: Sequence[Scorer], data: Path, out: Path, each: Any = here, **how: Any) -> ScoredDataset:
-    return score_parts(own, [str(data)], str(out), ScaleOptions(**{"part_rows": 5, **how}), lambda: nullcontext((each, 1)))
+    return score_parts(
+        own, [str(data)], str(out), ScaleOptions(**{"part_rows": 5, **how}), lambda: nullcontext((each, 1))
+    )
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -96,7 +99,9 @@ def test_references_of_several_columns_are_put_together(model: Path, tmp_path: P
     rows = [{"ours": one, "first": several[0], "others": several[1:] or [several[0]]} for one, several in SEGMENTS]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     score(own, tmp_path / "rows.jsonl", tmp_path / "several", columns=Columns("ours", ("first", "others")))
-    assert_like_one_machine(tmp_path / "several", own, [(one, several if several[1:] else several * 2) for one, several in SEGMENTS])
+    assert_like_one_machine(
+        tmp_path / "several", own, [(one, several if several[1:] else several * 2) for one, several in SEGMENTS]
+    )
 
 
 def test_the_ids_of_rows_come_back_beside_their_scores(model: Path, tmp_path: Path) -> None:
@@ -106,14 +111,19 @@ def test_the_ids_of_rows_come_back_beside_their_scores(model: Path, tmp_path: Pa
     write_csv(folder / "a.csv", segments[:3])
     write_parquet(folder / "b.parquet", segments[3:7])
     ids = ["doc-1", 17, None, "\ud800", {"set": "a"}]
-    rows = [{"id": name, "prediction": one, "references": many} for name, (one, many) in zip(ids, segments[7:12], strict=True)]
+    rows = [
+        {"id": name, "prediction": one, "references": many}
+        for name, (one, many) in zip(ids, segments[7:12], strict=True)
+    ]
     (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"id": "bad"}]), encoding="utf-8")
     write_jsonl(folder / "d.jsonl", segments[12:14])
     with pytest.warns(TwmdWarning, match="could not be scored: 1"):
         score(scorers(model, "none"), folder, tmp_path / "out", part_rows=4)
     found = read_parts(tmp_path / "out")["id"].to_pylist()
     assert found == ["0", "1", "2", "0", "1", "2", "3", "doc-1", "17", None, "\\ud800", '{"set": "a"}', None, None]
-    (reject,) = [json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]
+    (reject,) = [
+        json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert (reject["id"], reject["row"]) == ("bad", 12)
 
 
@@ -134,13 +144,17 @@ def test_the_record_names_the_columns_that_references_were_read_from(
     assert json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))["columns"] == record.columns
 
 
-def test_a_record_that_was_edited_is_refused_and_written_again_without_it(model: Path, data: Path, tmp_path: Path) -> None:
+def test_a_record_that_was_edited_is_refused_and_written_again_without_it(
+    model: Path, data: Path, tmp_path: Path
+) -> None:
     own, path = scorers(model, "none"), tmp_path / "out" / "record.json"
     record = score(own, data, tmp_path / "out")
     table = json.loads(path.read_text(encoding="utf-8"))
     table["metrics"][0]["score"] += 0.1
     path.write_text(json.dumps(table), encoding="utf-8")
-    with pytest.raises(FileError, match=r"^record\.json was edited after it had been written: remove it, and go on by --resume"):
+    with pytest.raises(
+        FileError, match=r"^record\.json was edited after it had been written: remove it, and go on by --resume"
+    ):
         score(own, data, tmp_path / "out", resume=True)
     path.unlink()
     assert score(own, data, tmp_path / "out", resume=True).metrics == record.metrics
@@ -149,7 +163,11 @@ def test_a_record_that_was_edited_is_refused_and_written_again_without_it(model:
 def test_a_metric_twice_an_ensemble_and_a_regression_model(model: Path, data: Path, tmp_path: Path) -> None:
     members = f"twmd;model={model};layer=2;centering=corpus,2*sbert;model={model};layer=1;centering=none"
     regressor = tiny.save_regressor(tmp_path / "regressor")
-    own = [*scorers(model, "none", "batch"), scorer("ensemble", members=members), scorer("stsscore", model=str(regressor), scale=5)]
+    own = [
+        *scorers(model, "none", "batch"),
+        scorer("ensemble", members=members),
+        scorer("stsscore", model=str(regressor), scale=5),
+    ]
     record = score(own, data, tmp_path / "out")
     assert [one.column for one in record.metrics] == ["twmd", "twmd_2", "ensemble", "stsscore"]
     assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
@@ -180,9 +198,13 @@ def test_rows_that_cannot_be_scored_are_set_aside(model: Path, broken: Path, tmp
     own = scorers(model, "none", "corpus", "idf")
     with pytest.warns(TwmdWarning, match=r"rows that could not be scored: 6 of 23, see rejects\.jsonl\."):
         record = score(own, broken, tmp_path / "out")
-    rejects = [json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]
+    rejects = [
+        json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     numbers = [4 + 3 * i for i in range(6)]
-    assert [(one["row"], one["file"], one["row_in_file"]) for one in rejects] == [(row, "rows.jsonl", row) for row in numbers]
+    assert [(one["row"], one["file"], one["row_in_file"]) for one in rejects] == [
+        (row, "rows.jsonl", row) for row in numbers
+    ]
     for one, (raw, reason) in zip(rejects, BAD_ROWS, strict=True):
         assert one["raw"] == raw
         assert reason in one["reason"]
@@ -198,9 +220,14 @@ def test_rows_that_cannot_be_scored_are_set_aside(model: Path, broken: Path, tmp
 
 
 @pytest.mark.parametrize("part_rows", [3, 100])
-def test_a_row_that_is_missing_leaves_its_place_in_its_batch(model: Path, broken: Path, tmp_path: Path, part_rows: int) -> None:
+def test_a_row_that_is_missing_leaves_its_place_in_its_batch(
+    model: Path, broken: Path, tmp_path: Path, part_rows: int
+) -> None:
     """Scored batch by batch by themselves; two metrics with batches of different sizes."""
-    own = [*scorers(model, "batch"), scorer("twmd", model=str(model), layer=1, centering="batch", centering_size=4, centering_side="joint")]
+    own = [
+        *scorers(model, "batch"),
+        scorer("twmd", model=str(model), layer=1, centering="batch", centering_size=4, centering_side="joint"),
+    ]
     with pytest.warns(TwmdWarning, match="their centering batches are that much smaller"):
         score(own, broken, tmp_path / "out", part_rows=part_rows)
     bad = {4 + 3 * i for i in range(6)}
@@ -230,7 +257,9 @@ def test_a_part_without_a_good_row(model: Path, data: Path, tmp_path: Path) -> N
     assert (read_parts(tmp_path / "out").num_rows, record.rows, record.rejected) == (23, 23, 3)
     expected = score_all(own, *zip(*SEGMENTS, strict=True))
     for found, kept in zip(expected, record.metrics, strict=True):
-        np.testing.assert_allclose(read_parts(tmp_path / "out")[kept.column].to_numpy(), found.scores, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            read_parts(tmp_path / "out")[kept.column].to_numpy(), found.scores, rtol=0, atol=1e-5
+        )
 
 
 class StopError(Exception):
@@ -285,7 +314,9 @@ def test_a_run_that_was_killed_goes_on_and_does_nothing_twice(
     assert score(own, data, out, Interrupted(0), part_rows=6, resume=True).rows == 23
 
 
-def test_what_is_summed_up_is_not_summed_up_again_to_score(model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_summed_up_is_not_summed_up_again_to_score(
+    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("looked at the texts of a total that is known")
 
@@ -356,7 +387,10 @@ def test_a_full_disk_costs_what_is_written_then_and_no_finished_part(
     own, out, found = scorers(model, "none"), tmp_path / "out", list[ScoredDataset]()
     with monkeypatch.context() as patched:
         fill_disk(patched, name)
-        with pytest.raises(FileError, match=f"^cannot write .*/{name}: No space left on device\\. Finished parts are kept: make room, and"):
+        with pytest.raises(
+            FileError,
+            match=f"^cannot write .*/{name}: No space left on device\\. Finished parts are kept: make room, and",
+        ):
             score(own, broken, out, scored=found.append)
     kept = {path.name: path.read_bytes() for path in out.glob("part-*.parquet")}
     assert len(kept) == (2 if name.startswith("part") else 5)
@@ -418,7 +452,10 @@ def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_pat
         tiny.save_encoder("bert", folder, seed=1)
         yield from here(replace(scorer, scorers=tuple(scorers(folder, "none"))), parts)
 
-    with pytest.raises(ModelError, match=r"^this worker would score by twmd\|.*, not by twmd\|.*: install the same model and package on all\.$"):
+    with pytest.raises(
+        ModelError,
+        match=r"^this worker would score by twmd\|.*, not by twmd\|.*: install the same model and package on all\.$",
+    ):
         score(scorers(folder, "none"), data, tmp_path / "out", each)
 
 
@@ -431,7 +468,13 @@ def test_a_part_that_kills_its_workers_ends_the_run_which_can_go_on(model: Path,
                 (out / "part-00001.tries").write_text(str(MOST_TRIES))
             yield number, scorer.run(number)
 
-    with pytest.raises(TwmdError, match=r"^3 workers died over part 1 \(killed, or out of memory\)\. Finished parts are kept: go on by --resume\.$"):
+    with pytest.raises(
+        TwmdError,
+        match=(
+            r"^3 workers died over part 1 \(killed, or out of memory\)\. Finished parts are kept: go on by "
+            r"--resume\.$"
+        ),
+    ):
         score(own, data, out, each)
     assert sorted(content(out)) == ["part-00000.parquet", "part-00001.tries"]
     kept = (out / "part-00000.parquet").read_bytes()
@@ -442,11 +485,20 @@ def test_a_part_that_kills_its_workers_ends_the_run_which_can_go_on(model: Path,
 
 
 def test_what_the_parts_had_to_say_is_said_once(model: Path, tmp_path: Path) -> None:
-    segments: list[Segment] = [*SEGMENTS[:4], ("", ["the cat"]), *SEGMENTS[4:8], ("", ["the cat"]), ("the zebra " * 40, ["a cat"])]
+    segments: list[Segment] = [
+        *SEGMENTS[:4],
+        ("", ["the cat"]),
+        *SEGMENTS[4:8],
+        ("", ["the cat"]),
+        ("the zebra " * 40, ["a cat"]),
+    ]
     with pytest.warns(TwmdWarning) as warned:
         record = score(scorers(model, "none"), write_jsonl(tmp_path / "rows.jsonl", segments), tmp_path / "out")
     messages = [str(one.message) for one in warned]
-    assert any(message.startswith("texts without a token: 1; ") and message.endswith("(in 2 of 3 parts)") for message in messages)
+    assert any(
+        message.startswith("texts without a token: 1; ") and message.endswith("(in 2 of 3 parts)")
+        for message in messages
+    )
     assert (record.metrics[0].counts["empty"], record.metrics[0].counts["truncated"]) == (2, 1)
     assert len(messages) == len(record.warnings) == 3  # empty, truncated, unknown
 
@@ -476,7 +528,9 @@ def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Pat
     refused("the input files are not those", own, data / "a.jsonl", done, part_rows=5, resume=True)
     refused("there is no metric to score by", [], data, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
-    assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), nobody).rows == len(SEGMENTS)
+    assert score_parts(own, [str(data)], str(done), ScaleOptions(part_rows=5, resume=True), nobody).rows == len(
+        SEGMENTS
+    )
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -40,12 +40,19 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 def members(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two runs of one plan but for seed and rank."""
     folder = tmp_path_factory.mktemp("runs")
-    return [train(tiny, folder / f"seed{seed}", Recipe(rank=seed + 1, epochs=1, seed=seed, learning_rate=1e-2)) for seed in (1, 2)]
+    return [
+        train(tiny, folder / f"seed{seed}", Recipe(rank=seed + 1, epochs=1, seed=seed, learning_rate=1e-2))
+        for seed in (1, 2)
+    ]
 
 
 def train(tiny: str, output: Path, recipe: Recipe, metric: str = "twmd", **keys: Any) -> Path:
     finetune(
-        FinetunePlan(make_spec(metric, model=tiny, **{"layer": LAYER, "centering": "none", **keys}), (named_words(32, 1),), recipe=recipe),
+        FinetunePlan(
+            make_spec(metric, model=tiny, **{"layer": LAYER, "centering": "none", **keys}),
+            (named_words(32, 1),),
+            recipe=recipe,
+        ),
         output,
         options=CPU,
     )
@@ -114,15 +121,28 @@ def test_mean_vectors_are_handed_on(tiny: str, tmp_path: Path, capsys: pytest.Ca
         corpus = tmp_path / f"{name}.txt"
         corpus.write_text("\n".join(named_words(20, seed).rated.references), encoding="utf-8")
         assert main(["fit-mean", str(corpus), "--model", tiny, "-o", str(tmp_path)]) == 0
-    means = [line.partition("background:")[2].strip() for line in capsys.readouterr().out.splitlines() if "background:" in line]
+    means = [
+        line.partition("background:")[2].strip()
+        for line in capsys.readouterr().out.splitlines()
+        if "background:" in line
+    ]
     runs = [(1, means[0]), (2, means[0]), (3, means[1])]
     first, second, odd = (
-        train(tiny, tmp_path / f"run{seed}", Recipe(rank=2, epochs=1, seed=seed), "bertscore_centered", centering=f"background:{mean}")
+        train(
+            tiny,
+            tmp_path / f"run{seed}",
+            Recipe(rank=2, epochs=1, seed=seed),
+            "bertscore_centered",
+            centering=f"background:{mean}",
+        )
         for seed, mean in runs
     )
     found = average([first, second], tmp_path / "mean", options=CPU)
     assert twmd_registry.scorer("bertscore_centered", **found.keys).signature == found.signature
-    with pytest.raises(SpecError, match="run3 was trained with other settings than .*run1: centering is background:[0-9a-f]{12}, not background:"):
+    with pytest.raises(
+        SpecError,
+        match="run3 was trained with other settings than .*run1: centering is background:[0-9a-f]{12}, not background:",
+    ):
         average([first, odd], tmp_path / "none", options=CPU)
 
 
@@ -134,7 +154,9 @@ def test_what_has_no_mean_is_refused(tiny: str, members: list[Path], tmp_path: P
     with pytest.raises(SpecError, match="copy and .*seed1 hold the same adapter: train each with a seed of its own"):
         average([*members, tmp_path / "copy"], output)
     other = train(tiny, tmp_path / "other", Recipe(rank=2, epochs=1), temperature=0.5)
-    with pytest.raises(SpecError, match="other was trained with other settings than .*seed1: temperature is 0.5, not 0.08"):
+    with pytest.raises(
+        SpecError, match="other was trained with other settings than .*seed1: temperature is 0.5, not 0.08"
+    ):
         average([members[0], other], output)
     whole = train(tiny, tmp_path / "whole", Recipe(weights=Weights.FULL, epochs=1))
     with pytest.raises(SpecError, match="whole holds a whole model: adapters are averaged"):

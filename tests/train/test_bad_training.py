@@ -25,13 +25,19 @@ def check(metric: str = "twmd", recipe: Recipe | None = None, data: TrainingData
 
 @pytest.mark.parametrize("metric", ["moverscore", "stsscore", "ensemble"])
 def test_metrics_that_cannot_be_trained_are_refused_with_the_menu(metric: str) -> None:
-    with pytest.raises(SpecError, match=rf"^{metric} cannot be trained: .*Choices: twmd, trwmd, bertscore_centered, wordset_cka, sbert\.$"):
+    with pytest.raises(
+        SpecError,
+        match=rf"^{metric} cannot be trained: .*Choices: twmd, trwmd, bertscore_centered, wordset_cka, sbert\.$",
+    ):
         check(metric)
 
 
 @pytest.mark.parametrize("centering", ["batch", "corpus"])
 def test_a_batch_of_one_is_no_population(centering: str) -> None:
-    with pytest.raises(SpecError, match=rf"centering={centering} with a training batch of 1 subtracts a segment's own mean .* centering=sentence"):
+    with pytest.raises(
+        SpecError,
+        match=rf"centering={centering} with a training batch of 1 subtracts a segment's own mean .* centering=sentence",
+    ):
         check(recipe=Recipe(batch=1), centering=centering)
     check(recipe=Recipe(batch=2), centering=centering)
     check(recipe=Recipe(batch=1), centering="none")
@@ -110,7 +116,10 @@ def test_ratings_are_standardised_within_their_own_set() -> None:
 def test_held_out_references_are_counted_whatever_the_prediction() -> None:
     train, dev, tested = named_words(20, 1), named_words(10, 2), rated_words(6, 3)
     check_held_out([train, dev], [TrainingData("test", tested)])
-    tested.references[0], tested.references[1] = [train.rated.references[4], "it ran"], f" {dev.rated.references[3]} ".replace(" ", "  ")
+    tested.references[0], tested.references[1] = (
+        [train.rated.references[4], "it ran"],
+        f" {dev.rated.references[3]} ".replace(" ", "  "),
+    )
     tested.references[2:] = [[one] for one in tested.references[2:]]
     tested.references[1] = [tested.references[1]]
     copies = sum(one == train.rated.references[4] for one in train.rated.references)
@@ -124,7 +133,10 @@ def test_held_out_references_are_counted_whatever_the_prediction() -> None:
 def test_dev_segments_that_were_trained_on_are_counted() -> None:
     train, dev = named_words(20, 1), rated_words(6, 2)
     dev.references[0] = train.rated.references[0]
-    with pytest.warns(TwmdWarning, match=r"^dev: segments whose reference is in the training data, too: 1 of 6; dev flatters the model\.$"):
+    with pytest.warns(
+        TwmdWarning,
+        match=r"^dev: segments whose reference is in the training data, too: 1 of 6; dev flatters the model\.$",
+    ):
         warn_about_overlap([train], [TrainingData("dev", dev)])
 
 
@@ -143,19 +155,43 @@ def test_word_vectors_and_embedding_layers_hold_nothing_for_an_adapter(tmp_path:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_refuses_held_out_segments_with_their_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_refuses_held_out_segments_with_their_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     train = write_words(tmp_path / "train.jsonl", 20, 1)
     assert main(["finetune", "twmd", "--train", train, "--holdout", train, "-o", str(tmp_path / "out")]) == 1
-    assert re.search(r"twmd: segments whose reference is held out \(train.jsonl\): train.jsonl 20 of 20;", capsys.readouterr().err)
+    assert re.search(
+        r"twmd: segments whose reference is held out \(train.jsonl\): train.jsonl 20 of 20;", capsys.readouterr().err
+    )
     assert not (tmp_path / "out").exists()
 
 
 def test_a_run_that_diverges_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, train = save_encoder("bert", tmp_path / "tiny"), write_words(tmp_path / "train.jsonl", 40, 1)
-    how = ["--learning-rate", "1e30", "--epochs", "3", "--batch", "8", "--device", "cpu", "--set", "layer=2", "centering=none"]
-    assert main(["finetune", "twmd", "--set", f"model={model}", "--train", train, "-o", str(tmp_path / "out"), *how]) == 1
+    how = [
+        "--learning-rate",
+        "1e30",
+        "--epochs",
+        "3",
+        "--batch",
+        "8",
+        "--device",
+        "cpu",
+        "--set",
+        "layer=2",
+        "centering=none",
+    ]
+    assert (
+        main(["finetune", "twmd", "--set", f"model={model}", "--train", train, "-o", str(tmp_path / "out"), *how]) == 1
+    )
     said = capsys.readouterr().err
-    assert re.search(r"twmd: training diverged at step \d+: train anew, in a new folder, with a lower one \(the learning rate is 1e\+30\)\.", said)
+    assert re.search(
+        (
+            r"twmd: training diverged at step \d+: train anew, in a new folder, with a lower one \(the learning "
+            r"rate is 1e\+30\)\."
+        ),
+        said,
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,7 +215,10 @@ def test_the_command_refuses_what_would_do_nothing_or_harm(
 
 def test_a_population_of_another_size_is_said(tmp_path: Path) -> None:
     model, plan = str(save_encoder("bert", tmp_path / "tiny")), (named_words(20, 1),)
-    for centering, words in (("corpus", "the 16 segments of a batch stand for the corpus"), ("batch", "batches of 16, and scored in batches of 32")):
+    for centering, words in (
+        ("corpus", "the 16 segments of a batch stand for the corpus"),
+        ("batch", "batches of 16, and scored in batches of 32"),
+    ):
         spec = make_spec("sbert", model=model, layer=1, centering=centering)
         with pytest.warns(TwmdWarning, match=words):
             finetune(FinetunePlan(spec, plan, recipe=Recipe(epochs=1, rank=2)), tmp_path / centering)
@@ -193,6 +232,22 @@ def test_the_presets_model_is_trained(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["preset", "add", str(tmp_path / "first.one" / "preset.toml")]) == 0  # called like its folder
     capsys.readouterr()
     # An adapter cannot stand on another one: all weights of the preset's model, under its adapter.
-    assert main(["finetune", "sbert", "--preset", "first.one", "--full", *how[:4], "--device", "cpu", "-o", str(tmp_path / "second")]) == 0
+    assert (
+        main(
+            [
+                "finetune",
+                "sbert",
+                "--preset",
+                "first.one",
+                "--full",
+                *how[:4],
+                "--device",
+                "cpu",
+                "-o",
+                str(tmp_path / "second"),
+            ]
+        )
+        == 0
+    )
     assert "sbert|model:./second@" in capsys.readouterr().out
     assert main(["preset", "remove", "first.one"]) == 0

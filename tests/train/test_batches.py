@@ -45,7 +45,9 @@ def test_a_correlation_is_within_one_group_of_one_data_set() -> None:
     data = rows(named_words(40, 1), named_words(30, 2))
     found = list(batches_of(data, Recipe(batch=8, loss=Loss.PEARSON)))
     assert all(len({data[i].group for i in batch}) == 1 for batch in found)
-    assert {data[batch[0]].group for batch in found} == {(f"words{seed}", group) for seed in (1, 2) for group in ("cs-en", "de-en")}
+    assert {data[batch[0]].group for batch in found} == {
+        (f"words{seed}", group) for seed in (1, 2) for group in ("cs-en", "de-en")
+    }
     together = list(batches_of(data, Recipe(batch=8)))
     assert len(together) == 9
     assert any(len({data[i].group for i in batch}) > 1 for batch in together)
@@ -54,7 +56,10 @@ def test_a_correlation_is_within_one_group_of_one_data_set() -> None:
 def test_groups_too_small_for_a_correlation_are_named() -> None:
     whole = named_words(6, 1)
     few = RatedSegments([*whole.rated.group[:5], "fi-en"], *whole.rated[1:])
-    message = r"loss=pearson needs 3 segments of a group: leave out words, group de-en \(2\); words, group fi-en \(1\), or train with loss=mse."
+    message = (
+        r"loss=pearson needs 3 segments of a group: leave out words, group de-en \(2\); words, group fi-en \(1\), "
+        r"or train with loss=mse."
+    )
     with pytest.raises(InputError, match=message):
         batches_of(rows(TrainingData("words", few)), Recipe(loss=Loss.PEARSON))
     assert len(batches_of(rows(TrainingData("words", few)), Recipe())) == 1
@@ -64,6 +69,9 @@ def test_groups_whose_ratings_do_not_vary_are_named() -> None:
     whole = named_words(20, 1).rated
     ratings = np.where(np.array(whole.group) == "de-en", 0.5, whole.ratings)
     with pytest.raises(
-        InputError, match="loss=pearson needs ratings that vary within a group: leave out words, group de-en, or train with loss=mse."
+        InputError,
+        match=(
+            "loss=pearson needs ratings that vary within a group: leave out words, group de-en, or train with loss=mse."
+        ),
     ):
         batches_of(rows(TrainingData("words", whole._replace(ratings=ratings))), Recipe(loss=Loss.PEARSON))

@@ -57,15 +57,21 @@ def trained_metric(tiny: str, metric: str, recipe: Recipe = RECIPE, **keys: Any)
 
 @pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "dimension", "output": "precision"}, {"centering": "batch", "centering_side": "joint", "multiref": "mean", "special": "all"}])  # fmt: skip
 @pytest.mark.parametrize("metric", TRAINABLE)
-def test_what_is_trained_is_what_a_scorer_gives_afterwards(metric: str, keys: dict[str, Any], tiny: str, tmp_path: Path) -> None:
-    given: dict[str, Any] = {name: value for name, value in keys.items() if name != "output" or metric not in ("sbert", "wordset_cka")}
+def test_what_is_trained_is_what_a_scorer_gives_afterwards(
+    metric: str, keys: dict[str, Any], tiny: str, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {
+        name: value for name, value in keys.items() if name != "output" or metric not in ("sbert", "wordset_cka")
+    }
     model, wrapped = trained_metric(tiny, metric, **given)
     data = rated_words(6, seed=1)
     segments = Segments(data.predictions, [[reference, data.references[0]] for reference in data.references])
     learned = model.eval().similarities(segments)
     save_adapter(wrapped, "./tiny", tmp_path / "adapter")
     size: dict[str, Any] = {"centering_size": 6} if keys["centering"] == "batch" else {}
-    with twmd_registry.scorer(metric, model=tiny, layer=LAYER, adapter=str(tmp_path / "adapter"), **given, **size) as scorer:
+    with twmd_registry.scorer(
+        metric, model=tiny, layer=LAYER, adapter=str(tmp_path / "adapter"), **given, **size
+    ) as scorer:
         found = scorer.score(*segments).scores
     plain = twmd_registry.scorer(metric, model=tiny, layer=LAYER, **given, **size).score(*segments).scores
     np.testing.assert_allclose(learned.detach().numpy(), found, atol=1e-5)
@@ -77,9 +83,18 @@ def test_the_mean_of_both_sides_can_be_fitted(tiny: str) -> None:
     segments = Segments(data.predictions, [[one] for one in data.references])
     found = {}
     sides: tuple[tuple[str, Target, dict[str, Any]], ...]
-    sides = (("mean", Target.MEAN, {}), ("p", Target.OUTPUT, {"output": "precision"}), ("r", Target.OUTPUT, {"output": "recall"}))
+    sides = (
+        ("mean", Target.MEAN, {}),
+        ("p", Target.OUTPUT, {"output": "precision"}),
+        ("r", Target.OUTPUT, {"output": "recall"}),
+    )
     for name, target, keys in sides:
-        found[name] = trained_metric(tiny, "trwmd", Recipe(target=target), centering="none", **keys)[0].eval().similarities(segments).detach()
+        found[name] = (
+            trained_metric(tiny, "trwmd", Recipe(target=target), centering="none", **keys)[0]
+            .eval()
+            .similarities(segments)
+            .detach()
+        )
     torch.testing.assert_close(found["mean"], (found["p"] + found["r"]) / 2)
     assert float((found["p"] - found["r"]).abs().max()) > 1e-4
 
@@ -98,7 +113,9 @@ def test_the_loss_is_the_mean_squared_error_of_a_line_that_starts_at_least_squar
     assert float(model.log_scale.exp().detach()) == pytest.approx(fit.slope, rel=1e-5)
     assert float(model.offset.detach()) == pytest.approx(fit.intercept, abs=1e-5)
     loss = float(model(*segments, torch.tensor(ratings))["loss"].detach())
-    assert loss == pytest.approx(sum((fit.slope * s + fit.intercept - z) ** 2 for s, z in zip(sims, ratings, strict=True)) / 30, rel=1e-3)
+    assert loss == pytest.approx(
+        sum((fit.slope * s + fit.intercept - z) ** 2 for s, z in zip(sims, ratings, strict=True)) / 30, rel=1e-3
+    )
     model.start_line(sims, -ratings)  # a metric that disagrees is turned round by its encoder, never by the line
     assert float(model.log_scale.exp().detach()) == pytest.approx(0.1 * ratings.std() / sims.std(), rel=1e-5)
 
@@ -113,9 +130,13 @@ def test_the_loss_can_be_a_correlation_beside_it(tiny: str) -> None:
     assert both == pytest.approx(0.3 * mse - r, abs=1e-5)
     same = Segments([segments.predictions[0]] * 8, [segments.references[0]] * 8)
     model = found[Loss.PEARSON]
-    loss = model(*same, ratings)["loss"]  # similarities that do not vary: no correlation, and no gradient that is not finite
+    loss = model(*same, ratings)[
+        "loss"
+    ]  # similarities that do not vary: no correlation, and no gradient that is not finite
     loss.backward()
-    assert float(loss.detach()) == pytest.approx(0.3 * float(found[Loss.MSE](*same, ratings)["loss"].detach()), abs=1e-5)
+    assert float(loss.detach()) == pytest.approx(
+        0.3 * float(found[Loss.MSE](*same, ratings)["loss"].detach()), abs=1e-5
+    )
     assert all(bool(weight.grad.isfinite().all()) for _, weight in model.trained() if weight.grad is not None)
 
 
@@ -151,7 +172,10 @@ def test_training_learns_what_the_ratings_say(done: tuple[Path, FinetuneResult, 
     assert found.steps == 24
     assert found.best.pearson > max(found.before.pearson, 0) + 0.3
     dev = plan.dev[0].rated
-    scores, groups = np.array(twmd_registry.scorer("twmd", **found.keys).score(dev.predictions, dev.references).scores), np.array(dev.group)
+    scores, groups = (
+        np.array(twmd_registry.scorer("twmd", **found.keys).score(dev.predictions, dev.references).scores),
+        np.array(dev.group),
+    )
     for name, value in (("pearson", found.best.pearson), ("kendall", found.best.kendall)):
         parts = [correlate(name, scores[groups == group], dev.ratings[groups == group]) for group in set(dev.group)]
         assert np.mean(parts) == pytest.approx(value, abs=1e-4)
@@ -162,9 +186,18 @@ def test_training_learns_what_the_ratings_say(done: tuple[Path, FinetuneResult, 
     assert judged.index(max(judged)) + 1 == found.best.epoch
 
 
-def test_a_folder_holds_adapter_preset_card_and_signature(done: tuple[Path, FinetuneResult, FinetunePlan], tiny: str) -> None:
+def test_a_folder_holds_adapter_preset_card_and_signature(
+    done: tuple[Path, FinetuneResult, FinetunePlan], tiny: str
+) -> None:
     output, found, plan = done
-    files = ["README.md", "adapter_config.json", "adapter_model.safetensors", "log.jsonl", "preset.toml", "signature.txt"]
+    files = [
+        "README.md",
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "log.jsonl",
+        "preset.toml",
+        "signature.txt",
+    ]
     assert sorted(path.name for path in output.iterdir()) == [*files, "training_data.safetensors"]
     assert twmd_registry.scorer("twmd", **found.keys).signature == found.signature
     assert (output / "signature.txt").read_text(encoding="utf-8") == f"{found.signature}\n"
@@ -174,7 +207,14 @@ def test_a_folder_holds_adapter_preset_card_and_signature(done: tuple[Path, Fine
     assert tiny not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     (preset,) = read_presets((output / "preset.toml").read_text(encoding="utf-8"), "here")
     rated = plan.train[0].rated.ratings
-    for fact in (plan.train[0].label, plan.dev[0].label, plan.holdout[0].label, f"{np.mean(rated):.6g}", f"{np.std(rated):.6g}", "seed 12345"):
+    for fact in (
+        plan.train[0].label,
+        plan.dev[0].label,
+        plan.holdout[0].label,
+        f"{np.mean(rated):.6g}",
+        f"{np.std(rated):.6g}",
+        "seed 12345",
+    ):
         assert fact in preset.provenance
         assert fact in card.replace("| seed | 12345 |", "seed 12345")
     add_preset(output / "preset.toml")
@@ -184,10 +224,15 @@ def test_a_folder_holds_adapter_preset_card_and_signature(done: tuple[Path, Fine
         remove_preset("words")
 
 
-def test_an_adapter_under_other_settings_is_announced(done: tuple[Path, FinetuneResult, FinetunePlan], tiny: str) -> None:
+def test_an_adapter_under_other_settings_is_announced(
+    done: tuple[Path, FinetuneResult, FinetunePlan], tiny: str
+) -> None:
     output, found, _ = done
     other = twmd_registry.scorer("twmd", **(found.keys | {"layer": "1", "temperature": "0.3"}))
-    message = r"adapter ./adapter@\w+ was trained under other settings: layer is 1, and was 2; temperature is 0.3, and was 0.1 \("
+    message = (
+        r"adapter ./adapter@\w+ was trained under other settings: layer is 1, and was 2; temperature is 0.3, and "
+        r"was 0.1 \("
+    )
     with pytest.warns(TwmdWarning, match=message):
         assert other.spec.layer == 1
     with pytest.warns(TwmdWarning, match="metric is sbert, and was twmd"):
@@ -208,7 +253,11 @@ def test_layers_above_the_one_that_is_read_get_no_adapter(done: tuple[Path, Fine
 
 def test_one_seed_gives_one_adapter(tiny: str, tmp_path: Path) -> None:
     def adapter(name: str, seed: int) -> str:
-        plan = FinetunePlan(make_spec("trwmd", model=tiny, layer=LAYER), (named_words(40, 1),), recipe=Recipe(rank=2, epochs=1, seed=seed))
+        plan = FinetunePlan(
+            make_spec("trwmd", model=tiny, layer=LAYER),
+            (named_words(40, 1),),
+            recipe=Recipe(rank=2, epochs=1, seed=seed),
+        )
         return finetune(plan, tmp_path / name / "adapter", options=CPU).signature
 
     first, again, other = adapter("a", 1), adapter("b", 1), adapter("c", 2)
@@ -216,7 +265,9 @@ def test_one_seed_gives_one_adapter(tiny: str, tmp_path: Path) -> None:
     assert first != other
 
 
-def test_all_weights_can_be_trained_with_a_mean_vector_that_stays_what_it_was(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_weights_can_be_trained_with_a_mean_vector_that_stays_what_it_was(
+    tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "corpus.txt").write_text("\n".join(rated_words(20, 5).references), encoding="utf-8")
     assert main(["fit-mean", str(tmp_path / "corpus.txt"), "--model", tiny, "-o", str(tmp_path)]) == 0
     mean = capsys.readouterr().out.partition("background:")[2].strip()
@@ -248,7 +299,9 @@ def test_all_weights_can_be_trained_with_a_mean_vector_that_stays_what_it_was(ti
         assert isinstance(backend, TokenAlignmentBackend)
         trained, untrained = (
             backend.background,
-            TokenAlignmentBackend(make_spec("sbert", model=tiny, layer=0, centering=f"background:{mean}"), CPU).background,
+            TokenAlignmentBackend(
+                make_spec("sbert", model=tiny, layer=0, centering=f"background:{mean}"), CPU
+            ).background,
         )
     assert trained is not None
     assert untrained is not None

@@ -13,7 +13,14 @@ from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_pairs
-from twmd_registry.engine.token_selection import FittedParts, SelectedTokens, TokenItems, compared, make_view, token_vectors
+from twmd_registry.engine.token_selection import (
+    FittedParts,
+    SelectedTokens,
+    TokenItems,
+    compared,
+    make_view,
+    token_vectors,
+)
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import TokenVectors
@@ -35,7 +42,11 @@ def drawn(seed: int = 4) -> torch.Tensor:
 
 def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS, **keys: Any) -> torch.Tensor:
     """Precision, recall and F1 of both pairs, by the functions that score."""
-    given = {name: value for name, value in keys.items() if name in ("centering", "normalize") or metric in (MetricName.TWMD, MetricName.TRWMD)}
+    given = {
+        name: value
+        for name, value in keys.items()
+        if name in ("centering", "normalize") or metric in (MetricName.TWMD, MetricName.TRWMD)
+    }
     if metric is not MetricName.TWMD:
         given.pop("iterations", None)
     if metric is MetricName.MOVERSCORE:
@@ -43,7 +54,9 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
     spec = make_spec(metric, model="any/model", layer=1, **given)
     view = make_view(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
-    held = compared(view, token_vectors(view, SelectedTokens([tokens], None, np.zeros(0)), items, None, FittedParts()), None)
+    held = compared(
+        view, token_vectors(view, SelectedTokens([tokens], None, np.zeros(0)), items, None, FittedParts()), None
+    )
     (found,), _ = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
     return torch.stack(list(found))
 
@@ -51,9 +64,14 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
 @pytest.mark.parametrize("centering", [Centering.NONE, Centering.BATCH])
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 @pytest.mark.parametrize("metric", ALIGNERS)
-def test_gradients_of_whole_scores_are_those_of_finite_differences(metric: MetricName, temperature: float, centering: Centering) -> None:
+def test_gradients_of_whole_scores_are_those_of_finite_differences(
+    metric: MetricName, temperature: float, centering: Centering
+) -> None:
     assert torch.autograd.gradcheck(
-        lambda x: scores(metric, x, temperature=temperature, iterations=1, centering=centering), (drawn(),), eps=1e-7, atol=1e-4
+        lambda x: scores(metric, x, temperature=temperature, iterations=1, centering=centering),
+        (drawn(),),
+        eps=1e-7,
+        atol=1e-4,
     )
 
 
@@ -67,10 +85,14 @@ def test_gradients_of_a_cold_fixed_point_are_those_of_finite_differences() -> No
 @pytest.mark.parametrize("metric", ALIGNERS)
 def test_a_text_of_which_centering_leaves_nothing_makes_no_gradient_nan(metric: MetricName) -> None:
     vectors = drawn()
-    found = scores(metric, vectors, temperature=0.1, iterations=1, centering=Centering.SENTENCE)  # the last text has one word
+    found = scores(
+        metric, vectors, temperature=0.1, iterations=1, centering=Centering.SENTENCE
+    )  # the last text has one word
     (slope,) = torch.autograd.grad(found.sum(), vectors)
     assert bool(torch.isfinite(slope).all())
-    assert (float(slope[:5].abs().max()) > 0) is (metric is not MetricName.SBERT)  # the mean over a text is nothing, too
+    assert (float(slope[:5].abs().max()) > 0) is (
+        metric is not MetricName.SBERT
+    )  # the mean over a text is nothing, too
     assert float(slope[5:].abs().max()) == 0
 
 
@@ -78,7 +100,9 @@ def test_a_text_of_which_centering_leaves_nothing_makes_no_gradient_nan(metric: 
 def test_a_text_scored_against_itself_has_nothing_to_learn(metric: MetricName) -> None:
     """By Eq. 1 (and for unit vectors without it) such a pair scores 1 whatever the vectors are."""
     vectors = drawn()
-    found = scores(metric, vectors, ITEMS._replace(ref=ITEMS.hyp), temperature=0.1, iterations=1, centering=Centering.NONE)
+    found = scores(
+        metric, vectors, ITEMS._replace(ref=ITEMS.hyp), temperature=0.1, iterations=1, centering=Centering.NONE
+    )
     (slope,) = torch.autograd.grad(found.sum(), vectors)
     torch.testing.assert_close(found.detach(), torch.ones(3, 2, dtype=torch.float64), atol=1e-12, rtol=0)
     assert float(slope.abs().max()) < 1e-12

@@ -28,8 +28,34 @@ PATIENCE = 120
 
 def arguments(folder: Path, output: Path, *more: str) -> list[str]:
     data = ["--train", f"wmt:{folder}/train.jsonl", "--dev", f"wmt:{folder}/dev.jsonl"]
-    how = ["--epochs", "5", "--batch", "8", "--rank", "2", "--save-steps", str(SAVE_STEPS), "--learning-rate", "1e-2", "--device", "cpu"]
-    return ["finetune", "twmd", "--set", f"model={folder / 'tiny'}", *data, "-o", str(output), *how, *more, "--set", "layer=2", "centering=batch"]
+    how = [
+        "--epochs",
+        "5",
+        "--batch",
+        "8",
+        "--rank",
+        "2",
+        "--save-steps",
+        str(SAVE_STEPS),
+        "--learning-rate",
+        "1e-2",
+        "--device",
+        "cpu",
+    ]
+    return [
+        "finetune",
+        "twmd",
+        "--set",
+        f"model={folder / 'tiny'}",
+        *data,
+        "-o",
+        str(output),
+        *how,
+        *more,
+        "--set",
+        "layer=2",
+        "centering=batch",
+    ]
 
 
 def losses(output: Path) -> list[float]:
@@ -49,7 +75,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def kill_after_checkpoint(command: list[str], output: Path, step: int) -> None:
     """Start a run in a process of its own and SIGKILL it once it has written a checkpoint at or after a step."""
-    run = subprocess.Popen([sys.executable, "-m", "twmd_registry.cli", *command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "twmd_registry.cli", *command], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + PATIENCE
     while run.poll() is None and time.monotonic() < deadline:
         found = last_checkpoint(output / "checkpoints")
@@ -60,7 +88,9 @@ def kill_after_checkpoint(command: list[str], output: Path, step: int) -> None:
     assert run.wait() == -signal.SIGKILL, "the run ended before it was killed"
 
 
-def test_a_killed_run_ends_where_an_uninterrupted_one_does(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_run_ends_where_an_uninterrupted_one_does(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole, killed = tmp_path / "whole" / "adapter", tmp_path / "killed" / "adapter"
     command = arguments(folder, killed, "--loss", Loss.PEARSON)
     assert main(arguments(folder, whole, "--loss", Loss.PEARSON)) == 0
@@ -81,7 +111,8 @@ def test_a_killed_run_ends_where_an_uninterrupted_one_does(folder: Path, tmp_pat
     assert float(re.findall("training segments ([0-9.]+)", printed)[0]) == pytest.approx(error, abs=1e-3)
     assert main(command) == 1
     assert "is not empty: give a new folder" in capsys.readouterr().err
-    # Trainer logs the mean of ten steps, and forgets at a kill those that it had not logged yet: that one mean is of fewer steps.
+    # Trainer logs the mean of ten steps, and forgets at a kill those that it had not logged yet: that one mean is of
+    # fewer steps.
     cut = int(reached.name.rpartition("-")[2]) // LOG_STEPS
     found, expected = losses(killed), losses(whole)
     assert len(found) == len(expected) == STEPS // LOG_STEPS
@@ -109,7 +140,9 @@ def test_a_checkpoint_that_a_kill_left_half_written_is_passed_over(tmp_path: Pat
     assert found.name == "checkpoint-9"
 
 
-def test_there_is_nothing_to_resume_where_nothing_was_begun(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_there_is_nothing_to_resume_where_nothing_was_begun(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*arguments(folder, tmp_path / "new"), "--resume"]) == 2
     assert "holds no interrupted run: there is nothing to resume" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()

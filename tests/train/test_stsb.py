@@ -28,7 +28,9 @@ def write_set(path: Path, rows: int, seed: int) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_training_learns_and_leaves_adapter_head_card_and_signature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_training_learns_and_leaves_adapter_head_card_and_signature(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_set(tmp_path / "train.csv", 96, seed=1)
     write_set(tmp_path / "dev.csv", 48, seed=2)
     output = tmp_path / "adapter"
@@ -53,14 +55,20 @@ def test_training_learns_and_leaves_adapter_head_card_and_signature(tmp_path: Pa
     dev = read_stsb(tmp_path / "dev.csv")
     trained = correlate("pearson", scorer.score(dev.predictions, dev.references).scores, dev.ratings)
     assert f"Pearson on dev {trained:.4f}" in out
-    plain = twmd_registry.scorer("sbert", layer=6, special="all", centering="none").score(dev.predictions, dev.references).scores
+    plain = (
+        twmd_registry.scorer("sbert", layer=6, special="all", centering="none")
+        .score(dev.predictions, dev.references)
+        .scores
+    )
     assert trained > correlate("pearson", plain, dev.ratings) + 0.01
 
 
 def test_pairs_that_are_in_both_sets_are_counted(tmp_path: Path) -> None:
     write_set(tmp_path / "train.csv", 16, seed=1)
     train = (tmp_path / "train.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "dev.csv").write_text("".join(train[:2]) + "Rain fell all night.,Nobody bought bread.,0\n", encoding="utf-8")
+    (tmp_path / "dev.csv").write_text(
+        "".join(train[:2]) + "Rain fell all night.,Nobody bought bread.,0\n", encoding="utf-8"
+    )
     with pytest.warns(TwmdWarning, match=r"pairs of dev.csv that are in train.csv, too: 2 of 3;"):
         train_stsb(tmp_path, tmp_path / "adapter", epochs=1)
 

@@ -3,7 +3,8 @@
 The alphabet of every file here: B pairs, N hypothesis tokens, M reference tokens.
 
 An aligner is written once, for the hypothesis side, as a function of ``S`` (B, N, M), a `Marginal` of each side and
-`AlignmentSettings`; it returns C of shape (B,). The reference side is the same function of the transposed problem, so that
+`AlignmentSettings`; it returns C of shape (B,). The reference side is the same function of the transposed problem, so
+that
 swapping two texts exchanges precision and recall by construction. Every pair has at least one token on each side.
 Aligners are pure and differentiable. Beside each is a function of the same arguments that returns its plan (B, N, M).
 """
@@ -43,10 +44,14 @@ def similarities(hypotheses: PaddedTokens, references: PaddedTokens) -> Tensor:
 
 
 def similarities_for(distance: Distance, s: Tensor, hypotheses: PaddedTokens, references: PaddedTokens) -> Tensor:
-    """S as precise as a distance needs it: in float32, 1 - S of a vector with itself is off by 1e-7, and its square root by 3e-4."""
+    """S as precise as a distance needs it: in float32, 1 - S of a vector with itself is off by 1e-7, and its square
+    root by 3e-4.
+    """
     if distance is not Distance.EUCLIDEAN:
         return s
-    return similarities(*(side._replace(vectors=normalize(side.vectors.to(torch.float64), dim=2)) for side in (hypotheses, references)))
+    return similarities(
+        *(side._replace(vectors=normalize(side.vectors.to(torch.float64), dim=2)) for side in (hypotheses, references))
+    )
 
 
 def marginal(side: PaddedTokens) -> Marginal:
@@ -54,7 +59,9 @@ def marginal(side: PaddedTokens) -> Marginal:
     return Marginal(side.mask, side.weights)
 
 
-def align(metric: MetricName, s: Tensor, hypotheses: PaddedTokens, references: PaddedTokens, how: AlignmentSettings) -> Sides:
+def align(
+    metric: MetricName, s: Tensor, hypotheses: PaddedTokens, references: PaddedTokens, how: AlignmentSettings
+) -> Sides:
     """C(X, Y) from both sides.
 
     Each side averages over its own tokens that carry weight and may choose any token of the other.
@@ -81,7 +88,9 @@ def align_self(metric: MetricName, s: Tensor, texts: PaddedTokens, how: Alignmen
     return ALIGNERS[metric](s, marginal(texts), marginal(texts), how)
 
 
-def plans(metric: MetricName, s: Tensor, hypotheses: PaddedTokens, references: PaddedTokens, how: AlignmentSettings) -> Sides:
+def plans(
+    metric: MetricName, s: Tensor, hypotheses: PaddedTokens, references: PaddedTokens, how: AlignmentSettings
+) -> Sides:
     """The plans of both sides, each of shape (B, N, M): with S it gives C (for exact transport, with the cost)."""
     x, y = marginal(hypotheses), marginal(references)
     hypothesis = PLANS[metric](s, x, y, how)

@@ -27,10 +27,12 @@ def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Te
     """Score the best plan: ``C = 1 - EMD`` or ``1 / (1 + EMD)``, ``EMD = min <pi, cost>``.
 
     The row and column sums of a plan are the tokens' shares: 1/m and 1/n, or their weights divided by the weights' sum
-    (Zhao et al. 2019, Eq. 1 and 2). The cost of moving x to y, both of length one, is ``1 - x y`` (with ``linear`` that gives
+    (Zhao et al. 2019, Eq. 1 and 2). The cost of moving x to y, both of length one, is ``1 - x y`` (with ``linear`` that
+    gives
     ``C = max <pi, S>``, the TWMD paper's Eq. 2), ``|x - y|^2 = 2 - 2 x y``, or ``|x - y|``.
 
-    The plan is POT's network simplex in float64, and an assignment where both texts have as many tokens of one weight; C is
+    The plan is POT's network simplex in float64, and an assignment where both texts have as many tokens of one weight;
+    C is
     differentiable in S, with the plan as its gradient (which by the envelope theorem it is).
 
     Args:
@@ -40,7 +42,8 @@ def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Te
         how: Distance and transform.
 
     Returns:
-        C, shape (B,): for unit vectors in [-1, 1] (``linear`` with ``similarity`` or ``euclidean``), [-3, 1] (``linear`` with
+        C, shape (B,): for unit vectors in [-1, 1] (``linear`` with ``similarity`` or ``euclidean``), [-3, 1]
+            (``linear`` with
         ``sqeuclidean``), [1/3, 1] (``inverse``) or [1/5, 1] (``inverse`` with ``sqeuclidean``).
 
     Warns:
@@ -111,7 +114,9 @@ def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray)
 
 
 def _assignment(cost: np.ndarray) -> np.ndarray:
-    """The best plan between as many tokens: one to one (Birkhoff), found much sooner (2,000 tokens: 0.25 s, not 2.4)."""
+    """The best plan between as many tokens: one to one (Birkhoff), found much sooner (2,000 tokens: 0.25 s, not
+    2.4).
+    """
     from scipy.optimize import linear_sum_assignment
 
     plan = np.zeros_like(cost)
@@ -133,5 +138,9 @@ def _emd() -> Callable[..., Any]:
 
 def _transport(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, str | None]:
     plan, log = _emd()(a, b, np.ascontiguousarray(cost), numItermax=MOST_ITERATIONS, log=True)
-    trouble = f"exact transport of {cost.shape[0]} x {cost.shape[1]} tokens stopped early: {log['warning']}" if log["warning"] else None
+    trouble = (
+        f"exact transport of {cost.shape[0]} x {cost.shape[1]} tokens stopped early: {log['warning']}"
+        if log["warning"]
+        else None
+    )
     return np.asarray(plan), trouble

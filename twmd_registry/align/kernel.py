@@ -26,12 +26,18 @@ def kernel(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> T
         C >= 0, shape (B,).
     """
     squares = torch.where(pair_mask(hyp.mask, ref.mask), s.square(), 0.0)
-    for weights in (None if hyp.weights is None else hyp.weights[:, :, None], None if ref.weights is None else ref.weights[:, None, :]):
+    for weights in (
+        None if hyp.weights is None else hyp.weights[:, :, None],
+        None if ref.weights is None else ref.weights[:, None, :],
+    ):
         squares = squares if weights is None else squares * weights
     return squares.sum((1, 2))
 
 
 def kernel_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Each similarity weighs itself, ``a_i b_j S_ij``: summed with S it gives C; shape (B, N, M)."""
-    weights = [side.mask.to(s.dtype) if side.weights is None else torch.where(side.mask, side.weights, 0.0) for side in (hyp, ref)]
+    weights = [
+        side.mask.to(s.dtype) if side.weights is None else torch.where(side.mask, side.weights, 0.0)
+        for side in (hyp, ref)
+    ]
     return weights[0][:, :, None] * weights[1][:, None, :] * s

@@ -32,7 +32,9 @@ class Marginal(NamedTuple):
 
     @property
     def log_weights(self) -> Tensor | None:
-        """Logarithms of the weights, 0 where nothing is carried (such places are masked); None where all count the same."""
+        """Logarithms of the weights, 0 where nothing is carried (such places are masked); None where all count the
+        same.
+        """
         return None if self.weights is None else torch.where(self.carrying, self.weights, 1.0).log()
 
     @property

@@ -7,7 +7,9 @@ from torch import Tensor
 
 ABSENT = float("-inf")
 SLAB_CELLS = 2_000_000
-"""Cells of S that are tempered at once (8 MB); blocks of ordinary pairs are smaller, so that it concerns long texts only."""
+"""Cells of S that are tempered at once (8 MB); blocks of ordinary pairs are smaller, so that it concerns long texts
+only.
+"""
 
 
 def pair_mask(hyp_mask: Tensor, ref_mask: Tensor) -> Tensor:
@@ -33,7 +35,8 @@ def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
 def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
     """``x - log sum exp x`` along the last axis over the cells that are present, and -inf in the others.
 
-    Its exponentials sum to one however large x is: ``x - masked_logsumexp(x)`` is off by the rounding of x, and x holds S/T.
+    Its exponentials sum to one however large x is: ``x - masked_logsumexp(x)`` is off by the rounding of x, and x holds
+    S/T.
 
     Args:
         x: Shape (B, N, M).

@@ -11,7 +11,8 @@ from twmd_registry.align.settings import AlignmentSettings
 def pooled(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
     """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two mean vectors.
 
-    After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT"). Weights make weighted means.
+    After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT"). Weights make weighted
+    means.
 
     Args:
         s: Similarities; shape (B, N, M).
@@ -22,7 +23,11 @@ def pooled(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> T
     Returns:
         C, shape (B,).
     """
-    rows = (s * ref.mask[:, None, :]).sum(2) / ref.mask.sum(1)[:, None] if ref.weights is None else (s * ref.shares[:, None, :]).sum(2)  # (B, N)
+    rows = (
+        (s * ref.mask[:, None, :]).sum(2) / ref.mask.sum(1)[:, None]
+        if ref.weights is None
+        else (s * ref.shares[:, None, :]).sum(2)
+    )  # (B, N)
     return hyp.mean(rows)
 
 

@@ -17,7 +17,9 @@ CHECK_EVERY = 50
 MOST_CHECKS = 400
 """Sweeps between two looks at the column sums, and how many looks a pair gets before it is left as it is."""
 COOLING, WARM_SWEEPS = 0.7, 10
-"""``converged`` starts warm and cools by this factor after so many sweeps: the fixed point is the same, the way shorter."""
+"""``converged`` starts warm and cools by this factor after so many sweeps: the fixed point is the same, the way
+shorter.
+"""
 
 
 def sinkhorn(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
@@ -49,7 +51,9 @@ def sinkhorn(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) ->
     columns = _column_potential(s, hyp, ref, how)
     gains = []
     for slab in slabs(s, dim=1):
-        log_plan = masked_log_softmax(s[:, slab] / how.temperature + columns, present[:, slab])  # the last sweep's row step
+        log_plan = masked_log_softmax(
+            s[:, slab] / how.temperature + columns, present[:, slab]
+        )  # the last sweep's row step
         gains.append(_gain(log_plan, s[:, slab], present[:, slab], ref.log_weights, how))
     return hyp.mean(torch.cat(gains, dim=1))
 
@@ -71,7 +75,9 @@ def _column_potential(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSet
     for sweep in range(how.iterations or 0):
         if sweep:
             rows = _balance(s, present, columns, how.temperature, dim=2)
-        columns = _plus(_balance(s, present, _plus(rows, hyp.log_weights, 2), how.temperature, dim=1), ref.log_weights, 1)
+        columns = _plus(
+            _balance(s, present, _plus(rows, hyp.log_weights, 2), how.temperature, dim=1), ref.log_weights, 1
+        )
     return columns
 
 
@@ -81,7 +87,9 @@ def _plus(potential: Tensor, log_weights: Tensor | None, dim: int) -> Tensor:
 
 
 def _balance(s: Tensor, present: Tensor, other: Tensor, temperature: float, dim: int) -> Tensor:
-    """The potential that makes weights sum to one along an axis, ``-log sum exp(S/T + other)``; that axis is left with length 1."""
+    """The potential that makes weights sum to one along an axis, ``-log sum exp(S/T + other)``; that axis is left with
+    length 1.
+    """
     parts = []
     for slab in slabs(s, dim=3 - dim):
         here = (slice(None), slab) if dim == 2 else (slice(None), slice(None), slab)
@@ -124,18 +132,22 @@ def _fixed_point(s: Tensor, hyp: Marginal, ref: Marginal, temperature: float) ->
     worst = float(error.max().detach())
     if worst > TOLERANCE:
         warn(
-            f"twmd did not converge for {len(error)} pairs at T={temperature}: after {MOST_CHECKS * CHECK_EVERY} sweeps the marginals "
+            f"twmd did not converge for {len(error)} pairs at T={temperature}: after "
+            f"{MOST_CHECKS * CHECK_EVERY} sweeps the marginals "
             f"are off by up to {worst:.1e} in total."
         )
     order = torch.argsort(torch.cat([index for index, _ in done]))
     return torch.cat([plan for _, plan in done])[order]
 
 
-def _sweep(s: Tensor, hyp: Marginal, ref: Marginal, columns: Tensor, temperature: float) -> tuple[Tensor, Tensor, Tensor]:
+def _sweep(
+    s: Tensor, hyp: Marginal, ref: Marginal, columns: Tensor, temperature: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """One sweep, rows last.
 
     Returns:
-        log p with exact row sums (B, N, M), the columns' next potential (B, 1, M), and how far the column sums of pi are
+        log p with exact row sums (B, N, M), the columns' next potential (B, 1, M), and how far the column sums of pi
+        are
         from the reference tokens' shares in total (B,).
     """
     present = pair_mask(hyp.carrying, ref.carrying)

@@ -19,7 +19,9 @@ COMPLETION = "_TWMD_COMPLETE"
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """What a shell reports for a program that SIGINT or SIGPIPE ended."""
 
-OUT_OF_MEMORY = "out of memory: give fewer texts, cut long ones (--set truncation=cut:N), or use a machine or a --device with more."
+OUT_OF_MEMORY = (
+    "out of memory: give fewer texts, cut long ones (--set truncation=cut:N), or use a machine or a --device with more."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 for success, 1 for bad data (or a check that failed), 2 for bad usage.
     """
-    # torch reads it once, on Linux: memory is then mapped in large pages, which takes a sixth off a short run on a virtual machine.
+    # torch reads it once, on Linux: memory is then mapped in large pages, which takes a sixth off a short run on a
+    # virtual machine.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     if sys.stdout is None:
         return _fail("standard output is closed", BAD_DATA)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twmd_registry.cli.declare import FILE, Arguments, MetricParameter, argument, command, option, output_format, parts, run_options, settings
+from twmd_registry.cli.declare import (
+    FILE,
+    Arguments,
+    MetricParameter,
+    argument,
+    command,
+    option,
+    output_format,
+    parts,
+    run_options,
+    settings,
+)
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.requested import make_scorers, options_of
 from twmd_registry.errors import visible
@@ -16,7 +27,9 @@ SHOWN_LINKS = 15
 COLUMNS = ("hypothesis", "reference", "carries", "similarity")
 
 
-@command("align", lexical=(), example='twmd align moverscore "It rained all day." "The whole day was rainy." -o plan.png')
+@command(
+    "align", lexical=(), example='twmd align moverscore "It rained all day." "The whole day was rainy." -o plan.png'
+)
 @argument("metric", type=MetricParameter(), metavar="METRIC")
 @argument("hypothesis", metavar="HYP")
 @argument("reference", metavar="REF")
@@ -38,7 +51,9 @@ def align_command(arguments: Arguments) -> int:
     scores = scorer.score([arguments.hypothesis], [[arguments.reference]])
     alignment = scores.explain(0)
     if arguments.format == "json":
-        links = {side: [dict(zip(COLUMNS, row, strict=True)) for row in _links(alignment, side)] for side in alignment.sides}
+        links = {
+            side: [dict(zip(COLUMNS, row, strict=True)) for row in _links(alignment, side)] for side in alignment.sides
+        }
         print(as_json({"signature": str(scores.signature), "score": scores.score, "sides": links}))
     else:
         print(scores)
@@ -53,10 +68,16 @@ def align_command(arguments: Arguments) -> int:
 
 def _links(alignment: Alignment, side: str) -> list[tuple[str, str, float, float]]:
     tokens = alignment.hypothesis, alignment.reference
-    return [(tokens[0][link.hypothesis], tokens[1][link.reference], link.amount, link.similarity) for link in alignment.links(side)]
+    return [
+        (tokens[0][link.hypothesis], tokens[1][link.reference], link.amount, link.similarity)
+        for link in alignment.links(side)
+    ]
 
 
 def _format_links(links: list[tuple[str, str, float, float]]) -> str:
-    rows = [[visible(hypothesis), visible(reference), f"{amount:.4f}", f"{similarity:.4f}"] for hypothesis, reference, amount, similarity in links]
+    rows = [
+        [visible(hypothesis), visible(reference), f"{amount:.4f}", f"{similarity:.4f}"]
+        for hypothesis, reference, amount, similarity in links
+    ]
     more = f"\n... and {len(links) - SHOWN_LINKS} more" if len(links) > SHOWN_LINKS else ""
     return format_table(COLUMNS, rows[:SHOWN_LINKS], "text") + more

@@ -23,7 +23,9 @@ from twmd_registry.registry.presets import name_preset
 @option("--name", metavar="NAME", help="Of the preset (default: the name of DIR, with a number where that is taken).")
 @option("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto).")
 def average_command(arguments: Arguments) -> int:
-    """Average the adapters of several 'twmd finetune' runs (of other seeds, say) into one, which scores as fast as one of them."""
+    """Average the adapters of several 'twmd finetune' runs (of other seeds, say) into one, which scores as fast as one
+    of them.
+    """
     from twmd_registry.train.average import average
 
     name = name_preset(arguments.name, str(arguments.output.resolve()))

@@ -13,7 +13,12 @@ DIGITS = 4
 @argument("record", type=INPUT, metavar="RECORD")
 @output_format(*FORMATS, about=": sentences with footnotes in LaTeX, and BibTeX")
 @digits(str(DIGITS))
-@option("--task", default="text-generation", metavar="NAME", help="For eval_results: the Hub's task (default: text-generation).")
+@option(
+    "--task",
+    default="text-generation",
+    metavar="NAME",
+    help="For eval_results: the Hub's task (default: text-generation).",
+)
 @option("--dataset", metavar="NAME", help="For eval_results: the data set's Hub id.")
 def cite_command(arguments: Arguments) -> int:
     """Print what a paper or a model card needs to publish a record's scores.
@@ -26,5 +31,12 @@ def cite_command(arguments: Arguments) -> int:
     record = read_record(arguments.record)
     from twmd_registry.report.cite import CitedDataset, cite
 
-    print(cite(record, arguments.format, digits=arguments.width or DIGITS, dataset=CitedDataset(arguments.task, arguments.dataset)))
+    print(
+        cite(
+            record,
+            arguments.format,
+            digits=arguments.width or DIGITS,
+            dataset=CitedDataset(arguments.task, arguments.dataset),
+        )
+    )
     return 0

@@ -42,7 +42,9 @@ PANELS: dict[str, dict[str, str]] = {
         "completion": "completion",
     },
 }
-"""From a panel of ``--help`` to its commands, and from a command to the module of this folder that declares and runs it."""
+"""From a panel of ``--help`` to its commands, and from a command to the module of this folder that declares and
+runs it.
+"""
 MODULES = {name: module for commands in PANELS.values() for name, module in commands.items()}
 
 
@@ -61,7 +63,9 @@ class LazyGroup(click.RichGroup):
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the first word names.
 
         Raises:

@@ -6,7 +6,15 @@ import os
 import sys
 
 import rich_click as click
-from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete, add_completion_class, shell_complete
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    add_completion_class,
+    shell_complete,
+)
 
 from twmd_registry.cli import COMPLETION
 from twmd_registry.cli.declare import Arguments, argument, command, repeat_options
@@ -55,7 +63,9 @@ def complete() -> None:
 
 @command(
     "completion",
-    example="twmd completion bash > ~/.local/share/bash-completion/completions/twmd\ntwmd completion zsh > ~/.zfunc/_twmd",
+    example=(
+        "twmd completion bash > ~/.local/share/bash-completion/completions/twmd\ntwmd completion zsh > ~/.zfunc/_twmd"
+    ),
 )
 @argument("shell", type=click.Choice(list(SHELLS)))
 def completion_command(arguments: Arguments) -> int:

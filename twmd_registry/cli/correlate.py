@@ -44,9 +44,14 @@ compared = many(
     type=MetricParameter([*MetricName, *SEGMENT_LEXICAL]),
     required=True,
     metavar="METRIC",
-    help="Metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++; others are tested against the first.",
+    help=(
+        "Metrics, 'METRIC;KEY=VALUE;...' with keys of their own, signatures, bleu, chrf, chrf++; others are tested "
+        "against the first."
+    ),
 )
-resamples = option("--resamples", type=COUNT, default=1000, metavar="N", help="Of the bootstrap intervals; 0 for none (default: 1000).")
+resamples = option(
+    "--resamples", type=COUNT, default=1000, metavar="N", help="Of the bootstrap intervals; 0 for none (default: 1000)."
+)
 
 
 @command(
@@ -60,13 +65,39 @@ resamples = option("--resamples", type=COUNT, default=1000, metavar="N", help="O
 @settings
 @resamples
 @output_format(*RESULT_FORMATS)
-@many("--correlation", default=["pearson"], metavar="NAME", help="pearson (the default), spearman, kendall, darr, acc_eq.")
-@option("--by", type=click.Choice(["none", "group", "item", "system"]), default="group", help="What is averaged over (default: group).")
-@option("--level", type=click.Choice(["segment", "system"]), default="segment", help="system: means of systems, and their pairwise accuracy.")
-@option("--trials", type=COUNT, default=0, metavar="N", help="Of a paired permutation test against the first metric (default: 0).")
+@many(
+    "--correlation", default=["pearson"], metavar="NAME", help="pearson (the default), spearman, kendall, darr, acc_eq."
+)
+@option(
+    "--by",
+    type=click.Choice(["none", "group", "item", "system"]),
+    default="group",
+    help="What is averaged over (default: group).",
+)
+@option(
+    "--level",
+    type=click.Choice(["segment", "system"]),
+    default="segment",
+    help="system: means of systems, and their pairwise accuracy.",
+)
+@option(
+    "--trials",
+    type=COUNT,
+    default=0,
+    metavar="N",
+    help="Of a paired permutation test against the first metric (default: 0).",
+)
 @seed("Of both")
-@option("--threshold", type=FINITE, metavar="X", help="Of darr: ratings that differ by less are not compared (default: 25).")
-@option("-o", "--output", type=FOLDER, metavar="DIR", help="Write the tables, everything as JSON, and every segment's scores (CSV).")
+@option(
+    "--threshold", type=FINITE, metavar="X", help="Of darr: ratings that differ by less are not compared (default: 25)."
+)
+@option(
+    "-o",
+    "--output",
+    type=FOLDER,
+    metavar="DIR",
+    help="Write the tables, everything as JSON, and every segment's scores (CSV).",
+)
 @run_options
 def correlate_command(arguments: Arguments) -> int:
     """Measure how metrics agree with people on rated data, with intervals, and whether one agrees better than another.
@@ -110,7 +141,9 @@ def correlate_command(arguments: Arguments) -> int:
 
 
 def _marked(study: Study) -> tuple[Rule, ...]:
-    """What a terminal shows in colour: the highest averages, and p below 0.05, which stands between two columns or ends a line."""
+    """What a terminal shows in colour: the highest averages, and p below 0.05, which stands between two columns or ends
+    a line.
+    """
     averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
     return best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", Style.GOOD)
 
@@ -123,6 +156,12 @@ def _write(found: StudyResult, rated: RatedSegments, folder: Path) -> None:
     writer = csv.writer(file)
     writer.writerow(["group", "item", "system", "rating", *(one.label for one in found.measured)])
     blank = [""] * len(rated.group)
-    columns = (rated.group, rated.item or blank, rated.system or blank, rated.ratings.tolist(), *(one.scores for one in found.measured))
+    columns = (
+        rated.group,
+        rated.item or blank,
+        rated.system or blank,
+        rated.ratings.tolist(),
+        *(one.scores for one in found.measured),
+    )
     writer.writerows(zip(*columns, strict=True))
     write_file(folder / "segments.csv", file.getvalue().encode())

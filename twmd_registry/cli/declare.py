@@ -91,7 +91,8 @@ def command(name: str, *, example: str, lexical: Sequence[str] | None = None) ->
     Args:
         name: The word of the command line.
         example: Command lines, for the help.
-        lexical: For a command with a parameter ``metrics`` or ``metric`` and those of `settings`: SacreBLEU's metrics that may be named
+        lexical: For a command with a parameter ``metrics`` or ``metric`` and those of `settings`: SacreBLEU's metrics
+            that may be named
             there. The metrics are read before the command runs, to ``arguments.asked``.
     """
 
@@ -106,10 +107,14 @@ def command(name: str, *, example: str, lexical: Sequence[str] | None = None) ->
                 if lexical is not None:
                     from twmd_registry.cli.requested import parse_metrics
 
-                    arguments.asked = parse_metrics(arguments.metrics if "metrics" in values else [arguments.metric], arguments, lexical)
+                    arguments.asked = parse_metrics(
+                        arguments.metrics if "metrics" in values else [arguments.metric], arguments, lexical
+                    )
                 return run(arguments)
 
-        quiet_option = option("-q", "--quiet", is_flag=True, help="No warnings, notices and progress bars; results and errors stay.")
+        quiet_option = option(
+            "-q", "--quiet", is_flag=True, help="No warnings, notices and progress bars; results and errors stay."
+        )
         params = list(reversed(getattr(quiet_option(run), "__click_params__")))  # noqa: B009 (click's own attribute, which has no type)
         about = (run.__doc__ or "").partition("\n    Raises:")[0]
         return Command(
@@ -229,12 +234,23 @@ COUNT = click.IntRange(min=0)
 
 def output_format(*choices: str, about: str = "") -> Declare:
     """Declare ``--format``; the first choice is the default."""
-    return option("--format", type=click.Choice(choices), default=choices[0], help=f"Of what is printed (default: {choices[0]}{about}).")
+    return option(
+        "--format",
+        type=click.Choice(choices),
+        default=choices[0],
+        help=f"Of what is printed (default: {choices[0]}{about}).",
+    )
 
 
 def digits(about: str) -> Declare:
     """Declare ``--width``, as SacreBLEU has it."""
-    return option("-w", "--width", type=click.IntRange(1, 16), metavar="DIGITS", help=f"Digits after the point, 1 to 16 (default: {about}).")
+    return option(
+        "-w",
+        "--width",
+        type=click.IntRange(1, 16),
+        metavar="DIGITS",
+        help=f"Digits after the point, 1 to 16 (default: {about}).",
+    )
 
 
 def seed(about: str, default: int = 12345) -> Declare:
@@ -262,8 +278,14 @@ def columns(run: Run) -> Run:
     """Declare the columns of texts in tables."""
     about = "of JSON lines, CSV, TSV and Parquet"
     for declare in (
-        many("--reference-column", metavar="NAME", help="The columns of the references (default: references or reference)."),
-        option("--prediction-column", metavar="NAME", help=f"The column of the predictions, {about} (default: prediction)."),
+        many(
+            "--reference-column",
+            metavar="NAME",
+            help="The columns of the references (default: references or reference).",
+        ),
+        option(
+            "--prediction-column", metavar="NAME", help=f"The column of the predictions, {about} (default: prediction)."
+        ),
     ):
         run = declare(run)
     return run

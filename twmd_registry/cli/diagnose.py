@@ -6,7 +6,20 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twmd_registry.cli.declare import FOLDER, RATED, RESULT_FORMATS, TEXTS, Arguments, argument, columns, command, device, option, output_format, seed
+from twmd_registry.cli.declare import (
+    FOLDER,
+    RATED,
+    RESULT_FORMATS,
+    TEXTS,
+    Arguments,
+    argument,
+    columns,
+    command,
+    device,
+    option,
+    output_format,
+    seed,
+)
 from twmd_registry.cli.files import check_folder, read_texts, write_file
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.requested import columns_of, options_of
@@ -28,7 +41,8 @@ WORDS = {True: "pass", False: "fail", None: UNDEFINED}
 @option("-o", "--output", type=FOLDER, metavar="DIR", help="Write the numbers (CSV) and the figure (PNG, SVG).")
 @device
 def diagnose_command(arguments: Arguments) -> int:
-    """Measure how similar a model's word vectors are, layer by layer, for every centering (TWMD paper, section 5, Figures 1 and 2).
+    """Measure how similar a model's word vectors are, layer by layer, for every centering (TWMD paper, section 5,
+    Figures 1 and 2).
 
     MODEL is a Hub id, a folder, or 'embedded'.
     """
@@ -62,17 +76,25 @@ def _read(arguments: Arguments) -> list[str]:
 def _format(found: Diagnosis, form: str) -> str:
     if form == "json":
         rows = [
-            {"centering": row.centering, "layer": row.layer} | {name: one._asdict() for name, one in row.similarities.items()} for row in found.rows
+            {"centering": row.centering, "layer": row.layer}
+            | {name: one._asdict() for name, one in row.similarities.items()}
+            for row in found.rows
         ]
         return as_json({**found._asdict(), "rows": rows, "verdicts": [one._asdict() for one in found.verdicts]})
     names = list(found.rows[0].similarities)
-    rows_of_text = [[row.centering, row.layer, *(_number(*row.similarities[name][:2]) for name in names)] for row in found.rows]
+    rows_of_text = [
+        [row.centering, row.layer, *(_number(*row.similarities[name][:2]) for name in names)] for row in found.rows
+    ]
     table = format_table(["centering", "layer", *(f"{name} (se)" for name in names)], rows_of_text, form)
     if form != "text":
         return table
     verdicts = [f"{WORDS[one.holds]:9}  {one.centering}: {one.property} ({one.evidence})" for one in found.verdicts]
     left_out = max(one.left_out for row in found.rows for one in row.similarities.values())
-    note = [f"pairs with a word of which centering leaves nothing, left out: up to {left_out} of a number"] if left_out else []
+    note = (
+        [f"pairs with a word of which centering leaves nothing, left out: up to {left_out} of a number"]
+        if left_out
+        else []
+    )
     return "\n".join([f"{found.model}: {found.words} words in {found.texts} texts", table, *note, "", *verdicts])
 
 
@@ -98,20 +120,33 @@ def write_diagnosis(found: Diagnosis, folder: Path, stem: str) -> None:
     from twmd_registry.report.curves import PlotAxis, PlotCurve, curves
     from twmd_registry.report.figures import SUFFIXES, as_csv
 
-    numbers: dict[str, list[Any]] = {"centering": [str(row.centering) for row in found.rows], "layer": [row.layer for row in found.rows]}
+    numbers: dict[str, list[Any]] = {
+        "centering": [str(row.centering) for row in found.rows],
+        "layer": [row.layer for row in found.rows],
+    }
     names = list(found.rows[0].similarities)
     for name in names:
         estimates = [row.similarities[name] for row in found.rows]
         numbers |= {name: [one.mean for one in estimates]} | {f"{name}_error": [one.error for one in estimates]}
-        numbers |= {f"{name}_pairs": [one.pairs for one in estimates], f"{name}_left_out": [one.left_out for one in estimates]}
+        numbers |= {
+            f"{name}_pairs": [one.pairs for one in estimates],
+            f"{name}_left_out": [one.left_out for one in estimates],
+        }
     write_file(folder / f"{stem}.csv", as_csv({name: np.array(values) for name, values in numbers.items()}))
     panels = {}
     for centering in dict.fromkeys(row.centering for row in found.rows):
         own = [row for row in found.rows if row.centering is centering]
         layers = np.array([row.layer for row in own])
         panels[str(centering)] = [
-            PlotCurve(name, layers, np.array([row.similarities[name].mean for row in own]), np.array([row.similarities[name].error for row in own]))
+            PlotCurve(
+                name,
+                layers,
+                np.array([row.similarities[name].mean for row in own]),
+                np.array([row.similarities[name].error for row in own]),
+            )
             for name in names
         ]
     for suffix in SUFFIXES:
-        write_file(folder / f"{stem}{suffix}", curves(panels, PlotAxis("layer"), PlotAxis("cosine"), found.model, suffix))
+        write_file(
+            folder / f"{stem}{suffix}", curves(panels, PlotAxis("layer"), PlotAxis("cosine"), found.model, suffix)
+        )

@@ -18,7 +18,10 @@ def diff_command(arguments: Arguments) -> int:
     """Say how two signatures differ, and whether their numbers may be compared (exit status 0) or not (1)."""
     found = compare(arguments.one, arguments.other)
     if arguments.format == "json":
-        differences = [{"what": one.what, "matters": {Matter.YES: True, Matter.NO: False}.get(one.matters)} for one in found.differences]
+        differences = [
+            {"what": one.what, "matters": {Matter.YES: True, Matter.NO: False}.get(one.matters)}
+            for one in found.differences
+        ]
         print(as_json({"comparable": found.comparable, "certain": found.certain, "differences": differences}))
         return 0 if found.comparable else 1
     if not found.differences:
@@ -28,5 +31,8 @@ def diff_command(arguments: Arguments) -> int:
     if not found.comparable:
         print("\nTheir numbers may NOT be compared.")
         return 1
-    print(f"\nTheir numbers may be compared (on the same texts{'' if found.certain else ', and if the model was the same'}).")
+    print(
+        "\nTheir numbers may be compared (on the same "
+        f"texts{'' if found.certain else ', and if the model was the same'})."
+    )
     return 0

@@ -30,16 +30,38 @@ def explain_command(arguments: Arguments) -> int:
     facts, presets = entry(spec.metric), presets_of(spec.metric)
     values = spec.values()
     identical = "the model decides" if facts.identical is None else f"{facts.identical:g}"
-    rows = [[name, KEYS[name].short, _format(name, values), KEYS[name].about, KEYS[name].accepts] for name in facts.keys]
+    rows = [
+        [name, KEYS[name].short, _format(name, values), KEYS[name].about, KEYS[name].accepts] for name in facts.keys
+    ]
     reads = f"The default model, {EMBEDDED_MODEL}, reads {EMBEDDED_READS}."
     if arguments.format == "json":
-        about = {"metric": spec.metric, "title": facts.title, "about": facts.about, "formula": facts.formula, "range": facts.span}
+        about = {
+            "metric": spec.metric,
+            "title": facts.title,
+            "about": facts.about,
+            "formula": facts.formula,
+            "range": facts.span,
+        }
         keys = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
         provenance = {preset.name: preset.provenance for preset in presets.values()}
-        print(as_json({**about, "identical": facts.identical, "keys": keys, "presets": provenance, "reads": reads, "citation": facts.citation}))
+        print(
+            as_json(
+                {
+                    **about,
+                    "identical": facts.identical,
+                    "keys": keys,
+                    "presets": provenance,
+                    "reads": reads,
+                    "citation": facts.citation,
+                }
+            )
+        )
         return 0
     print(f"{spec.metric}: {facts.title}\n\n{textwrap.fill(facts.about, 100)}\n")
-    print(f"C(X, Y):            {facts.formula}\nrange:              {facts.span}, higher is closer\na text and itself:  {identical}\n")
+    print(
+        f"C(X, Y):            {facts.formula}\nrange:              {facts.span}, higher is closer\na text and "
+        f"itself:  {identical}\n"
+    )
     say(tabulate(rows, headers=COLUMNS, disable_numparse=True, maxcolwidths=WIDTHS))
     print("\npresets:")
     for preset in presets.values():

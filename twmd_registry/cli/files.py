@@ -145,7 +145,9 @@ def read_texts(paths: Sequence[Path], columns: Columns = Columns()) -> list[str]
     """
     systems = [read_system(path, columns) for path in paths]
     check_columns(columns, [system.source for system in systems])
-    return [text for one in systems for text in (*one.predictions, *(text for own in one.references or [] for text in own))]
+    return [
+        text for one in systems for text in (*one.predictions, *(text for own in one.references or [] for text in own))
+    ]
 
 
 def check_columns(columns: Columns, sources: Iterable[SourceFile]) -> None:

@@ -1,4 +1,6 @@
-"""``twmd fit-mean``, ``twmd fit-idf`` and ``twmd fit-baseline``: commands that fit a part of a specification to texts."""
+"""``twmd fit-mean``, ``twmd fit-idf`` and ``twmd fit-baseline``: commands that fit a part of a specification to
+texts.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,14 @@ def fit_idf_command(arguments: Arguments) -> int:
 
     FILE holds texts, one per line, or is a table.
     """
-    spec = make_spec(MetricName.SBERT, model=arguments.model, revision=arguments.revision, truncation=arguments.truncation, layer=0, centering="none")
+    spec = make_spec(
+        MetricName.SBERT,
+        model=arguments.model,
+        revision=arguments.revision,
+        truncation=arguments.truncation,
+        layer=0,
+        centering="none",
+    )
     texts = read_texts(arguments.files, columns_of(arguments))
     from twmd_registry.encode.idf import FREQUENCIES
     from twmd_registry.engine.backends import TokenAlignmentBackend

@@ -18,7 +18,9 @@ def hub_command(*, quiet: bool) -> None:
 @argument("metric", type=MetricParameter(metrics_with_card()), metavar="METRIC")
 @option("-o", "--output", type=FOLDER, required=True, metavar="DIR", help="A new or empty folder.")
 def build_command(arguments: Arguments) -> int:
-    """Put a metric's Space together in a folder: card, page, requirements and evaluate module. Needs no network and no token."""
+    """Put a metric's Space together in a folder: card, page, requirements and evaluate module. Needs no network and no
+    token.
+    """
     from twmd_registry.hub.space import build_space
 
     module = build_space(arguments.metric, arguments.output)
@@ -38,7 +40,9 @@ def push_command(arguments: Arguments) -> int:
     """
     from twmd_registry.hub.push import push_space, read_token
 
-    address = push_space(arguments.metric, arguments.space, token=read_token(arguments.token_file), private=arguments.private)
+    address = push_space(
+        arguments.metric, arguments.space, token=read_token(arguments.token_file), private=arguments.private
+    )
     print(f"pushed {address}; load it with evaluate.load({arguments.space!r})")
     return 0
 

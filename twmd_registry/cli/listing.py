@@ -20,7 +20,11 @@ PRESETS = ("metric", "what", "preset", "model", "offline")
 
 
 @command("list", example="twmd list --signatures")
-@option("--signatures", is_flag=True, help="Print the canonical signature of every preset of every metric, and nothing else.")
+@option(
+    "--signatures",
+    is_flag=True,
+    help="Print the canonical signature of every preset of every metric, and nothing else.",
+)
 @output_format(*RESULT_FORMATS)
 def list_command(arguments: Arguments) -> int:
     """List metrics, presets and what works offline."""
@@ -28,14 +32,22 @@ def list_command(arguments: Arguments) -> int:
         signatures = [[str(metric), name, str(canonical(preset))] for (metric, name), preset in presets().items()]
         # Tab-separated lines are what scripts read from it.
         print(
-            "\n".join("\t".join(row) for row in signatures) if arguments.format == "text" else format_table(SIGNATURES, signatures, arguments.format)
+            "\n".join("\t".join(row) for row in signatures)
+            if arguments.format == "text"
+            else format_table(SIGNATURES, signatures, arguments.format)
         )
         return 0
     rows: list[list[str]] = []
     for metric, facts in CATALOGUE.items():
         for i, preset in enumerate(presets_of(metric).values()):
             is_named = i == 0 or arguments.format != "text"
-            row = [str(metric) if is_named else "", facts.title if is_named else "", preset.name, preset.model or "any", _availability(preset)]
+            row = [
+                str(metric) if is_named else "",
+                facts.title if is_named else "",
+                preset.name,
+                preset.model or "any",
+                _availability(preset),
+            ]
             rows.append(row)
     say(format_table(PRESETS, rows, arguments.format), matches(r"(?<=  )yes \([^()]+\)$", Style.GOOD))
     if arguments.format == "text":

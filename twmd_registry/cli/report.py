@@ -49,7 +49,10 @@ class _HtmlFile(click.Path):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(str(value))
         if path.suffix.lower() not in {".html", ".htm"}:
-            raise SpecError(f"-o {path}: a report is an HTML file; give a name that ends in .html. For a PDF, print the page in a browser.")
+            raise SpecError(
+                f"-o {path}: a report is an HTML file; give a name that ends in .html. For a PDF, print the "
+                "page in a browser."
+            )
         return path
 
 
@@ -75,7 +78,8 @@ class _HtmlFile(click.Path):
 @parts
 @run_options
 def report_command(arguments: Arguments) -> int:
-    """Compare systems in one HTML file: scores with intervals and tests, distributions, correlations, alignments, every segment, the record.
+    """Compare systems in one HTML file: scores with intervals and tests, distributions, correlations, alignments, every
+    segment, the record.
 
     REF are reference files, one per reference stream.
 
@@ -131,7 +135,9 @@ def report_command(arguments: Arguments) -> int:
 
 
 def _request(systems: int, segments: int, seed: int) -> ComparisonRequest:
-    """Ask for intervals of one system; of several, for the paired bootstrap, which brings its own; for neither of a single segment."""
+    """Ask for intervals of one system; of several, for the paired bootstrap, which brings its own; for neither of a
+    single segment.
+    """
     from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest
     from twmd_registry.record.comparison import SignificanceTest
 
@@ -144,5 +150,7 @@ def _request(systems: int, segments: int, seed: int) -> ComparisonRequest:
 
 
 def shared_originals(tasks: Sequence[ScoringTask]) -> list[str] | None:
-    """Return the texts that were translated, from the first table with a column ``source``; None where there is none."""
+    """Return the texts that were translated, from the first table with a column ``source``; None where there is
+    none.
+    """
     return next((task.originals for task in tasks if task.originals is not None), None)

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twmd_registry.cli.declare import FOLDER, INPUT_FOLDER, Arguments, argument, command, option, output_format, run_options
+from twmd_registry.cli.declare import (
+    FOLDER,
+    INPUT_FOLDER,
+    Arguments,
+    argument,
+    command,
+    option,
+    output_format,
+    run_options,
+)
 from twmd_registry.cli.diagnose import WORDS, write_diagnosis
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.requested import options_of
@@ -24,11 +33,24 @@ SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
 
 @command("reproduce", example="twmd reproduce twmd-table2 --data-dir data/ -o out/")
 @argument("table", metavar="TABLE")
-@option("--data-dir", type=INPUT_FOLDER, required=True, metavar="DIR", help="Holds wmt/wmt17.jsonl, sts/STS12 and so on, as the table needs.")
+@option(
+    "--data-dir",
+    type=INPUT_FOLDER,
+    required=True,
+    metavar="DIR",
+    help="Holds wmt/wmt17.jsonl, sts/STS12 and so on, as the table needs.",
+)
 @option("--model", default=EMBEDDED_MODEL, metavar="MODEL", help=f"Default: {EMBEDDED_MODEL}.")
-@option("--layer", type=int, metavar="K", help="Hidden state (default: the paper's for its models, else the preset's or by rule).")
+@option(
+    "--layer",
+    type=int,
+    metavar="K",
+    help="Hidden state (default: the paper's for its models, else the preset's or by rule).",
+)
 @output_format(*SUFFIXES)
-@option("-o", "--output", type=FOLDER, metavar="DIR", help="Write the table (text, Markdown, LaTeX, TSV) and signatures.")
+@option(
+    "-o", "--output", type=FOLDER, metavar="DIR", help="Write the table (text, Markdown, LaTeX, TSV) and signatures."
+)
 @run_options
 def reproduce_command(arguments: Arguments) -> int:
     """Compute a paper's table or figure again with any model, beside the paper's own numbers.
@@ -62,7 +84,9 @@ def reproduce_command(arguments: Arguments) -> int:
         )
     if arguments.output:
         write_tables({experiment.name: found}, arguments.output)
-        signatures = "".join(f"{one.label}\t{signature}\n" for one, signature in zip(found.settings, found.signatures, strict=True))
+        signatures = "".join(
+            f"{one.label}\t{signature}\n" for one, signature in zip(found.settings, found.signatures, strict=True)
+        )
         write_file(arguments.output / f"{experiment.name}-signatures.tsv", signatures.encode())
         for name, content in draw_pictures(found, options):
             write_file(arguments.output / name, content)
@@ -87,17 +111,27 @@ def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOpt
     from twmd_registry.papers.run import diagnose_words
 
     with progress_bar("texts") as progress:
-        found = diagnose_words(experiment, arguments.data_dir, options, model=arguments.model, layer=arguments.layer, progress=progress)
+        found = diagnose_words(
+            experiment, arguments.data_dir, options, model=arguments.model, layer=arguments.layer, progress=progress
+        )
     if arguments.output:
         write_diagnosis(found._replace(model=short_name(found.model)), arguments.output, experiment.name)
     names = list(found.rows[0].similarities)
-    cosines = [(str(row.centering), str(row.layer), *(f"{row.similarities[name].mean:.3f}" for name in names)) for row in found.rows]
+    cosines = [
+        (str(row.centering), str(row.layer), *(f"{row.similarities[name].mean:.3f}" for name in names))
+        for row in found.rows
+    ]
     about = f"{experiment.about} {found.texts} texts, {found.words} words. Here: {short_name(found.model)}."
     tables = [TextTable(about, ("centering", "layer", *names), cosines)]
     if experiment.properties:
-        printed = {(centering, one): word for centering, words in experiment.properties.items() for one, word in zip(Property, words, strict=True)}
+        printed = {
+            (centering, one): word
+            for centering, words in experiment.properties.items()
+            for one, word in zip(Property, words, strict=True)
+        }
         rows: list[tuple[str, ...]] = [
-            (str(one.centering), str(one.property), WORDS[one.holds], printed.get((one.centering, one.property), "-")) for one in found.verdicts
+            (str(one.centering), str(one.property), WORDS[one.holds], printed.get((one.centering, one.property), "-"))
+            for one in found.verdicts
         ]
         tables.append(TextTable("Properties", ("centering", "property", "here", "paper"), rows))
     say("\n\n".join(as_text(table, FORMATS[SUFFIXES[arguments.format]]) for table in tables))

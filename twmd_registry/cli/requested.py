@@ -88,7 +88,8 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
         lexical: SacreBLEU's metrics that may stand among them.
 
     Raises:
-        SpecError: Unknown metric, preset or key, an impossible value, a key that none of the metrics uses, a part that no signature has, or
+        SpecError: Unknown metric, preset or key, an impossible value, a key that none of the metrics uses, a part that
+            no signature has, or
             the same metric with the same settings twice.
     """
     parts = parts_of(arguments)
@@ -105,8 +106,16 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     for i, one in enumerate(found):
         earlier = next((other for other in found[:i] if (other.spec or other.name) == (one.spec or one.name)), None)
         if earlier is not None:
-            same = "is named twice" if earlier.name == one.name else f"and {earlier.name} are the same metric with the same settings"
-            other = f", or with other settings, as in '{one.spec.metric};layer=2'" if one.spec and "layer" in entry(one.spec.metric).keys else ""
+            same = (
+                "is named twice"
+                if earlier.name == one.name
+                else f"and {earlier.name} are the same metric with the same settings"
+            )
+            other = (
+                f", or with other settings, as in '{one.spec.metric};layer=2'"
+                if one.spec and "layer" in entry(one.spec.metric).keys
+                else ""
+            )
             raise SpecError(f"{one.name} {same}: name it once{other}.")
     return found
 
@@ -120,7 +129,10 @@ def _check_metric(name: str, known: Sequence[str], *, takes_several: bool) -> No
     if name in known:
         return
     if takes_several and _is_path(name):
-        raise SpecError(f"there is no metric {name!r}, which looks like a file: -m takes every word after it, so name files before -m.")
+        raise SpecError(
+            f"there is no metric {name!r}, which looks like a file: -m takes every word after it, so name files "
+            "before -m."
+        )
     raise SpecError(f"there is no metric {name!r}; {menu(name, known)}.")
 
 
@@ -142,7 +154,10 @@ def _parse_set_keys(arguments: Arguments, named: Sequence[str]) -> dict[str, str
     used = {key for metric in named for key in entry(metric).keys}
     for name in given:
         if name not in used:
-            raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {menu(name, [key for key in KEYS if key in used])}.")
+            raise SpecError(
+                f"--set {name}: no key {name!r} of {', '.join(named)}; "
+                f"{menu(name, [key for key in KEYS if key in used])}."
+            )
     return given
 
 
@@ -165,7 +180,10 @@ def _refuse_parts(parts: Parts) -> None:
     for name, value in parts._asdict().items():
         if value is not None:
             instead = FITTED_FILES.get(name, f"{name}={{}}").format(value)
-            raise SpecError(f"--part {name} says where the {name} of a signature is, and no signature is given: use --set {instead}.")
+            raise SpecError(
+                f"--part {name} says where the {name} of a signature is, and no signature is given: use --set "
+                f"{instead}."
+            )
 
 
 def _ask(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> RequestedMetric:

@@ -32,17 +32,28 @@ if TYPE_CHECKING:
     from twmd_registry.metaeval.robustness import RobustnessResult
 
 
-@command("robustness", lexical=SEGMENT_LEXICAL, example="twmd robustness --data demetr:demetr.jsonl.xz,first=100 -m twmd 'twmd;adapter=tuned/' bleu")
+@command(
+    "robustness",
+    lexical=SEGMENT_LEXICAL,
+    example="twmd robustness --data demetr:demetr.jsonl.xz,first=100 -m twmd 'twmd;adapter=tuned/' bleu",
+)
 @many("--data", type=DATA, required=True, metavar="DATA", help=RATED)
 @compared
 @settings
 @resamples
 @output_format(*RESULT_FORMATS)
 @seed("Of the bootstrap")
-@option("-o", "--output", type=FOLDER, metavar="DIR", help="Write the tables, everything as JSON, and every pair with its scores (CSV).")
+@option(
+    "-o",
+    "--output",
+    type=FOLDER,
+    metavar="DIR",
+    help="Write the tables, everything as JSON, and every pair with its scores (CSV).",
+)
 @run_options
 def robustness_command(arguments: Arguments) -> int:
-    """Measure whether metrics prefer texts to the same texts after a small edit, on a published challenge set such as DEMETR.
+    """Measure whether metrics prefer texts to the same texts after a small edit, on a published challenge set such as
+    DEMETR.
 
     Any rated data with two texts of each item will do: the better rated one is to score higher.
     """
@@ -53,7 +64,9 @@ def robustness_command(arguments: Arguments) -> int:
     check_folder(arguments.output)
     data = {f"{title_of(name)}@{content_of(rated)}": rated for name, rated in read_all_rated(arguments.data).items()}
     with progress_bar() as progress:
-        found = run_robustness(data, metrics_of(arguments), options, resamples=arguments.resamples, seed=arguments.seed, progress=progress)
+        found = run_robustness(
+            data, metrics_of(arguments), options, resamples=arguments.resamples, seed=arguments.seed, progress=progress
+        )
     say(format_result(found, arguments.format))
     if arguments.output:
         _write(found, arguments.output)
@@ -66,7 +79,15 @@ def _write(found: RobustnessResult, folder: Path) -> None:
     write_file(folder / "robustness.json", f"{as_json(found.as_dict())}\n".encode())
     file, pairs = io.StringIO(newline=""), found.pairs
     writer = csv.writer(file)
-    writer.writerow(["edit", "better", "worse", "reference", *(f"{one.label} {side}" for one in found.scored for side in ("better", "worse"))])
+    writer.writerow(
+        [
+            "edit",
+            "better",
+            "worse",
+            "reference",
+            *(f"{one.label} {side}" for one in found.scored for side in ("better", "worse")),
+        ]
+    )
     for row in range(0, len(pairs.group), 2):
         scores = (score for one in found.scored for score in one.scores[row : row + 2])
         reference = pairs.references[row]

@@ -42,7 +42,9 @@ def score_on_ray(arguments: Arguments) -> int:
     try:  # scores are printed even if their record cannot be written
         with progress_bar("rows") as progress:
             part_rows = arguments.part_rows or PART_ROWS
-            manner = ScaleOptions(columns_of(arguments), part_rows, bool(arguments.resume), bool(arguments.strict), progress, found.append)
+            manner = ScaleOptions(
+                columns_of(arguments), part_rows, bool(arguments.resume), bool(arguments.strict), progress, found.append
+            )
             workers = WorkerOptions(arguments.num_workers, arguments.num_gpus)
             score_files(scorers, list(map(str, arguments.input)), arguments.output, manner, workers)
     finally:
@@ -60,14 +62,19 @@ def _check(arguments: Arguments) -> None:
     """
     for name, option in LOCAL_OPTIONS.items():
         if getattr(arguments, name):
-            raise SpecError(f"{option} means nothing to --engine ray: references are a column, and scores and the record go to --output.")
+            raise SpecError(
+                f"{option} means nothing to --engine ray: references are a column, and scores and the record go "
+                "to --output."
+            )
     if arguments.format not in {"text", "json"}:
         raise SpecError(f"--format {arguments.format} means nothing to --engine ray: give text or json.")
     if not arguments.input or not arguments.output:
         raise SpecError("--engine ray needs --input PATH_OR_PATTERN... and --output DIR.")
     for name in arguments.metrics:
         if name in LEXICAL_NAMES:
-            raise SpecError(f"--engine ray scores by this package's metrics: {name} is SacreBLEU's, and no mean over rows.")
+            raise SpecError(
+                f"--engine ray scores by this package's metrics: {name} is SacreBLEU's, and no mean over rows."
+            )
     for name in map(str, arguments.input):
         if "://" not in name and not Path(name).exists() and not glob.has_magic(name):
             raise FileError(f"{name}: {os.strerror(errno.ENOENT)}.")
@@ -77,4 +84,9 @@ def _render(record: ScoredDataset, arguments: Arguments) -> str:
     if arguments.format == "json":
         return record.to_json().rstrip("\n")
     lines = [f"{one.signature} = {one.score:.{arguments.width or 4}f}" for one in record.metrics]
-    return "\n".join([*lines, f"rows scored: {record.rows}, rejected: {record.rejected}; parts: {record.parts}, in {arguments.output}"])
+    return "\n".join(
+        [
+            *lines,
+            f"rows scored: {record.rows}, rejected: {record.rejected}; parts: {record.parts}, in {arguments.output}",
+        ]
+    )

@@ -62,7 +62,13 @@ def default_seed() -> int:
     return int(found) if found.isascii() and found.isdecimal() else 12345
 
 
-sacrebleu_seed = option("--seed", type=COUNT, default=default_seed, metavar="SEED", help="Of the resampling (default: $SACREBLEU_SEED, else 12345).")
+sacrebleu_seed = option(
+    "--seed",
+    type=COUNT,
+    default=default_seed,
+    metavar="SEED",
+    help="Of the resampling (default: $SACREBLEU_SEED, else 12345).",
+)
 
 
 @command(
@@ -78,7 +84,10 @@ sacrebleu_seed = option("--seed", type=COUNT, default=default_seed, metavar="SEE
     "--input",
     type=_PathOrUrl(),
     metavar="HYP",
-    help="One file per system (default: standard input); with --engine ray: files, patterns, folders or URLs of one data set.",
+    help=(
+        "One file per system (default: standard input); with --engine ray: files, patterns, folders or URLs of one "
+        "data set."
+    ),
 )
 @many(
     "-m",
@@ -97,23 +106,77 @@ sacrebleu_seed = option("--seed", type=COUNT, default=default_seed, metavar="SEE
 @digits("4, and 2 for SacreBLEU's metrics, which run to 100")
 @option("--record", type=FILE, metavar="FILE", help="Write scores, signatures, hashes and environment to a JSON file.")
 @option("--paired-bs", is_flag=True, panel=TESTS_PANEL, help="Paired bootstrap test of every system against the first.")
-@option("--paired-ar", is_flag=True, panel=TESTS_PANEL, help="Paired approximate randomisation test of every system against the first.")
-@option("--paired-bs-n", type=RESAMPLES, default=1000, metavar="N", panel=TESTS_PANEL, help="Bootstrap resamples (default: 1000).")
-@option("--paired-ar-n", type=RESAMPLES, default=10_000, metavar="N", panel=TESTS_PANEL, help="Randomisation trials (default: 10000).")
+@option(
+    "--paired-ar",
+    is_flag=True,
+    panel=TESTS_PANEL,
+    help="Paired approximate randomisation test of every system against the first.",
+)
+@option(
+    "--paired-bs-n",
+    type=RESAMPLES,
+    default=1000,
+    metavar="N",
+    panel=TESTS_PANEL,
+    help="Bootstrap resamples (default: 1000).",
+)
+@option(
+    "--paired-ar-n",
+    type=RESAMPLES,
+    default=10_000,
+    metavar="N",
+    panel=TESTS_PANEL,
+    help="Randomisation trials (default: 10000).",
+)
 @option("--confidence", is_flag=True, panel=TESTS_PANEL, help="95% confidence intervals by bootstrap.")
-@option("--confidence-n", type=RESAMPLES, default=1000, metavar="N", panel=TESTS_PANEL, help="Resamples of the intervals (default: 1000).")
+@option(
+    "--confidence-n",
+    type=RESAMPLES,
+    default=1000,
+    metavar="N",
+    panel=TESTS_PANEL,
+    help="Resamples of the intervals (default: 1000).",
+)
 @sacrebleu_seed
-@option("--engine", type=click.Choice(["local", "ray"]), default="local", help="ray: files with columns on Ray Data (default: local).")
-@option("--output", metavar="DIR", panel=RAY_PANEL, help="An empty folder, or URL of one, for the scores and the record.")
-@option("--part-rows", type=POSITIVE, metavar="N", panel=RAY_PANEL, help="Rows that are scored and written together (default: 10000).")
-@option("--num-workers", type=POSITIVE, metavar="N", panel=RAY_PANEL, help="Workers (default: as many as there are GPUs, or else CPUs).")
-@option("--num-gpus", type=FINITE, metavar="N", panel=RAY_PANEL, help="GPUs of each worker, 0.5 to share one (default: 1 where there are any).")
-@option("--resume", is_flag=True, panel=RAY_PANEL, help="Continue in an output folder; finished parts are not scored again.")
+@option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    help="ray: files with columns on Ray Data (default: local).",
+)
+@option(
+    "--output", metavar="DIR", panel=RAY_PANEL, help="An empty folder, or URL of one, for the scores and the record."
+)
+@option(
+    "--part-rows",
+    type=POSITIVE,
+    metavar="N",
+    panel=RAY_PANEL,
+    help="Rows that are scored and written together (default: 10000).",
+)
+@option(
+    "--num-workers",
+    type=POSITIVE,
+    metavar="N",
+    panel=RAY_PANEL,
+    help="Workers (default: as many as there are GPUs, or else CPUs).",
+)
+@option(
+    "--num-gpus",
+    type=FINITE,
+    metavar="N",
+    panel=RAY_PANEL,
+    help="GPUs of each worker, 0.5 to share one (default: 1 where there are any).",
+)
+@option(
+    "--resume", is_flag=True, panel=RAY_PANEL, help="Continue in an output folder; finished parts are not scored again."
+)
 @option("--strict", is_flag=True, panel=RAY_PANEL, help="Stop at a row that cannot be scored (default: set it aside).")
 @parts
 @run_options
 def score_command(arguments: Arguments) -> int:
-    """Score files: lines of text, or tables (JSON lines, CSV, TSV, Parquet) with columns prediction and reference or references.
+    """Score files: lines of text, or tables (JSON lines, CSV, TSV, Parquet) with columns prediction and reference or
+    references.
 
     REF are reference files, one per reference stream; name them before -i and -m.
 
@@ -135,7 +198,10 @@ def score_command(arguments: Arguments) -> int:
     asked = arguments.asked
     if arguments.record:
         if not any(one.spec for one in asked):
-            raise SpecError("--record keeps the scores of this package's metrics, and SacreBLEU's beside them: name one of ours in -m.")
+            raise SpecError(
+                "--record keeps the scores of this package's metrics, and SacreBLEU's beside them: name one of "
+                "ours in -m."
+            )
         check_output(arguments.record, arguments)
     tasks = read_tasks(arguments)
     check_shared(tasks)
@@ -185,7 +251,9 @@ def score_tasks(tasks: list[ScoringTask], scorers: list[Scorer]) -> list[list[Sc
         return [score_all(scorers, task.system.predictions, task.references, progress=progress) for task in tasks]
 
 
-def record_of(tasks: list[ScoringTask], scores: list[list[ScoreSet]], comparison: SystemComparison, seconds: float, device: str) -> Record:
+def record_of(
+    tasks: list[ScoringTask], scores: list[list[ScoreSet]], comparison: SystemComparison, seconds: float, device: str
+) -> Record:
     """The record of what was scored, and of what is published of it."""
     from twmd_registry.record.content import make_record
 
@@ -203,7 +271,13 @@ def _request(arguments: Arguments) -> ComparisonRequest:
         test = SignificanceTest("bs", arguments.paired_bs_n, arguments.seed)
     elif arguments.paired_ar:
         test = SignificanceTest("ar", arguments.paired_ar_n, arguments.seed)
-    return ComparisonRequest(test, arguments.confidence_n if arguments.confidence else 0, arguments.seed, arguments.short, arguments.sentence_level)
+    return ComparisonRequest(
+        test,
+        arguments.confidence_n if arguments.confidence else 0,
+        arguments.seed,
+        arguments.short,
+        arguments.sentence_level,
+    )
 
 
 def check_shared(tasks: list[ScoringTask]) -> None:
@@ -218,7 +292,11 @@ def check_shared(tasks: list[ScoringTask]) -> None:
 
 
 def compare(
-    tasks: list[ScoringTask], asked: Sequence[RequestedMetric], scorers: list[Scorer], scores: list[list[ScoreSet]], request: ComparisonRequest
+    tasks: list[ScoringTask],
+    asked: Sequence[RequestedMetric],
+    scorers: list[Scorer],
+    scores: list[list[ScoreSet]],
+    request: ComparisonRequest,
 ) -> SystemComparison:
     """Lay all scores out as a table, in the order of ``-m``, with tests and intervals; errors as for `compare_systems`.
 
@@ -231,7 +309,11 @@ def compare(
     """
     from twmd_registry.plugins.sacrebleu.compare import ScoredMetricColumn, compare_systems
 
-    own = iter([ScoredMetricColumn(scorer, sets) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)] if scorers else [])
+    own = iter(
+        [ScoredMetricColumn(scorer, sets) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)]
+        if scorers
+        else []
+    )
     systems = [(task.name, task.system.predictions) for task in tasks]
     metrics = [one.name if one.spec is None else next(own) for one in asked]
     with progress_bar("steps") as progress:
@@ -240,7 +322,9 @@ def compare(
 
 def marked(comparison: SystemComparison) -> tuple[Rule, ...]:
     """What a terminal shows in colour: every metric's best score, and differences that a test calls significant."""
-    return best({column.name: not column.errors for column in comparison.columns}), matches(r"\(p = \d\.\d+\)\*", Style.GOOD)
+    return best({column.name: not column.errors for column in comparison.columns}), matches(
+        r"\(p = \d\.\d+\)\*", Style.GOOD
+    )
 
 
 def render(comparison: SystemComparison, arguments: Arguments) -> str:

@@ -22,8 +22,14 @@ def selfcheck_command(arguments: Arguments) -> int:
         results = check(options, progress)
     rows = [[result.metric, f"{result.worst:.1e}", result.problem or "ok"] for result in results]
     shown = format_table(("metric", "largest difference", "result"), rows, arguments.format)
-    say(shown, matches(r"(?<=  )ok$", Style.GOOD), *(matches(re.escape(result.problem), Style.BAD) for result in results if result.problem))
+    say(
+        shown,
+        matches(r"(?<=  )ok$", Style.GOOD),
+        *(matches(re.escape(result.problem), Style.BAD) for result in results if result.problem),
+    )
     failed = sum(result.problem is not None for result in results)
     if arguments.format == "text":
-        print(f"\n{len(results) - failed} of {len(results)} metrics agree with the published scores within {TOLERANCE:g}.")
+        print(
+            f"\n{len(results) - failed} of {len(results)} metrics agree with the published scores within {TOLERANCE:g}."
+        )
     return 1 if failed else 0

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import rich_click as click
 
-from twmd_registry.cli.declare import FOLDER, INPUT_FOLDER, Arguments, Declare, argument, command, option, output_format, run_options
+from twmd_registry.cli.declare import (
+    FOLDER,
+    INPUT_FOLDER,
+    Arguments,
+    Declare,
+    argument,
+    command,
+    option,
+    output_format,
+    run_options,
+)
 from twmd_registry.cli.files import write_file
 from twmd_registry.cli.reproduce import SUFFIXES, write_tables
 from twmd_registry.cli.requested import options_of
@@ -25,16 +35,26 @@ def _member(name: str) -> Declare:
 
 @command("study", example="twmd study stsscore --data-dir data/ -o out/")
 @argument("paper", type=click.Choice(["stsscore"]))
-@option("--data-dir", type=INPUT_FOLDER, metavar="DIR", help="Holds stsb/, mrpc/, qqp/, wmt22/, as far as you have them.")
+@option(
+    "--data-dir", type=INPUT_FOLDER, metavar="DIR", help="Holds stsb/, mrpc/, qqp/, wmt22/, as far as you have them."
+)
 @option("--hub", is_flag=True, help="Read from the Hugging Face Hub what DIR does not hold.")
-@option("-o", "--output", type=FOLDER, required=True, metavar="DIR", help="Tables (text, Markdown, LaTeX, TSV), figures (PNG, SVG, CSV).")
+@option(
+    "-o",
+    "--output",
+    type=FOLDER,
+    required=True,
+    metavar="DIR",
+    help="Tables (text, Markdown, LaTeX, TSV), figures (PNG, SVG, CSV).",
+)
 @output_format(*SUFFIXES)
 @_member("stsscore")
 @_member("bertscore")
 @_member("sbert")
 @run_options
 def study_command(arguments: Arguments) -> int:
-    """Repeat a paper's analysis: its tables beside the paper's numbers, and its figures. The paper is Herbold 2024 (stsscore).
+    """Repeat a paper's analysis: its tables beside the paper's numbers, and its figures. The paper is Herbold 2024
+    (stsscore).
 
     Raises:
         InputError: Neither a folder nor the Hub is named.

@@ -53,13 +53,17 @@ def read_tasks(arguments: Arguments) -> list[ScoringTask]:
     for system in systems:
         name, own = system.source.name, system.references
         if sources and own is not None:
-            raise SpecError(f"{name} holds references already: leave {arguments.references[0]} out, or take them out of it.")
+            raise SpecError(
+                f"{name} holds references already: leave {arguments.references[0]} out, or take them out of it."
+            )
         if not sources and own is None:
             hint = "name a reference file before -i, or give a table with a column reference or references"
             raise SpecError(f"no references for {name}: {hint}.")
         references = shared if own is None else own
         if len(references) != len(system.predictions):
-            lengths = f"{name} has {len(system.predictions)} segments but {arguments.references[0]} has {len(references)}"
+            lengths = (
+                f"{name} has {len(system.predictions)} segments but {arguments.references[0]} has {len(references)}"
+            )
             raise FileError(f"{lengths}: they must match line by line.")
         tasks.append(ScoringTask(_name(system, systems), system, references, sources, originals or system.originals))
     return tasks

@@ -44,8 +44,12 @@ Rule = Callable[["Text"], None]
 
 
 def shows_colours(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal that can show colours, and its user has not refused them by NO_COLOR (https://no-color.org)."""
-    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+    """Return whether a stream is a terminal that can show colours, and its user has not refused them by NO_COLOR
+    (https://no-color.org).
+    """
+    return (
+        stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+    )
 
 
 def _paint(stream: TextIO, text: str, *rules: Rule) -> None:
@@ -72,8 +76,14 @@ def count_rows_from_one(message: str) -> str:
     >>> count_rows_from_one("empty: predictions[3], references[0][1]")
     'empty: prediction of row 4, reference 2 of row 1'
     """
-    message = re.sub(r"\breferences\[(\d+)\]\[(\d+)\]", lambda found: f"reference {int(found[2]) + 1} of row {int(found[1]) + 1}", message)
-    return re.sub(r"\b(prediction|reference)s\[(\d+)\]", lambda found: f"{found[1]} of row {int(found[2]) + 1}", message)
+    message = re.sub(
+        r"\breferences\[(\d+)\]\[(\d+)\]",
+        lambda found: f"reference {int(found[2]) + 1} of row {int(found[1]) + 1}",
+        message,
+    )
+    return re.sub(
+        r"\b(prediction|reference)s\[(\d+)\]", lambda found: f"{found[1]} of row {int(found[2]) + 1}", message
+    )
 
 
 def complain(head: str, style: Style, message: object) -> None:
@@ -118,13 +128,19 @@ def _paint_headers(text: Text) -> None:
 
 
 def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[tuple[int, int]]:
-    rows = [list(_CELL.finditer(table.string, *line.span())) for line in _LINE.finditer(table.string, *table.span("rows"))]
+    rows = [
+        list(_CELL.finditer(table.string, *line.span())) for line in _LINE.finditer(table.string, *table.span("rows"))
+    ]
     headers = [table["header"][slice(*dashes.span())].strip() for dashes in _DASHES.finditer(table["rule"])]
     for back, header in enumerate(reversed(headers), 1):
         name = header.partition(" (")[0]
         # Counted from the right: the first cell of a row is a name, which may hold anything.
         cells = [row[-back] for row in rows if back < len(row)] if name in columns else []
-        numbers = [(float(number[0]), (cell.start(), cell.start() + number.end())) for cell in cells if (number := _NUMBER.match(cell[0]))]
+        numbers = [
+            (float(number[0]), (cell.start(), cell.start() + number.end()))
+            for cell in cells
+            if (number := _NUMBER.match(cell[0]))
+        ]
         values = {value for value, _ in numbers}
         if len(values) > 1:
             chosen = max(values) if columns[name] else min(values)
@@ -133,7 +149,9 @@ def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[tupl
 
 @functools.cache
 def _null_stream() -> TextIO:
-    """A stream that forgets, with all that a file has; it stays open, for what a library found at its start it may write to at exit."""
+    """A stream that forgets, with all that a file has; it stays open, for what a library found at its start it may
+    write to at exit.
+    """
     return Path(os.devnull).open("w", encoding="utf-8", errors="backslashreplace")
 
 

@@ -44,9 +44,18 @@ SHOWN_TRIALS = 12
 @many("--data", type=DATA, required=True, metavar="DATA", help=RATED)
 @many("--set", metavar="KEY=VALUE", help="What stays fixed: model=MODEL (default: embedded), or any other key.")
 @many("--layers", type=int, metavar="K", help="Hidden states to try (default: all from 1).")
-@many("--try", "tried", metavar="KEY=VALUE,..", help="What is tried of a key (temperature=0.1,0.2 ngram=1,2; default: at most 200 settings).")
+@many(
+    "--try",
+    "tried",
+    metavar="KEY=VALUE,..",
+    help="What is tried of a key (temperature=0.1,0.2 ngram=1,2; default: at most 200 settings).",
+)
 @option(
-    "-o", "--output", type=FOLDER, metavar="DIR", help="Write every trial (TSV), the surfaces (PNG, SVG), and preset.toml with hashes of the data."
+    "-o",
+    "--output",
+    type=FOLDER,
+    metavar="DIR",
+    help="Write every trial (TSV), the surfaces (PNG, SVG), and preset.toml with hashes of the data.",
 )
 @option("--name", metavar="NAME", help="Of the preset (default: MODEL-tuned, with a number where that is taken).")
 @output_format(*RESULT_FORMATS)
@@ -67,7 +76,15 @@ def tune_command(arguments: Arguments) -> int:
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
     from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
-    from twmd_registry.metaeval.tune import GRID, MOST_SETTINGS, layers_above_embeddings, read_tried, settings, tune, varied_keys
+    from twmd_registry.metaeval.tune import (
+        GRID,
+        MOST_SETTINGS,
+        layers_above_embeddings,
+        read_tried,
+        settings,
+        tune,
+        varied_keys,
+    )
     from twmd_registry.report.figures import require_matplotlib
 
     if arguments.output:
@@ -75,15 +92,24 @@ def tune_command(arguments: Arguments) -> int:
     tried = read_tried([*(f"{key}={value.replace(',', '%2C')}" for key, value in fixed.items()), *arguments.tried])
     most = None if arguments.tried else MOST_SETTINGS
     if "centering" not in tried and known_name(model) not in {"embedded", EMBEDDED_MODEL}:
-        tried["centering"] = tuple(centering for centering in GRID["centering"] if centering is not Centering.BACKGROUND)
-        warn("background centering is not tried: fit a mean vector of this model ('twmd fit-mean') and give --try centering=background:HASH,none,...")
+        tried["centering"] = tuple(
+            centering for centering in GRID["centering"] if centering is not Centering.BACKGROUND
+        )
+        warn(
+            "background centering is not tried: fit a mean vector of this model ('twmd fit-mean') and give "
+            "--try centering=background:HASH,none,..."
+        )
     metrics = list(dict.fromkeys(arguments.metrics))
     if unused := [name for name in tried if not any(name in entry(metric).keys for metric in metrics)]:
         raise SpecError(f"{unused[0]}: none of {', '.join(metrics)} has such a key.")
     data = read_all_rated(arguments.data)
     layers = [int(layer)] if layer is not None else arguments.layers or layers_above_embeddings(model, options)
     limit, kept = most and most // len(metrics), ("layer",) if layer is not None or arguments.layers else ()
-    specs = list(dict.fromkeys(spec for metric in metrics for spec in settings(metric, model, layers, tried, most=limit, kept=kept)))
+    specs = list(
+        dict.fromkeys(
+            spec for metric in metrics for spec in settings(metric, model, layers, tried, most=limit, kept=kept)
+        )
+    )
     segments = sum(len(rated.ratings) for rated in data.values())
     if most:
         complain("twmd:", Style.HEADER, f"at most {most} settings are tried without --try KEY=VALUE,...")
@@ -94,7 +120,9 @@ def tune_command(arguments: Arguments) -> int:
     with progress_bar() as progress:
         trials = tune(specs, list(data.values()), options, progress, announce)
     by_metric = {metric: [trial for trial in trials if trial.spec.metric == metric] for metric in metrics}
-    shown = {metric: [_row(trial, varied_keys(own)) for trial in own[:SHOWN_TRIALS]] for metric, own in by_metric.items()}
+    shown = {
+        metric: [_row(trial, varied_keys(own)) for trial in own[:SHOWN_TRIALS]] for metric, own in by_metric.items()
+    }
     if arguments.format == "json":
         print(as_json(shown))
     else:
@@ -106,7 +134,10 @@ def tune_command(arguments: Arguments) -> int:
             arguments.output,
             name,
             by_metric,
-            {f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)": rated for name, rated in data.items()},
+            {
+                f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)": rated
+                for name, rated in data.items()
+            },
         )
     return 0
 
@@ -125,7 +156,9 @@ def duration(seconds: float) -> str:
 
 def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:
     values = trial.spec.values()
-    return {name: KEYS[name].format(values[name]) if name in values else "-" for name in names} | {"pearson": f"{trial.pearson:.4f}"}
+    return {name: KEYS[name].format(values[name]) if name in values else "-" for name in names} | {
+        "pearson": f"{trial.pearson:.4f}"
+    }
 
 
 def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> None:
@@ -137,11 +170,20 @@ def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dic
 
     for metric, own in by_metric.items():
         rows = [_row(trial, varied_keys(own)) | {"pearson": f"{trial.pearson:.6f}"} for trial in own]
-        write_file(folder / f"{metric}.tsv", "\n".join("\t".join(row) for row in [list(rows[0]), *(row.values() for row in rows)]).encode() + b"\n")
+        write_file(
+            folder / f"{metric}.tsv",
+            "\n".join("\t".join(row) for row in [list(rows[0]), *(row.values() for row in rows)]).encode() + b"\n",
+        )
         if all(isinstance(trial.spec.layer, int) for trial in own):
-            points = [SurfacePoint(str(one.spec.centering), int(str(one.spec.layer)), one.spec.temperature, one.pearson) for one in own]
+            points = [
+                SurfacePoint(str(one.spec.centering), int(str(one.spec.layer)), one.spec.temperature, one.pearson)
+                for one in own
+            ]
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
     trials = [trial for own in by_metric.values() for trial in own]
-    write_hashes({one: hash_references(rated.references) for one, rated in data.items()}, (folder / PRESET_FILE).with_suffix(HASHES))
+    write_hashes(
+        {one: hash_references(rated.references) for one, rated in data.items()},
+        (folder / PRESET_FILE).with_suffix(HASHES),
+    )
     write_file(folder / PRESET_FILE, write_preset(name, trials, list(data)).encode())

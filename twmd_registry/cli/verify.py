@@ -7,7 +7,19 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twmd_registry.cli.declare import FINITE, INPUT, Arguments, argument, columns, command, many, option, output_format, parts, run_options
+from twmd_registry.cli.declare import (
+    FINITE,
+    INPUT,
+    Arguments,
+    argument,
+    columns,
+    command,
+    many,
+    option,
+    output_format,
+    parts,
+    run_options,
+)
 from twmd_registry.cli.output import as_json
 from twmd_registry.cli.requested import options_of, parts_of
 from twmd_registry.cli.tasks import read_tasks
@@ -39,14 +51,17 @@ VERDICTS = (matches(r"^agrees\b", Style.GOOD), matches(r"^(?:DIFFERS|EDITED|NOT 
 @many("--refs", type=INPUT, metavar="REF", help="Reference files, as well.")
 @many("-i", "--input", "--hyps", "input", type=INPUT, metavar="HYP", help="One file per system, in the record's order.")
 @columns
-@option("--tolerance", type=FINITE, metavar="X", help="Largest difference of a segment's score (default: 1e-5 in float32).")
+@option(
+    "--tolerance", type=FINITE, metavar="X", help="Largest difference of a segment's score (default: 1e-5 in float32)."
+)
 @output_format("text", "json")
 @parts
 @run_options
 def verify_command(arguments: Arguments) -> int:
     """Score again, and say whether a record, or a number from a paper, holds (exit status 0) or not (1).
 
-    RECORD is a file that 'twmd score --record' wrote. Without files, those that it names are taken, if they are here with the same content.
+    RECORD is a file that 'twmd score --record' wrote. Without files, those that it names are taken, if they are here
+    with the same content.
     Beside a SIGNATURE, VALUE is the number as it was printed.
     """
     options = options_of(arguments)
@@ -65,7 +80,9 @@ def verify_command(arguments: Arguments) -> int:
 
     texts = [SystemTexts(task.system.predictions, task.references) for task in tasks]
     with progress_bar(total=sum(len(one.predictions) for one in texts)) as progress:
-        found = verify_record(record, texts, inputs=files, options=options, parts=parts, tolerance=arguments.tolerance, progress=progress)
+        found = verify_record(
+            record, texts, inputs=files, options=options, parts=parts, tolerance=arguments.tolerance, progress=progress
+        )
     if arguments.format == "json":
         print(as_json(_as_dict(found)))
     else:
@@ -88,7 +105,9 @@ def find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
     """
     wanted = [("--refs", one.name, {one.sha256}) for one in record.inputs if one.role == "references"]
     for system in record.systems:
-        hashes = {one.sha256 for one in record.inputs if one.role == "predictions" and one.name == Path(system.name).name}
+        hashes = {
+            one.sha256 for one in record.inputs if one.role == "predictions" and one.name == Path(system.name).name
+        }
         wanted.append(("-i", system.name, hashes))
     found, problems = dict[str, list[Path]]({"--refs": [], "-i": []}), []
     for role, name, hashes in wanted:
@@ -103,14 +122,18 @@ def find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
     if problems:
         places = " and ".join(dict.fromkeys(str(place) for place in (Path(), path.parent)))
         raise FileError(
-            f"{path}: files that it names, looked for in {places}: {'; '.join(dict.fromkeys(problems))}. Give all files by --refs and -i."
+            f"{path}: files that it names, looked for in {places}: {'; '.join(dict.fromkeys(problems))}. Give "
+            "all files by --refs and -i."
         )
     return found["--refs"], found["-i"]
 
 
 def _verify_number(arguments: Arguments, options: RunOptions, parts: Parts) -> int:
     if arguments.value is None:
-        raise SpecError("beside a signature, give the number as it is printed, then the reference files: twmd verify SIGNATURE VALUE REF -i HYP.")
+        raise SpecError(
+            "beside a signature, give the number as it is printed, then the reference files: twmd verify "
+            "SIGNATURE VALUE REF -i HYP."
+        )
     arguments.references = [*arguments.references, *arguments.refs]
     tasks = read_tasks(arguments)
     if len(tasks) != 1:
@@ -118,15 +141,25 @@ def _verify_number(arguments: Arguments, options: RunOptions, parts: Parts) -> i
     from twmd_registry.record.verify import SystemTexts, verify_number
 
     texts = SystemTexts(tasks[0].system.predictions, tasks[0].references)
-    found = verify_number(arguments.what, arguments.value, texts, options=options, parts=parts, tolerance=arguments.tolerance)
+    found = verify_number(
+        arguments.what, arguments.value, texts, options=options, parts=parts, tolerance=arguments.tolerance
+    )
     if arguments.format == "json":
         print(as_json({"agrees": found.agrees, **found._asdict(), "signature": str(found.signature)}))
         return 0 if found.agrees else 1
     shown = f"{100 * found.found:.6f} (per cent)" if found.per_cent else f"{found.found:.8f}"
-    say(f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here (margin {found.margin:.2g})", *VERDICTS)
+    say(
+        (
+            f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here "
+            f"(margin {found.margin:.2g})"
+        ),
+        *VERDICTS,
+    )
     print(f"applied: {found.signature}")
     if not found.pinned:
-        print("The printed signature does not say which content of the model was used (@...): it may have been another.")
+        print(
+            "The printed signature does not say which content of the model was used (@...): it may have been another."
+        )
     return 0 if found.agrees else 1
 
 
@@ -146,13 +179,17 @@ def _report_check(check: VerifiedEntry) -> list[str]:
         head = f"NOT VERIFIED  {check.system}  {metric}  {check.score:.6f} was recorded and could not be computed"
     else:
         word = "agrees" if check.agrees else "DIFFERS"
-        head = f"{word}  {check.system}  {metric}  recorded {check.score:.6f}, here {check.found:.6f} (tolerance per segment {check.tolerance:g})"
+        head = (
+            f"{word}  {check.system}  {metric}  recorded {check.score:.6f}, here {check.found:.6f} (tolerance per "
+            f"segment {check.tolerance:g})"
+        )
     head += "".join(f"; {name} {value:.6g}" for name, value in check.resampled.items())
     lines = [head, *(f"  {problem}" for problem in check.problems)]
     if check.off:
         lines.append(f"  scores: {check.off} segments are off; the worst:")
         lines += [
-            f"    segment {one.number}: recorded {one.recorded:.6f}, here {one.found:.6f}: {textwrap.shorten(one.prediction, SHOWN_TEXT)}"
+            f"    segment {one.number}: recorded {one.recorded:.6f}, here {one.found:.6f}: "
+            f"{textwrap.shorten(one.prediction, SHOWN_TEXT)}"
             for one in check.worst
         ]
     return lines
@@ -160,7 +197,12 @@ def _report_check(check: VerifiedEntry) -> list[str]:
 
 def _as_dict(found: Verification) -> dict[str, object]:
     checks = [
-        {"agrees": check.agrees, **check._asdict(), "worst": [one._asdict() for one in check.worst], "resampled": dict(check.resampled)}
+        {
+            "agrees": check.agrees,
+            **check._asdict(),
+            "worst": [one._asdict() for one in check.worst],
+            "resampled": dict(check.resampled),
+        }
         for check in found.checks
     ]
     return {"agrees": found.agrees, "edited": found.edited, "checks": checks, "differences": found.differences}

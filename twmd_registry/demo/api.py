@@ -1,4 +1,6 @@
-"""What programs may ask the page for; "Use via API" at its foot shows how. Names and docstrings of these functions are its documentation."""
+"""What programs may ask the page for; "Use via API" at its foot shows how. Names and docstrings of these functions are
+its documentation.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,19 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     iterations: str = AS_PRESET,
     centering: str = AS_PRESET,
 ) -> dict[str, Any]:
-    """Score a text against its references by every metric. Returns the table of scores, one metric's signature, and notices.
+    """Score a text against its references by every metric. Returns the table of scores, one metric's signature, and
+    notices.
 
     Args:
         hypothesis: The text; its first 2,000 characters are read.
-        references: One or more texts; line breaks in them count as blanks, and their first 2,000 characters together are read.
+        references: One or more texts; line breaks in them count as blanks, and their first 2,000 characters together
+            are read.
         metric: The metric whose signature is given.
         preset: A preset; metrics that have none of this name take their default.
         temperature: T of twmd and trwmd; 0 for the preset's.
         iterations: Sinkhorn sweeps of twmd: preset, 1, 2, 5, 10 or converged.
-        centering: What is subtracted from token vectors: preset, none, dimension, sentence, batch, corpus or background.
+        centering: What is subtracted from token vectors: preset, none, dimension, sentence, batch, corpus or
+            background.
     """
     lines = "\n".join(" ".join(text.split("\n")) for text in references)
     try:
@@ -46,7 +51,8 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
 
 
 def explain_signature(text: str) -> dict[str, Any]:
-    """Explain a signature. Returns its fields (key, value, meaning, default), the command that scores by it again, and notices.
+    """Explain a signature. Returns its fields (key, value, meaning, default), the command that scores by it again, and
+    notices.
 
     Args:
         text: A signature, long or short.
@@ -59,7 +65,8 @@ def explain_signature(text: str) -> dict[str, Any]:
 
 
 def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
-    """Score a table of predictions and references. Returns the scores of the whole and of every row, signatures, and the record.
+    """Score a table of predictions and references. Returns the scores of the whole and of every row, signatures, and
+    the record.
 
     Args:
         table: CSV, TSV or JSON lines with a column prediction and columns whose names begin with reference.

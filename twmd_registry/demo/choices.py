@@ -56,7 +56,9 @@ def preset_for(metric: str, wanted: str) -> str:
 
 def _preset_for(metric: MetricName, wanted: str) -> str:
     own = presets_of(metric).get(wanted)
-    works = own is not None and (own.model == EMBEDDED_MODEL or (own.model is None and metric is not MetricName.STSSCORE))
+    works = own is not None and (
+        own.model == EMBEDDED_MODEL or (own.model is None and metric is not MetricName.STSSCORE)
+    )
     return wanted if works else default_preset(metric, None).name
 
 
@@ -83,12 +85,20 @@ def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
 
 
 def _check(settings: PageSettings) -> None:
-    """Refuse what the page does not offer: a program may send anything, the path of a file here or a million sweeps, say."""
-    for name, value, choices in (("iterations", settings.iterations, SWEEPS), ("centering", settings.centering, CENTERINGS)):
+    """Refuse what the page does not offer: a program may send anything, the path of a file here or a million sweeps,
+    say.
+    """
+    for name, value, choices in (
+        ("iterations", settings.iterations, SWEEPS),
+        ("centering", settings.centering, CENTERINGS),
+    ):
         if value not in choices:
             raise SpecError(f"{name}={value!r} is not possible here; {menu(str(value), choices)}.")
     if settings.temperature != 0 and not COLDEST <= settings.temperature <= HOTTEST:
-        raise SpecError(f"temperature={settings.temperature} is not possible here: expected {COLDEST} to {HOTTEST}, or 0 for the preset's.")
+        raise SpecError(
+            f"temperature={settings.temperature} is not possible here: expected {COLDEST} to {HOTTEST}, or 0 "
+            "for the preset's."
+        )
 
 
 def scorer_for(metric: str, settings: PageSettings) -> Scorer:

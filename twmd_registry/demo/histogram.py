@@ -19,7 +19,8 @@ def histograms(scores: Mapping[str, Sequence[float]]) -> str:
         scores: By name, finite numbers, at least one.
     """
     drawn = (
-        f"<figure><figcaption>{escape(name)}: rows by score</figcaption>{histogram([np.asarray(values)], f'distribution of {name}', DIGITS)}</figure>"
+        f"<figure><figcaption>{escape(name)}: rows by "
+        f"score</figcaption>{histogram([np.asarray(values)], f'distribution of {name}', DIGITS)}</figure>"
         for name, values in scores.items()
     )
     return f'<div class="twmd-histograms">{"".join(drawn)}</div>'

@@ -16,7 +16,9 @@ def table(headers: Iterable[str], rows: Iterable[Iterable[str]], kind: str) -> s
     """
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in headers)
     body = "\n".join(f"<tr>{''.join(f'<td>{_breakable(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="twmd-table {kind}"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
+    return (
+        f'<div class="twmd-table {kind}"><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
+    )
 
 
 def _breakable(cell: str) -> str:

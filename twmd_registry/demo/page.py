@@ -46,14 +46,22 @@ class Page(gr.Blocks):  # type: ignore[misc]
         self.scorers = keep_models()
 
     def launch(self, **options: Any) -> Any:
-        """Serve the page; by default on 127.0.0.1, as Gradio does, and without its lines, which advise to publish the page by a tunnel.
+        """Serve the page; by default on 127.0.0.1, as Gradio does, and without its lines, which advise to publish the
+        page by a tunnel.
 
         Args:
             options: Of `gradio.Blocks.launch`.
         """
         font = ["system-ui", "sans-serif"]
         theme = gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"])
-        own = {"theme": theme, "css": STYLE, "max_file_size": LARGEST, "share": False, "quiet": True, "footer_links": ["api", "settings"]}
+        own = {
+            "theme": theme,
+            "css": STYLE,
+            "max_file_size": LARGEST,
+            "share": False,
+            "quiet": True,
+            "footer_links": ["api", "settings"],
+        }
         return super().launch(**(own | options))
 
     def close(self, *arguments: Any, **options: Any) -> None:
@@ -112,6 +120,8 @@ def serve(metric: str | None = None, port: int | None = None, announce: Callable
     try:
         _, address, _ = page.launch(server_name="127.0.0.1", server_port=port, prevent_thread_lock=True)
     except OSError as error:
-        raise FileError(f"no port is free from {port or FIRST_PORT} to {port or LAST_PORT}: choose another by --port.") from error
+        raise FileError(
+            f"no port is free from {port or FIRST_PORT} to {port or LAST_PORT}: choose another by --port."
+        ) from error
     announce(address)
     page.block_thread()

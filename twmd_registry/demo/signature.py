@@ -69,7 +69,9 @@ def explain_signature(text: str) -> ExplainedSignature:
     with collect_warnings() as held:
         signature = parse_signature(text)
         fields = tuple(_fields(signature))
-    return ExplainedSignature(fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", tuple(dict.fromkeys(held)))
+    return ExplainedSignature(
+        fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", tuple(dict.fromkeys(held))
+    )
 
 
 def _fields(signature: Signature) -> Iterator[ExplainedField]:
@@ -77,7 +79,9 @@ def _fields(signature: Signature) -> Iterator[ExplainedField]:
     yield ExplainedField("metric", str(spec.metric), entry(spec.metric).about)
     if spec.members:
         for number, (weight, member) in enumerate(member_specs(spec), 1):
-            yield ExplainedField(f"{number}", str(member.metric), f"{entry(member.metric).about} Its weight: {weight:g}.")
+            yield ExplainedField(
+                f"{number}", str(member.metric), f"{entry(member.metric).about} Its weight: {weight:g}."
+            )
             yield from (one._replace(key=f"{number}. {one.key}") for one in _keys(member))
     else:
         yield from _keys(spec)

@@ -71,7 +71,9 @@ def score_file(uploaded: UploadedTable, metrics: Sequence[str], preset: str) -> 
 
     def check_time(_done: int) -> None:
         if time.perf_counter() - started > PATIENCE_S:
-            raise InputError(f"scoring takes more than {PATIENCE_S:g} s and was given up: try a smaller file, or 'twmd score'.")
+            raise InputError(
+                f"scoring takes more than {PATIENCE_S:g} s and was given up: try a smaller file, or 'twmd score'."
+            )
 
     with collect_warnings() as held:
         scorers = [scorer_for(metric, PageSettings(preset)) for metric in dict.fromkeys(metrics)]

@@ -33,10 +33,17 @@ def answer_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
 ) -> tuple[str, str, str, str]:
     """Score two texts: notices or the error, the table, the signature, the plan."""
     try:
-        found = texts.score_texts(hypothesis, references, metric, PageSettings(preset, temperature, iterations, centering))
+        found = texts.score_texts(
+            hypothesis, references, metric, PageSettings(preset, temperature, iterations, centering)
+        )
     except TwmdError as error:
         return messages(error=str(error)), "", "", ""
-    return messages(found.notices), table(texts.HEADERS, found.rows, "numbers"), found.signature, f'<div class="twmd-plan">{found.picture}</div>'
+    return (
+        messages(found.notices),
+        table(texts.HEADERS, found.rows, "numbers"),
+        found.signature,
+        f'<div class="twmd-plan">{found.picture}</div>',
+    )
 
 
 def refuse_settings() -> tuple[str, str, str, str]:
@@ -54,25 +61,43 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
     with gr.Row():
         with gr.Column(min_width=320):
             hypothesis = gr.Textbox(HYPOTHESIS, label="Hypothesis", lines=2, max_lines=6, elem_id="hypothesis")
-            references = gr.Textbox(REFERENCES, label="References, one per line", lines=3, max_lines=8, elem_id="references")
+            references = gr.Textbox(
+                REFERENCES, label="References, one per line", lines=3, max_lines=8, elem_id="references"
+            )
             with gr.Row():
                 chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
                 preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="preset", min_width=140)
-            temperature = gr.Slider(0, HOTTEST, value=0, step=0.01, label="Temperature (0: preset)", elem_id="temperature")
-            # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal; `PageSettings` are checked anyway.
+            temperature = gr.Slider(
+                0, HOTTEST, value=0, step=0.01, label="Temperature (0: preset)", elem_id="temperature"
+            )
+            # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
+            # `PageSettings` are checked anyway.
             temperature.preprocess = lambda value: math.nan if value is None else value
             iterations = gr.Radio(SWEEPS, value=AS_PRESET, label="Sinkhorn sweeps", elem_id="iterations")
             centering = gr.Dropdown(CENTERINGS, value=AS_PRESET, label="Centering", elem_id="centering")
         with gr.Column(min_width=320):
             notices = gr.HTML(elem_id="notices")
             scores = gr.HTML(elem_id="scores")
-            line = gr.Textbox(label="Signature", buttons=["copy"], interactive=False, lines=2, max_lines=8, elem_id="signature")
+            line = gr.Textbox(
+                label="Signature", buttons=["copy"], interactive=False, lines=2, max_lines=8, elem_id="signature"
+            )
     plan = gr.HTML(elem_id="plan")
     inputs = [hypothesis, references, chosen, preset, temperature, iterations, centering]
-    how: dict[str, Any] = {"inputs": inputs, "outputs": [notices, scores, line, plan], "concurrency_limit": AT_ONCE, "show_progress": "hidden"}
-    # Pasting a text is a change, but to Gradio no input. While somebody types, of all that waits only the last is scored.
+    how: dict[str, Any] = {
+        "inputs": inputs,
+        "outputs": [notices, scores, line, plan],
+        "concurrency_limit": AT_ONCE,
+        "show_progress": "hidden",
+    }
+    # Pasting a text is a change, but to Gradio no input. While somebody types, of all that waits only the last is
+    # scored.
     # A temperature out of range is put back into it when its field is left: a change, and no input, either.
-    triggers = [hypothesis.change, references.change, temperature.change, *(one.input for one in inputs[2:] if one is not temperature)]
+    triggers = [
+        hypothesis.change,
+        references.change,
+        temperature.change,
+        *(one.input for one in inputs[2:] if one is not temperature),
+    ]
     scored = gr.on(triggers, answer_texts, trigger_mode="always_last", api_visibility="private", **how)
     scored.failure(refuse_settings, None, how["outputs"], api_visibility="private", show_progress="hidden")
     page.load(answer_texts, api_visibility="private", **how)
@@ -85,13 +110,18 @@ def add_file_tab(metric: str) -> None:
         metric: The one that is chosen first.
     """
     gr.Markdown(
-        f"A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, ...), as {', '.join(SUFFIXES)}, "
+        "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, "
+        f"...), as {', '.join(SUFFIXES)}, "
         f"up to {LARGEST // 10**6} MB and {MOST_ROWS:,} rows. JSON lines may have a list as `references`."
     )
     with gr.Row():
         upload = gr.File(label="Upload a table", file_types=list(SUFFIXES), height=180, elem_id="upload")
         pasted = gr.Textbox(
-            label="or paste one", lines=5, max_lines=5, placeholder="prediction,reference\nIt rains.,It is raining.", elem_id="pasted"
+            label="or paste one",
+            lines=5,
+            max_lines=5,
+            placeholder="prediction,reference\nIt rains.,It is raining.",
+            elem_id="pasted",
         )
     chosen = gr.CheckboxGroup(METRICS, value=[metric], label="Metrics", elem_id="metrics")
     preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="file-preset")
@@ -99,8 +129,12 @@ def add_file_tab(metric: str) -> None:
     outputs = [gr.HTML(elem_id="file-notices"), *(gr.HTML(elem_id=name) for name in ("file-scores", "distribution"))]
     with gr.Column(visible=False) as results:
         rows = gr.Dataframe(type="array", interactive=False, wrap=True, label="Scores of its rows", elem_id="rows")
-        downloads = gr.File(label="Scores of the rows (TSV), record for 'twmd verify' (JSON)", interactive=False, elem_id="downloads")
-        signatures = gr.Textbox(label="Signatures", buttons=["copy"], interactive=False, lines=2, max_lines=12, elem_id="signatures")
+        downloads = gr.File(
+            label="Scores of the rows (TSV), record for 'twmd verify' (JSON)", interactive=False, elem_id="downloads"
+        )
+        signatures = gr.Textbox(
+            label="Signatures", buttons=["copy"], interactive=False, lines=2, max_lines=12, elem_id="signatures"
+        )
     folder = Path(downloads.GRADIO_CACHE)
 
     def clear(error: str = "") -> Any:
@@ -119,15 +153,35 @@ def add_file_tab(metric: str) -> None:
         # Scores that were asked for before the file was changed may arrive after that: they say whose they are.
         whole = messages([f"Scores of {uploaded.name}:"]) + table(table_scores.HEADERS, found.rows, "numbers")
         downloads, lost = _to_download(found, folder)
-        return messages((*found.notices, *lost)), whole, found.pictures, gr.Column(visible=True), _rows(found), downloads, found.signatures
+        return (
+            messages((*found.notices, *lost)),
+            whole,
+            found.pictures,
+            gr.Column(visible=True),
+            _rows(found),
+            downloads,
+            found.signatures,
+        )
 
     inputs = [upload, pasted, chosen, preset]
     shown, outputs = [*outputs, results], [*outputs, results, rows, downloads, signatures]
     quietly: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     scored = button.click(answer, inputs, outputs, api_visibility="private", concurrency_limit=1, concurrency_id=FILES)
-    scored.failure(lambda: clear("Nothing was scored: this file cannot be read here. Upload another one."), None, outputs, **quietly)
+    scored.failure(
+        lambda: clear("Nothing was scored: this file cannot be read here. Upload another one."),
+        None,
+        outputs,
+        **quietly,
+    )
     # In the browser: a change that waits in the server's queue could clear the scores that were asked for after it.
-    gr.on([one.change for one in inputs], None, None, shown, js="() => ['', '', '', {__type__: 'update', visible: false}]", **quietly)
+    gr.on(
+        [one.change for one in inputs],
+        None,
+        None,
+        shown,
+        js="() => ['', '', '', {__type__: 'update', visible: false}]",
+        **quietly,
+    )
 
 
 def _rows(found: table_scores.FileResult) -> gr.Dataframe:
@@ -168,11 +222,27 @@ def answer_signature(text: str) -> tuple[str, str, str]:
 
 def add_signature_tab() -> None:
     """Add the tab that explains a signature."""
-    text = gr.Textbox(label="Signature", lines=3, max_lines=8, placeholder="twmd|output:f1|model:...|version:...", elem_id="asked")
+    text = gr.Textbox(
+        label="Signature", lines=3, max_lines=8, placeholder="twmd|output:f1|model:...|version:...", elem_id="asked"
+    )
     button = gr.Button("Explain", variant="primary", elem_id="explain")
     outputs = [
         gr.HTML(elem_id="signature-notices"),
         gr.HTML(elem_id="fields"),
-        gr.Textbox(label="The command that scores by it again", buttons=["copy"], interactive=False, lines=2, max_lines=8, elem_id="command"),
+        gr.Textbox(
+            label="The command that scores by it again",
+            buttons=["copy"],
+            interactive=False,
+            lines=2,
+            max_lines=8,
+            elem_id="command",
+        ),
     ]
-    gr.on([button.click, text.submit], answer_signature, text, outputs, api_visibility="private", concurrency_limit=AT_ONCE)
+    gr.on(
+        [button.click, text.submit],
+        answer_signature,
+        text,
+        outputs,
+        api_visibility="private",
+        concurrency_limit=AT_ONCE,
+    )

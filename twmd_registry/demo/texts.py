@@ -87,7 +87,9 @@ def _cut(hypothesis: str, references: str) -> tuple[tuple[str, str], list[str]]:
 
 
 def _specs(chosen: str, settings: PageSettings) -> tuple[dict[str, MetricSpec], list[str]]:
-    """Every metric's specification; of metrics that settings or preset do not fit, notices, unless it is the chosen one."""
+    """Every metric's specification; of metrics that settings or preset do not fit, notices, unless it is the chosen
+    one.
+    """
     specs, notices = {chosen: spec_of(chosen, settings)}, []
     for name in METRICS:
         try:
@@ -100,7 +102,9 @@ def _specs(chosen: str, settings: PageSettings) -> tuple[dict[str, MetricSpec], 
 
 
 def _score(specs: dict[str, MetricSpec], hypothesis: str, references: Sequence[str]) -> dict[str, ScoreSet]:
-    return dict(zip(specs, score_all([make_scorer(spec) for spec in specs.values()], [hypothesis], [references]), strict=True))
+    return dict(
+        zip(specs, score_all([make_scorer(spec) for spec in specs.values()], [hypothesis], [references]), strict=True)
+    )
 
 
 def _row(metric: str, found: ScoreSet | None) -> tuple[str, ...]:

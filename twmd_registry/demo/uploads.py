@@ -50,7 +50,9 @@ def read_upload(path: Path) -> UploadedTable:
             is missing, or a row that cannot be scored; names the file without its folder, and the row.
     """
     if path.suffix.lower() not in SUFFIXES:
-        raise FileError(f"{path.name}: the suffix of a table is one of {', '.join(SUFFIXES)} here, not {path.suffix!r}.")
+        raise FileError(
+            f"{path.name}: the suffix of a table is one of {', '.join(SUFFIXES)} here, not {path.suffix!r}."
+        )
     try:
         _check_size(path.stat().st_size, path.name)
         return _read(path.name, path.read_bytes(), path.suffix.lower())
@@ -69,7 +71,9 @@ def read_pasted(text: str) -> UploadedTable:
     """
     text = text.strip("\n") + "\n"
     if not text.strip():
-        raise FileError(f"Nothing to score: upload a table, or paste one, with the columns {PREDICTION} and {REFERENCE}.")
+        raise FileError(
+            f"Nothing to score: upload a table, or paste one, with the columns {PREDICTION} and {REFERENCE}."
+        )
     first = text.partition("\n")[0]
     form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"
     name = f"pasted{form}"

@@ -88,13 +88,18 @@ def cache_folder() -> Path:
 class DiskCache:
     """Keeps encoded texts between processes, for one call of a scorer.
 
-    A shard is one safetensors file, named by its texts, in a folder named by everything else that vectors depend on: content of the model,
-    layers, how long texts are read, the kind of device, and the versions of the libraries that compute them. Shards never change. Writers hold
-    a lock; readers need none. The shards of all models take at most as many bytes as the call may use; those that were not used for longest
-    make room, but none that this call has used: going round more texts than fit would otherwise remove each just before it is needed again.
+    A shard is one safetensors file, named by its texts, in a folder named by everything else that vectors depend on:
+    content of the model,
+    layers, how long texts are read, the kind of device, and the versions of the libraries that compute them. Shards
+    never change. Writers hold
+    a lock; readers need none. The shards of all models take at most as many bytes as the call may use; those that were
+    not used for longest
+    make room, but none that this call has used: going round more texts than fit would otherwise remove each just before
+    it is needed again.
     No text is written, but its token ids are.
 
-    Whatever fails, scoring continues: a damaged shard is removed and its texts are encoded again, and a folder that cannot be used is left
+    Whatever fails, scoring continues: a damaged shard is removed and its texts are encoded again, and a folder that
+    cannot be used is left
     alone for the rest of the call; each with one warning.
     """
 
@@ -160,7 +165,9 @@ class DiskCache:
 
     def _keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         for folder, named in self._by_folder(list(texts)).items():
-            for part in _parts({name: texts[key] for name, key in named.items()}, min(SHARD_BYTES, self._most_bytes // SHARES)):
+            for part in _parts(
+                {name: texts[key] for name, key in named.items()}, min(SHARD_BYTES, self._most_bytes // SHARES)
+            ):
                 content = pack(part, self._model)
                 path = folder / f"{_hash(' '.join(sorted(part)))[:32]}.safetensors"
                 folder.mkdir(parents=True, exist_ok=True)
@@ -172,7 +179,9 @@ class DiskCache:
                     write_whole(path, content)
 
     def _make_room(self, size: int) -> bool:
-        """Remove the shards that were not used for longest, until there is room; False, and nothing removed, where there is not enough."""
+        """Remove the shards that were not used for longest, until there is room; False, and nothing removed, where
+        there is not enough.
+        """
         for path in self._root.glob("*/*.part"):  # a writer that died has left it: writers hold the lock
             path.unlink(missing_ok=True)
         kept = sorted((about.st_mtime, about.st_size, path) for path, about in _shards(self._root))
@@ -197,7 +206,9 @@ def list_models(root: Path) -> list[ModelUse]:
         except (FileNotFoundError, *DAMAGED):
             continue
         old = uses.get(model, ModelUse(model, 0, 0, 0, 0.0))
-        uses[model] = ModelUse(model, old.texts + texts, old.shards + 1, old.bytes + about.st_size, max(old.used, about.st_mtime))
+        uses[model] = ModelUse(
+            model, old.texts + texts, old.shards + 1, old.bytes + about.st_size, max(old.used, about.st_mtime)
+        )
     return sorted(uses.values(), key=lambda use: -use.bytes)
 
 
@@ -225,7 +236,9 @@ def _shards(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def name_of(encoder: Encoder) -> str:
     """Return a model as ``twmd cache ls`` shows it: name and content, its adapter if it has one, number format."""
-    return " ".join(part for part in (f"{encoder.files.name}@{encoder.files.fingerprint}", encoder.adapter, encoder.dtype) if part)
+    return " ".join(
+        part for part in (f"{encoder.files.name}@{encoder.files.fingerprint}", encoder.adapter, encoder.dtype) if part
+    )
 
 
 def _versions(encoder: Encoder) -> list[str]:
@@ -234,7 +247,14 @@ def _versions(encoder: Encoder) -> list[str]:
     import torch
     import transformers
 
-    return [FORMAT, __version__, torch.__version__, transformers.__version__, tokenizers.__version__, encoder.device.type]
+    return [
+        FORMAT,
+        __version__,
+        torch.__version__,
+        transformers.__version__,
+        tokenizers.__version__,
+        encoder.device.type,
+    ]
 
 
 def _hash(text: str) -> str:
@@ -246,7 +266,9 @@ def _parts(texts: dict[str, CachedText], most_bytes: int) -> Iterator[dict[str, 
     part: dict[str, CachedText] = {}
     size = 0
     for key, text in texts.items():
-        own = text.vectors.nbytes + text.special.nbytes + text.ids.nbytes + 256  # an entry: two hashes of 64 digits, numbers, commas
+        own = (
+            text.vectors.nbytes + text.special.nbytes + text.ids.nbytes + 256
+        )  # an entry: two hashes of 64 digits, numbers, commas
         if part and size + own > most_bytes:
             yield part
             part, size = {}, 0
@@ -265,7 +287,9 @@ def pack(texts: Mapping[str, CachedText], model: str) -> bytes:
     """
     entries, start = [], 0
     for key, text in texts.items():
-        entries.append(_Entry(key, start, len(text.ids), list(map(bool, text[3:6])), list(text.missing), _checksum(key, text)))
+        entries.append(
+            _Entry(key, start, len(text.ids), list(map(bool, text[3:6])), list(text.missing), _checksum(key, text))
+        )
         start += len(text.ids)
     rows = list(texts.values())
     arrays = {
@@ -279,7 +303,9 @@ def pack(texts: Mapping[str, CachedText], model: str) -> bytes:
 
 @functools.lru_cache(maxsize=4096)
 def _entries(path: Path, _inode: int) -> dict[str, _Entry]:
-    """Return what a shard says it holds, by the hashes of the texts; a file that took another's place has another inode."""
+    """Return what a shard says it holds, by the hashes of the texts; a file that took another's place has another
+    inode.
+    """
     with safe_open(path, framework="np") as file:
         return {row[0]: _Entry(*row) for row in json.loads(file.get_tensor(ENTRIES).tobytes())}
 

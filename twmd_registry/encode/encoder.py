@@ -80,13 +80,18 @@ class Encoder(LoadedModel):
         self.sentences_encoded = 0
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
-        """Tokens as they read: without the marks of a vocabulary that marks beginnings, and as they stand where that says nothing."""
+        """Tokens as they read: without the marks of a vocabulary that marks beginnings, and as they stand where that
+        says nothing.
+        """
         tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
         try:
             texts = [self.pieces.texts[i] for i in ids]
         except SpecError:
             return list(tokens)
-        return [token if token.startswith("##") or not text or "\ufffd" in text else text for token, text in zip(tokens, texts, strict=True)]
+        return [
+            token if token.startswith("##") or not text or "\ufffd" in text else text
+            for token, text in zip(tokens, texts, strict=True)
+        ]
 
     def check_limit(self, limit: int | None) -> int | None:
         """Settle the length limit that applies: the one asked for, or the model's own.
@@ -106,7 +111,10 @@ class Encoder(LoadedModel):
             return None
         room = limit - self.tokenizer.num_special_tokens_to_add()
         if stride > room:
-            raise SpecError(f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text beside special tokens.")
+            raise SpecError(
+                f"truncation=window:{limit}/{stride} leaves tokens out: a window holds {room} of a text beside "
+                "special tokens."
+            )
         return Window(limit, stride)
 
     def tokenise(self, texts: Sequence[str], limit: int | None = None, *, window: Window | None = None) -> TokenIds:
@@ -142,14 +150,18 @@ class Encoder(LoadedModel):
         if not self.static:
             check_token_ids(max(int(row.max()) for row in tokens.ids), self.network, self.files.label)
         sequences = take_apart(tokens, window)
-        store = {k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted}
+        store = {
+            k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted
+        }
 
         def forward(batch: np.ndarray) -> None:
             inputs, tokens = self._pad(sequences, batch)
             states = hidden_states(self.network, self.blocks, wanted, inputs)
             where = torch.from_numpy(np.concatenate([sequences.places[i] for i in batch])).to(self.device)
             for k, state in states.items():
-                flat = state.flatten(0, 1) if tokens is None else state.flatten(0, 1).index_select(0, tokens)  # (T of the batch, D)
+                flat = (
+                    state.flatten(0, 1) if tokens is None else state.flatten(0, 1).index_select(0, tokens)
+                )  # (T of the batch, D)
                 check_finite(flat, self.files.label, self.dtype)
                 write = store[k].index_copy_ if sequences.repeats is None else store[k].index_add_
                 write(0, where, flat.to(torch.float32))
@@ -189,7 +201,9 @@ class Encoder(LoadedModel):
         return pieces_of(self.tokenizer)
 
     def _pad(self, sequences: EncoderSequences, batch: np.ndarray) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Network inputs of some sequences, and which of their padded tokens are tokens; no mask at all when nothing is padded."""
+        """Network inputs of some sequences, and which of their padded tokens are tokens; no mask at all when nothing is
+        padded.
+        """
         rows = [sequences.ids[i] for i in batch]
         widths = np.array([len(row) for row in rows])
         ids = np.full((len(rows), int(widths.max())), self.tokenizer.pad_token_id or 0, dtype=np.int64)

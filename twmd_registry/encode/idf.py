@@ -44,11 +44,15 @@ class DocumentFrequencies(NamedTuple):
 
     @property
     def weights(self) -> np.ndarray:
-        """``log((N + 1) / (df + 1))`` of every token id (Zhao et al. 2019; BERTScore); a token that no text holds gets log(N + 1)."""
+        """``log((N + 1) / (df + 1))`` of every token id (Zhao et al. 2019; BERTScore); a token that no text holds gets
+        log(N + 1).
+        """
         return np.asarray(np.log((self.documents + 1) / (self.counts + 1)), dtype=np.float32)
 
     def unseen(self, token: int | None) -> DocumentFrequencies:
-        """The same where no text holds a token (None for no change): the unknown token stands for another string wherever it occurs."""
+        """The same where no text holds a token (None for no change): the unknown token stands for another string
+        wherever it occurs.
+        """
         return self._replace(counts=np.where(np.arange(len(self.counts)) == token, 0, self.counts))
 
 
@@ -120,7 +124,12 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], reading: ReadingMode, progre
         raise InputError("there is nothing to count: every text is empty.")
     found = count_documents(encoder, list(times), np.array(list(times.values())), reading, progress)
     counts = {str(i): int(found.counts[i]) for i in np.flatnonzero(found.counts)}
-    about = {"tokenizer": vocabulary_hash(encoder.tokenizer), "model": encoder.files.name, "documents": found.documents, "counts": counts}
+    about = {
+        "tokenizer": vocabulary_hash(encoder.tokenizer),
+        "model": encoder.files.name,
+        "documents": found.documents,
+        "counts": counts,
+    }
     return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()
 
 
@@ -139,7 +148,8 @@ def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> IdfFile:
     own = vocabulary_hash(tokenizer)
     if found.tokenizer != own:
         raise ModelError(
-            f"{path.name} holds document frequencies of another tokenizer (vocabulary {found.tokenizer}, this model's is {own}): "
+            f"{path.name} holds document frequencies of another tokenizer (vocabulary {found.tokenizer}, this "
+            f"model's is {own}): "
             "fit them with 'twmd fit-idf' and this model."
         )
     return found
@@ -160,11 +170,20 @@ def read_idf(path: Path, size: int) -> IdfFile:
         about = json.loads(content)
         found = {int(token): count for token, count in about["counts"].items() if 0 <= int(token) < size}
         documents, counts = about["documents"], np.zeros(size, dtype=np.int64)
-        sound = type(documents) is int and all(type(count) is int and 0 <= count <= documents < MOST_DOCUMENTS for count in found.values())
+        sound = type(documents) is int and all(
+            type(count) is int and 0 <= count <= documents < MOST_DOCUMENTS for count in found.values()
+        )
         counts[list(found)] = list(found.values())
-        fitted = IdfFile(DocumentFrequencies(documents, counts), re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0], hash_of(content))  # type: ignore[index]
+        fitted = IdfFile(
+            DocumentFrequencies(documents, counts),
+            re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0],
+            hash_of(content),
+        )  # type: ignore[index]
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
     if not sound:
-        raise ModelError(f"{path.name} holds a token in more texts than there are ({documents}), in fewer than none, or in a part of one.")
+        raise ModelError(
+            f"{path.name} holds a token in more texts than there are ({documents}), in fewer than none, or in a "
+            "part of one."
+        )
     return fitted

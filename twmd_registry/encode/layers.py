@@ -15,7 +15,9 @@ class _StopForward(Exception):  # noqa: N818 - not an error: the signal that no 
 
 
 def find_blocks(network: nn.Module) -> nn.ModuleList | None:
-    """The list of a network's transformer layers; None when it keeps them otherwise (ALBERT runs one layer many times)."""
+    """The list of a network's transformer layers; None when it keeps them otherwise (ALBERT runs one layer many
+    times).
+    """
     for module in network.modules():
         if isinstance(module, nn.ModuleList) and len(module) == depth_of(network):
             return module
@@ -30,11 +32,15 @@ def depth_of(network: nn.Module) -> int:
     """
     depth = getattr(network.config, "num_hidden_layers", None)
     if not isinstance(depth, int) or depth < 0:
-        raise ModelError(f"{type(network).__name__} does not say how many layers it has (num_hidden_layers): it is not supported.")
+        raise ModelError(
+            f"{type(network).__name__} does not say how many layers it has (num_hidden_layers): it is not supported."
+        )
     return depth
 
 
-def hidden_states(network: nn.Module, blocks: nn.ModuleList | None, layers: Iterable[int], inputs: dict[str, Any]) -> dict[int, Tensor]:
+def hidden_states(
+    network: nn.Module, blocks: nn.ModuleList | None, layers: Iterable[int], inputs: dict[str, Any]
+) -> dict[int, Tensor]:
     """Run a network up to the highest layer asked for.
 
     Hidden state k < L is what layer k receives (k = 0: the embeddings); hidden state L is the network's own
@@ -56,7 +62,9 @@ def hidden_states(network: nn.Module, blocks: nn.ModuleList | None, layers: Iter
     return _read_by_hooks(network, blocks, wanted, inputs)
 
 
-def _read_by_hooks(network: nn.Module, blocks: nn.ModuleList, wanted: list[int], inputs: dict[str, Any]) -> dict[int, Tensor]:
+def _read_by_hooks(
+    network: nn.Module, blocks: nn.ModuleList, wanted: list[int], inputs: dict[str, Any]
+) -> dict[int, Tensor]:
     found: dict[int, Tensor] = {}
 
     def reader(k: int) -> Any:

@@ -52,7 +52,14 @@ class MeanVectors(NamedTuple):
         return str(self.about.get("trained_with", self.hash))
 
 
-def fit_background(encoder: Encoder, texts: Iterable[str], reading: ReadingMode, *, adapter: str | None, progress: Progress | None = None) -> bytes:
+def fit_background(
+    encoder: Encoder,
+    texts: Iterable[str],
+    reading: ReadingMode,
+    *,
+    adapter: str | None,
+    progress: Progress | None = None,
+) -> bytes:
     """Average every hidden state over every token of a corpus.
 
     A text that occurs twice counts twice.
@@ -73,14 +80,19 @@ def fit_background(encoder: Encoder, texts: Iterable[str], reading: ReadingMode,
     times = Counter(text for text in texts if text.strip())
     if not times:
         raise InputError("there is nothing to fit a mean on: every text is empty.")
-    distinct, layers = sorted(times), range(encoder.depth + 1)  # sorted: the file's hash does not depend on the texts' order
+    distinct, layers = (
+        sorted(times),
+        range(encoder.depth + 1),
+    )  # sorted: the file's hash does not depend on the texts' order
     sums = {level: torch.zeros(len(layers), encoder.width, dtype=torch.float64) for level in MEANS}
     counts = dict.fromkeys(MEANS, 0.0)
     expect(progress, len(distinct))
     for start in range(0, len(distinct), _FIT_TEXTS):
         part = distinct[start : start + _FIT_TEXTS]
         tokens = encoder.tokenise(part, reading.limit, window=reading.window)
-        with StageProgress(progress, len(part), 1).stage(len(part)) as report:  # the encoder reports windows, of which a text may have several
+        with StageProgress(progress, len(part), 1).stage(
+            len(part)
+        ) as report:  # the encoder reports windows, of which a text may have several
             encoded = encoder.encode(tokens, layers, window=reading.window, progress=report)
         weight = torch.tensor([times[text] for text in part], device=encoder.device).repeat_interleave(encoded.lengths)
         for policy in MEANS:
@@ -120,7 +132,9 @@ def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter
         The content of a mean-vector file that says by ``trained_with`` where the means come from.
     """
     return _write(
-        background.means, background.about | {"model": name, "fingerprint": fingerprint, "adapter": adapter, "trained_with": background.origin}
+        background.means,
+        background.about
+        | {"model": name, "fingerprint": fingerprint, "adapter": adapter, "trained_with": background.origin},
     )
 
 
@@ -141,14 +155,16 @@ def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -
             if _owner(found) == (fingerprint, adapter):
                 return found
         raise ModelError(
-            "no mean vector comes with this package for this model: fit one with 'twmd fit-mean FILE... --model MODEL', "
+            "no mean vector comes with this package for this model: fit one with 'twmd fit-mean FILE... --model "
+            "MODEL', "
             "then set centering=background:HASH."
         )
     found = read_background(locate(MEAN_VECTOR, wanted))
     if _owner(found) != (fingerprint, adapter):
         raise ModelError(
             f"mean vector {found.hash} was fitted on {found.about['model']}@{found.about['fingerprint']}, "
-            f"adapter {found.about['adapter']}, not on this model (@{fingerprint}, adapter {adapter}): fit another with 'twmd fit-mean'."
+            f"adapter {found.about['adapter']}, not on this model (@{fingerprint}, adapter {adapter}): fit "
+            "another with 'twmd fit-mean'."
         )
     return found
 

@@ -1,7 +1,9 @@
 """What the pieces of a vocabulary are: which begin a word, which are punctuation, how they read.
 
-WordPiece marks pieces that continue a word (``##ing``), byte-level BPE and SentencePiece those that begin one (``Ġthe``,
-``▁the``). In the latter, punctuation and ideographs stand without a mark inside ``(see`` or ``我们``; they count as words of
+WordPiece marks pieces that continue a word (``##ing``), byte-level BPE and SentencePiece those that begin one
+(``Ġthe``,
+``▁the``). In the latter, punctuation and ideographs stand without a mark inside ``(see`` or ``我们``; they count as words
+of
 their own, as they do in WordPiece, so that dropping the rest of words does not drop whole sentences.
 """
 
@@ -76,7 +78,8 @@ class Vocabulary(NamedTuple):
         return np.asarray(own & (~self._begins(ids, own, starts) | self.blank[ids]))
 
     def words(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """The word that every token belongs to, numbered from 0; a mark alone belongs to the word that follows it. Shape (T,).
+        """The word that every token belongs to, numbered from 0; a mark alone belongs to the word that follows it.
+        Shape (T,).
 
         Args:
             ids: As for `continuing`.
@@ -89,7 +92,9 @@ class Vocabulary(NamedTuple):
         return np.asarray(np.cumsum(marks | (self._begins(ids, own, starts) & ~after_mark)) - 1)
 
     def _begins(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Which tokens do not continue a word: marked ones, the first of a text, those after a word's end; shape (T,), bool."""
+        """Which tokens do not continue a word: marked ones, the first of a text, those after a word's end; shape (T,),
+        bool.
+        """
         found = ~own | self.opens[ids] | _after(~own | self.closes[ids])
         found[starts] = True
         return np.asarray(found)
@@ -137,7 +142,10 @@ def _description(settings: dict[str, Any], name: str) -> Callable[[str], Vocabul
         return _byte_level()
     if "▁" in around:
         return _sentence_piece(unknown_token(model))
-    raise SpecError(f"cannot tell how the vocabulary of {name} marks words (neither WordPiece, byte-level BPE nor SentencePiece): leave words whole.")
+    raise SpecError(
+        f"cannot tell how the vocabulary of {name} marks words (neither WordPiece, byte-level BPE nor "
+        "SentencePiece): leave words whole."
+    )
 
 
 def _marked_at_ends(suffix: str, unknown: str | None) -> Callable[[str], VocabularyEntry]:
@@ -178,7 +186,10 @@ def _marked(raw: bytes) -> VocabularyEntry:
         return VocabularyEntry(opens=False, closes=True, text="", raw=raw)
     part_of_ideograph = text.startswith("\ufffd") and raw.strip()[0] in _LEAD_BYTES
     return VocabularyEntry(
-        opens=raw[:1].isspace() or part_of_ideograph or _is_single_word(text[0]), closes=_is_single_word(text[-1]), text=text, raw=raw
+        opens=raw[:1].isspace() or part_of_ideograph or _is_single_word(text[0]),
+        closes=_is_single_word(text[-1]),
+        text=text,
+        raw=raw,
     )
 
 

@@ -73,7 +73,13 @@ class TextStore:
             uses: For texts that are needed in several pieces, which.
             lasting: Texts that a later call will need, too; the nearest shelf first.
         """
-        self._encoder, self._texts, self._layers, self._reading, self._uses = encoder, texts, list(layers), reading, uses
+        self._encoder, self._texts, self._layers, self._reading, self._uses = (
+            encoder,
+            texts,
+            list(layers),
+            reading,
+            uses,
+        )
         self._lasting = lasting
         self._ids = np.zeros(0, dtype=np.int64)
         self._held = self._nothing()
@@ -88,7 +94,9 @@ class TextStore:
         none = torch.zeros(0, dtype=torch.int64, device=device)
         return EncodedTexts(vectors, none, torch.zeros(0, dtype=torch.uint8, device=device), none, none)
 
-    def fetch(self, ids: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None) -> tuple[EncodedTexts, np.ndarray]:
+    def fetch(
+        self, ids: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None
+    ) -> tuple[EncodedTexts, np.ndarray]:
         """Encode those of some texts that are not held yet.
 
         Args:
@@ -134,7 +142,10 @@ class TextStore:
 
     def _hold(self, ids: np.ndarray, fresh: EncodedTexts) -> None:
         """Hold more texts."""
-        joined = {k: torch.cat([self._held.layers[k], fresh.layers[k]]) if len(self._ids) else fresh.layers[k] for k in self._layers}
+        joined = {
+            k: torch.cat([self._held.layers[k], fresh.layers[k]]) if len(self._ids) else fresh.layers[k]
+            for k in self._layers
+        }
         self._held = EncodedTexts(joined, *(torch.cat(both) for both in zip(self._held[1:], fresh[1:], strict=True)))
         self._ids = np.r_[self._ids, ids]
 
@@ -142,14 +153,17 @@ class TextStore:
         return TextKey(self._encoder.identity, tuple(self._layers), self._reading, self._texts[text])
 
     def _kept(self, ids: np.ndarray) -> dict[int, CachedText]:
-        """Those of some texts that an earlier call has encoded, by their numbers; what a far shelf gives is kept on the nearer ones."""
+        """Those of some texts that an earlier call has encoded, by their numbers; what a far shelf gives is kept on the
+        nearer ones.
+        """
         found: dict[int, CachedText] = {}
         for place, (shelf, texts) in enumerate(self._lasting):
             sought = {self._key(i): i for i in ids[texts[ids]].tolist() if i not in found}
             here = {sought[key]: kept for key, kept in shelf.find(list(sought)).items()}
             self._keep(here, place)
             found |= here
-        # In the order of their numbers, as what is encoded is: blocks of pairs, and so the last bits of scores, are then the same.
+        # In the order of their numbers, as what is encoded is: blocks of pairs, and so the last bits of scores, are
+        # then the same.
         return dict(sorted(found.items()))
 
     def _keep(self, told: dict[int, CachedText], shelves: int | None = None) -> None:
@@ -163,7 +177,10 @@ class TextStore:
             self.empty[i], self.truncated[i], self.unknown[i] = text.empty, text.truncated, text.unknown
         self.missing |= {i: text.missing for i, text in kept.items() if text.missing}
         device, rows = self._encoder.device, list(kept.values())
-        layers = {k: torch.from_numpy(np.concatenate([text.vectors[j] for text in rows])).to(device) for j, k in enumerate(self._layers)}
+        layers = {
+            k: torch.from_numpy(np.concatenate([text.vectors[j] for text in rows])).to(device)
+            for j, k in enumerate(self._layers)
+        }
         special, ids = (np.concatenate([text[part] for text in rows]) for part in (1, 2))
         unknown = self._encoder.unknown_codes(ids, special, chain.from_iterable(text.missing for text in rows))
         lengths = np.array([len(text.ids) for text in rows])
@@ -185,7 +202,9 @@ class TextStore:
                 told[i] = CachedText(vectors, special[start:end].copy(), tokens[start:end].copy(), *flags)
         return told
 
-    def _encode(self, ids: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None) -> EncodedTexts:
+    def _encode(
+        self, ids: np.ndarray, batch_tokens: int | None, progress: Callable[[int], None] | None
+    ) -> EncodedTexts:
         tokens = self._encoder.tokenise([self._texts[i] for i in ids], self._reading.limit, window=self._reading.window)
         blank = np.array([not self._texts[i].strip() for i in ids])
         self.truncated[ids] = tokens.truncated
@@ -194,9 +213,13 @@ class TextStore:
         self.missing |= {int(i): words for i, words in zip(ids, tokens.missing, strict=False) if words}
         full = np.flatnonzero(~self.empty[ids])
         if len(full) == 0:
-            return self._nothing()._replace(lengths=torch.zeros(len(ids), dtype=torch.int64, device=self._encoder.device))
+            return self._nothing()._replace(
+                lengths=torch.zeros(len(ids), dtype=torch.int64, device=self._encoder.device)
+            )
         chosen = tokens.select(full)
-        encoded = self._encoder.encode(chosen, self._layers, window=self._reading.window, batch_tokens=batch_tokens, progress=progress)
+        encoded = self._encoder.encode(
+            chosen, self._layers, window=self._reading.window, batch_tokens=batch_tokens, progress=progress
+        )
         lengths = torch.zeros(len(ids), dtype=torch.int64, device=self._encoder.device)
         lengths[torch.from_numpy(full).to(lengths.device)] = encoded.lengths
         return encoded._replace(lengths=lengths)

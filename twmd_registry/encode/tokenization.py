@@ -26,8 +26,10 @@ class TokenIds(NamedTuple):
         special: One array per text: 0 for a token of the text, 1 for the special token that opens it, 2 for
             any other special token, `LEFT_OUT` for a word that is left out because the vocabulary does not hold it.
         truncated: Whether a text was cut; shape (number of texts,).
-        unknown: Whether more than `UNKNOWN_SHARE` of a text's own tokens are unknown, where such are kept; shape (number of texts,).
-        missing: What the vocabulary does not hold of every text: its unknown tokens, or the words that are left out, as they were written.
+        unknown: Whether more than `UNKNOWN_SHARE` of a text's own tokens are unknown, where such are kept; shape
+            (number of texts,).
+        missing: What the vocabulary does not hold of every text: its unknown tokens, or the words that are left out, as
+            they were written.
     """
 
     ids: list[np.ndarray]
@@ -51,10 +53,18 @@ class TokenIds(NamedTuple):
     def select(self, rows: np.ndarray) -> TokenIds:
         """Some of the texts, in the order given."""
         missing = [self.missing[i] for i in rows] if self.missing else ()
-        return TokenIds([self.ids[i] for i in rows], [self.special[i] for i in rows], self.truncated[rows], self.unknown[rows], missing)
+        return TokenIds(
+            [self.ids[i] for i in rows],
+            [self.special[i] for i in rows],
+            self.truncated[rows],
+            self.unknown[rows],
+            missing,
+        )
 
 
-def tokenise(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: int | None, *, drop_unknown: bool = False) -> TokenIds:
+def tokenise(
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: int | None, *, drop_unknown: bool = False
+) -> TokenIds:
     """Turn texts into token ids.
 
     The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched
@@ -87,14 +97,18 @@ def tokenise(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], limit: in
 
 def find_unknown(ids: np.ndarray, special: np.ndarray, unknown_id: int | None) -> np.ndarray:
     """The places of the unknown tokens among a text's own."""
-    return np.flatnonzero((special == 0) & (ids == unknown_id)) if unknown_id is not None else np.zeros(0, dtype=np.int64)
+    return (
+        np.flatnonzero((special == 0) & (ids == unknown_id)) if unknown_id is not None else np.zeros(0, dtype=np.int64)
+    )
 
 
 def codes_of(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) -> list[int]:
     """A number for every string, the same for two that the tokenizer reads alike (in lower case, say), and never 0."""
     normalizer = tokenizer.backend_tokenizer.normalizer
     read = [normalizer.normalize_str(word) if normalizer else word for word in words]
-    return [int.from_bytes(hashlib.blake2b(word.strip().encode(), digest_size=8).digest(), signed=True) | 1 for word in read]
+    return [
+        int.from_bytes(hashlib.blake2b(word.strip().encode(), digest_size=8).digest(), signed=True) | 1 for word in read
+    ]
 
 
 def _cut(encoding: Any, limit: int | None) -> tuple[Any, tuple[np.ndarray, np.ndarray]]:

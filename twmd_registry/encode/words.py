@@ -35,19 +35,28 @@ class WordPolicy(NamedTuple):
 def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Vocabulary) -> frozenset[Phrase]:
     """Words as a tokenizer reads them: normalised, and taken apart where it always does (``don ' t``).
 
-    An apostrophe stands for either form, ``'`` and ``\u2019``. A word with a character that the vocabulary does not hold is none
+    An apostrophe stands for either form, ``'`` and ``\u2019``. A word with a character that the vocabulary does not
+    hold is none
     that could be found in a text.
     """
     found = set[Phrase]()
-    tokens = tokenise(tokenizer, sorted({form for word in words for form in (word, word.replace("'", "\u2019"))}), limit=None)
+    tokens = tokenise(
+        tokenizer, sorted({form for word in words for form in (word, word.replace("'", "\u2019"))}), limit=None
+    )
     for row, special in zip(tokens.ids, tokens.special, strict=True):
         ids = row[special == 0]
         if len(ids) and tokenizer.unk_token_id not in ids:
-            found.add(tuple(_texts(pieces, ids, pieces.words(ids, np.ones(len(ids), dtype=bool), np.zeros(1, dtype=np.int64)))))
+            found.add(
+                tuple(
+                    _texts(pieces, ids, pieces.words(ids, np.ones(len(ids), dtype=bool), np.zeros(1, dtype=np.int64)))
+                )
+            )
     return frozenset(found)
 
 
-def left_out(policy: WordPolicy, pieces: Vocabulary, ids: np.ndarray, own: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def left_out(
+    policy: WordPolicy, pieces: Vocabulary, ids: np.ndarray, own: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
     """The tokens that a policy leaves out; special tokens are not its business.
 
     Args:
@@ -68,7 +77,10 @@ def left_out(policy: WordPolicy, pieces: Vocabulary, ids: np.ndarray, own: np.nd
         marks = pieces.punctuation if policy.punctuation is Punctuation.DROP else pieces.ascii_punctuation
         gone |= marks[ids] & own
     if policy.stop_words:
-        gone |= _in_phrases(policy.stop_words, _texts(pieces, ids, words := pieces.words(ids, own, starts)), words, starts) & own
+        gone |= (
+            _in_phrases(policy.stop_words, _texts(pieces, ids, words := pieces.words(ids, own, starts)), words, starts)
+            & own
+        )
     return gone
 
 
@@ -90,6 +102,8 @@ def _in_phrases(phrases: frozenset[Phrase], texts: list[str], words: np.ndarray,
     for number, text in enumerate(texts):
         for phrase in by_first.get(text, ()):
             end = number + len(phrase)
-            if tuple(texts[number:end]) == phrase and (len(phrase) == 1 or end <= ends[np.searchsorted(ends, number, side="right")]):
+            if tuple(texts[number:end]) == phrase and (
+                len(phrase) == 1 or end <= ends[np.searchsorted(ends, number, side="right")]
+            ):
                 stop[number:end] = True
     return np.asarray(stop[words])

@@ -18,8 +18,10 @@ def aggregate(layers: Tensor, how: str) -> Tensor:
 
     Args:
         layers: Shape (T, L, D), each vector of length one.
-        how: ``mean``; ``concat``; ``pmeans:P,P,..``, for every P the mean ``(mean_l z_l^P)^(1/P)`` in each dimension (Eq. 4; inf is
-            the maximum, -inf the minimum), one after the other (Eq. 5); ``routing:KERNEL`` (Algorithm 1). As in a specification.
+        how: ``mean``; ``concat``; ``pmeans:P,P,..``, for every P the mean ``(mean_l z_l^P)^(1/P)`` in each dimension
+            (Eq. 4; inf is
+            the maximum, -inf the minimum), one after the other (Eq. 5); ``routing:KERNEL`` (Algorithm 1). As in a
+            specification.
 
     Returns:
         Shape (T, D), (T, L D) for ``concat``, (T, number of P's times D) for ``pmeans``; of any length.
@@ -39,15 +41,19 @@ def _power_mean(layers: Tensor, power: str) -> Tensor:
     p = int(power)
     if p == 1:
         return layers.mean(1)
-    largest = layers.abs().amax(1).clamp(min=torch.finfo(layers.dtype).tiny)  # (T, D); small numbers' powers would vanish
+    largest = (
+        layers.abs().amax(1).clamp(min=torch.finfo(layers.dtype).tiny)
+    )  # (T, D); small numbers' powers would vanish
     mean = (layers / largest[:, None]).pow(p).mean(1)
     return largest * mean.sign() * mean.abs().pow(1 / p)
 
 
 def _routing(layers: Tensor, rest: str) -> Tensor:
-    """Cluster the layers' vectors of every token around one: mean shift with routing coefficients (supplement, Algorithm 1).
+    """Cluster the layers' vectors of every token around one: mean shift with routing coefficients (supplement,
+    Algorithm 1).
 
-    d is the squared distance, the start the layers' mean, and the coefficients are per token, so that a token's vector does
+    d is the squared distance, the start the layers' mean, and the coefficients are per token, so that a token's vector
+    does
     not depend on other tokens. A token that no layer's vector is near (Epanechnikov) keeps the vector it has.
     """
     kernel = KERNELS[RoutingKernel(rest)]
@@ -60,7 +66,9 @@ def _routing(layers: Tensor, rest: str) -> Tensor:
         z, v = layers[moving], found[moving]
         slope = kernel((z - v[:, None]).square().sum(2))[1]  # (T, L)
         total = slope.sum(1, keepdim=True)
-        v = torch.where(total > 0, (gamma * slope)[:, None].bmm(z)[:, 0] / total.clamp(min=torch.finfo(z.dtype).tiny), v)
+        v = torch.where(
+            total > 0, (gamma * slope)[:, None].bmm(z)[:, 0] / total.clamp(min=torch.finfo(z.dtype).tiny), v
+        )
         found = found.index_copy(0, moving, v)
         near = kernel((z - v[:, None]).square().sum(2))[0]  # (T, L)
         gamma = gamma + STEP * near

@@ -75,13 +75,16 @@ class Backend:
         if self.parts and self.parts.model:
             files = find_model(self.parts.model)
             if wanted and wanted != files.fingerprint:
-                # The folder may be another metric's of the same record: this one's model may be here under its own name.
+                # The folder may be another metric's of the same record: this one's model may be here under its own
+                # name.
                 with contextlib.suppress(ModelError):
                     files = find_model(name, self.requested.revision, paths=False)
         else:
             files = find_model(name, self.requested.revision, paths=self.parts is None)
         if wanted and wanted != files.fingerprint:
-            raise ModelError(f"model {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for.")
+            raise ModelError(
+                f"model {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for."
+            )
         # Of two names for one content, the one that was published stays.
         return files._replace(name=name) if wanted and self.parts else files
 
@@ -102,20 +105,31 @@ class Backend:
             if isinstance(self.parts, SharedParts):
                 with contextlib.suppress(ModelError):
                     return find_adapter(asked, paths=False)
-            raise ModelError(f"adapter {self.parts.adapter} has the content {found.name.rpartition('@')[2]}, not {wanted} as asked for.")
+            raise ModelError(
+                f"adapter {self.parts.adapter} has the content {found.name.rpartition('@')[2]}, not {wanted} as "
+                "asked for."
+            )
         return found._replace(name=asked) if wanted else found
 
     @property
     def model_key(self) -> Hashable:
         """Everything that decides which loaded model this is."""
-        return (self.kind.__name__, self.files, self.adapter, self.requested.dtype, str(pick_device(self.options.device)))
+        return (
+            self.kind.__name__,
+            self.files,
+            self.adapter,
+            self.requested.dtype,
+            str(pick_device(self.options.device)),
+        )
 
     @property
     def model(self) -> Any:
         """The loaded model, shared."""
         if self._handle is None:
             # A partial and not a method of this route: no cycle keeps the model alive when the scorer is gone.
-            load = partial(self.kind, self.files, self.adapter, str(self.requested.dtype), pick_device(self.options.device))
+            load = partial(
+                self.kind, self.files, self.adapter, str(self.requested.dtype), pick_device(self.options.device)
+            )
             self._handle = ModelHandle(self.model_key, load)
         return self._handle.get()
 
@@ -170,7 +184,9 @@ class Backend:
         if self._handle is not None:
             self._handle.get().park()
 
-    def score_group(self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: AllReduce = alone) -> Scored:
+    def score_group(
+        self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
+    ) -> Scored:
         """Score all pairs by every member of a group that shares a key."""
         raise NotImplementedError
 
@@ -197,7 +213,9 @@ class TokenAlignmentBackend(Backend):
         if self.requested.centering_kind is not Centering.BACKGROUND:
             return None
         asked = self.requested.background
-        of_model = partial(find_background, fingerprint=self.files.fingerprint, adapter=self.adapter.name if self.adapter else None)
+        of_model = partial(
+            find_background, fingerprint=self.files.fingerprint, adapter=self.adapter.name if self.adapter else None
+        )
         return of_model(None) if asked is None else find_signed(of_model, asked, self.parts, MEAN_VECTOR)
 
     @cached_property
@@ -218,7 +236,13 @@ class TokenAlignmentBackend(Backend):
             ModelError: They are not here, damaged, or of another tokenizer.
         """
         asked = self.requested.idf_file
-        return None if asked is None else find_signed(lambda wanted: idf.find_idf(wanted, self.model.tokenizer), asked, self.parts, idf.FREQUENCIES)
+        return (
+            None
+            if asked is None
+            else find_signed(
+                lambda wanted: idf.find_idf(wanted, self.model.tokenizer), asked, self.parts, idf.FREQUENCIES
+            )
+        )
 
     def _settle(self) -> MetricSpec:
         """Fill in what only the model can say; warns when its layer was chosen by rule."""
@@ -244,7 +268,8 @@ class TokenAlignmentBackend(Backend):
         if asked is None:
             layer = rule_layer(encoder.depth)
             warn(
-                f"untuned: nobody has measured which settings of {self.files.name} agree best with people: layer={layer} (5/6 of its depth) by "
+                f"untuned: nobody has measured which settings of {self.files.name} agree best with people: "
+                f"layer={layer} (5/6 of its depth) by "
                 f"rule, centering={self.requested.centering} and the rest as in the signature."
             )
             return check_layer(layer, encoder.depth, self.files.name)
@@ -276,7 +301,9 @@ class TokenAlignmentBackend(Backend):
             fitted = fitted._replace(weights=(weights, weights))
         return Job(self.spec, fitted)
 
-    def run(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone) -> PipelineRun:
+    def run(
+        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
+    ) -> PipelineRun:
         """Plan the work of a group."""
         return PipelineRun(
             self.model,
@@ -300,13 +327,17 @@ class TokenAlignmentBackend(Backend):
         with self.model.lock:
             return idf.fit_idf(self.model, texts, self.reading, progress)
 
-    def score_group(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone) -> Scored:
+    def score_group(
+        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
+    ) -> Scored:
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return self.run(group, pairs, progress, total).score()
 
     def work(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> int:
-        """Every different text, twice where sums over the corpus take a pass of their own, and every pair by every specification."""
+        """Every different text, twice where sums over the corpus take a pass of their own, and every pair by every
+        specification.
+        """
         passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
         return len(pairs.texts) * passes * ENCODED + len(pairs.hyp) * len(group)
 
@@ -331,7 +362,9 @@ class RegressionBackend(Backend):
         settled = super()._settle()
         return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
 
-    def score_group(self, group: Sequence[RegressionBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone) -> Scored:
+    def score_group(
+        self, group: Sequence[RegressionBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
+    ) -> Scored:
         """Score all pairs; each different pair goes through the model once, and depends on no other."""
         del total
         with self.model.lock:
@@ -360,13 +393,17 @@ class RegressionBackend(Backend):
             scores = np.zeros(len(hyp))
             scores[blank] = fixed
             if raw:
-                scores[full] = np.mean([raw[first] for first in backend.orders], axis=0) / float(backend.spec.scale or 1.0)
+                scores[full] = np.mean([raw[first] for first in backend.orders], axis=0) / float(
+                    backend.spec.scale or 1.0
+                )
             found.append(PairScores((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[inverse]))
         return found, flags
 
     def _predict(self, firsts: list[str], seconds: list[str], progress: Progress | None) -> Predictions:
         with torch.inference_mode(), exact_arithmetic():
-            found: Predictions = self.model.predict(firsts, seconds, limit=self.spec.limit, batch_tokens=self.options.batch_tokens, progress=progress)
+            found: Predictions = self.model.predict(
+                firsts, seconds, limit=self.spec.limit, batch_tokens=self.options.batch_tokens, progress=progress
+            )
         return found
 
     @property
@@ -381,7 +418,9 @@ def make_backend(spec: MetricSpec, options: RunOptions, parts: Parts | None = No
 
 
 def group_by_model(backends: Sequence[Backend]) -> list[list[int]]:
-    """Which of some routes are scored together, by their numbers: those that share a model, in the order of the first of each."""
+    """Which of some routes are scored together, by their numbers: those that share a model, in the order of the first
+    of each.
+    """
     groups: dict[Hashable, list[int]] = {}
     for i, backend in enumerate(backends):
         groups.setdefault(backend.share_key, []).append(i)

@@ -81,7 +81,12 @@ def write_baseline(spec: MetricSpec, found: PairScores, seed: int) -> bytes:
     """
     values = [float(np.mean(side, dtype=np.float64)) for side in found if side is not None]
     _check(values, "these settings")
-    about = {"keys": keys_of(spec), "pairs": len(found.precision), "seed": seed, "values": dict(zip(SIDES, values, strict=False))}
+    about = {
+        "keys": keys_of(spec),
+        "pairs": len(found.precision),
+        "seed": seed,
+        "values": dict(zip(SIDES, values, strict=False)),
+    }
     return (json.dumps(about, sort_keys=True, indent=1) + "\n").encode()
 
 
@@ -100,7 +105,9 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
         content = path.read_bytes()
         about = json.loads(content)
         values = [float(about["values"][side]) for side in SIDES if side in about["values"]]
-        found = Baseline(tuple(values), {str(name): str(value) for name, value in about["keys"].items()}, hash_of(content))
+        found = Baseline(
+            tuple(values), {str(name): str(value) for name, value in about["keys"].items()}, hash_of(content)
+        )
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a baseline that 'twmd fit-baseline' wrote.") from error
     _check(values, path.name)
@@ -108,7 +115,9 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
         raise ModelError(f"{path.name} holds {len(values)} values: {spec.metric} needs another number.")
     own = keys_of(spec)
     if other := sorted(name for name in {*own, *found.keys} if own.get(name) != found.keys.get(name)):
-        listed = "; ".join(f"{name}: {found.keys.get(name, 'none')} there, {own.get(name, 'none')} here" for name in other)
+        listed = "; ".join(
+            f"{name}: {found.keys.get(name, 'none')} there, {own.get(name, 'none')} here" for name in other
+        )
         raise ModelError(f"{path.name} was fitted for other settings ({listed}): fit another with 'twmd fit-baseline'.")
     return found
 

@@ -65,7 +65,9 @@ def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int)
         groups: Number of groups, G.
     """
     shape = (len(tokens.lengths), tokens.vectors.shape[1])
-    vectors = tokens.vectors if tokens.counted is None else torch.where(tokens.counted[:, None], tokens.vectors, 0.0)  # (T, D)
+    vectors = (
+        tokens.vectors if tokens.counted is None else torch.where(tokens.counted[:, None], tokens.vectors, 0.0)
+    )  # (T, D)
     texts = vectors.new_zeros(shape).index_add(0, tokens.owners, vectors).to(torch.float64)  # (I, D)
     weight = weight.to(torch.float64)
     sums = texts.new_zeros(groups, shape[1]).index_add(0, group, texts * weight[:, None])  # (G, D)
@@ -103,10 +105,13 @@ CENTERINGS: dict[Centering, Callable[[TokenVectors, GroupMeans | None], Tensor]]
 }
 
 
-def center(layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[GroupMeans] | None = None) -> list[TokenVectors]:
+def center(
+    layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[GroupMeans] | None = None
+) -> list[TokenVectors]:
     """Center token vectors and scale them to length one, layer by layer.
 
-    A token of which centering leaves nothing but rounding errors (`NOTHING`) has no direction; it is dropped in every layer,
+    A token of which centering leaves nothing but rounding errors (`NOTHING`) has no direction; it is dropped in every
+    layer,
     so an item may end up with no token at all (a one-word text under ``sentence`` centering does).
 
     Args:
@@ -121,18 +126,23 @@ def center(layers: Sequence[TokenVectors], centering: Centering, vectors: Vector
     Raises:
         ValueError: A centering that needs means came without.
     """
-    centered = [CENTERINGS[centering](tokens, means[k] if means else None) for k, tokens in enumerate(layers)]  # each (T, D)
+    centered = [
+        CENTERINGS[centering](tokens, means[k] if means else None) for k, tokens in enumerate(layers)
+    ]  # each (T, D)
     norms = [torch.linalg.vector_norm(one, dim=1) for one in centered]  # each (T,)
     # What is subtracted from a vector brings an error that goes with the longer of the vector and the rest.
     errors = [
         EPSILON * torch.maximum(torch.linalg.vector_norm(tokens.vectors.detach(), dim=1), own.detach())
         for tokens, own in zip(layers, norms, strict=True)
     ]
-    keep = ~torch.stack([own <= NOTHING * error for own, error in zip(norms, errors, strict=True)]).any(0)  # (T,); NaN is no absence
+    keep = ~torch.stack([own <= NOTHING * error for own, error in zip(norms, errors, strict=True)]).any(
+        0
+    )  # (T,); NaN is no absence
     whole = bool(keep.all())
     found = []
     for tokens, one, own, error in zip(layers, centered, norms, errors, strict=True):
-        # An absent token's length is set to one: divided by nothing it would give NaN, if not here then to every gradient.
+        # An absent token's length is set to one: divided by nothing it would give NaN, if not here then to every
+        # gradient.
         length = torch.ones_like(own) if vectors is Vectors.RAW else torch.where(keep, own, 1.0)
         scaled = tokens._replace(vectors=one / length[:, None], rounding=error / length.detach())
         found.append(scaled if whole else scaled.select(keep))

@@ -81,7 +81,9 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> PairSha
     here = slice(int(starts[first]), int(starts[last]))
     texts, inverse = np.unique(np.r_[pairs.hyp[here], pairs.ref[here]], return_inverse=True)
     hyp, ref = np.split(inverse, 2)
-    return PairShare(Pairs([pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]), texts)
+    return PairShare(
+        Pairs([pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]), texts
+    )
 
 
 def centering_step(specs: Iterable[MetricSpec]) -> int:

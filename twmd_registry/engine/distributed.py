@@ -1,4 +1,6 @@
-"""Scoring by the processes of one training run (``torchrun``): every rank scores its share, and every rank gets all scores."""
+"""Scoring by the processes of one training run (``torchrun``): every rank scores its share, and every rank gets all
+scores.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,10 @@ class _Part(NamedTuple):
 class Ranks:
     """The processes of `torch.distributed`'s default group, as one of them sees it.
 
-    They speak in rounds. In every round each rank tells all others something or that it failed, so that nobody waits for a rank that
-    is gone. What is summed up is added in the order of ranks, and so is the same number on all of them. It travels as an object:
+    They speak in rounds. In every round each rank tells all others something or that it failed, so that nobody waits
+    for a rank that
+    is gone. What is summed up is added in the order of ranks, and so is the same number on all of them. It travels as
+    an object:
     torch then finds the right device for any backend.
     """
 
@@ -74,7 +78,8 @@ class Ranks:
         """Do something on every rank, and fail on every rank when one does.
 
         Raises:
-            TwmdError: Of the class of the first error, with the rank named; the error itself where all ranks have the same.
+            TwmdError: Of the class of the first error, with the rank named; the error itself where all ranks have the
+                same.
         """
         try:
             found = work()
@@ -116,11 +121,14 @@ class Ranks:
         for rank, other in enumerate(others, 1):
             if other.texts != first.texts:
                 raise InputError(
-                    f"rank {rank} was given other texts ({other.segments} segments) than rank 0 ({first.segments}): give every rank all "
+                    f"rank {rank} was given other texts ({other.segments} segments) than rank 0 "
+                    f"({first.segments}): give every rank all "
                     "predictions and references in one order; each scores its share by itself."
                 )
             if other.signatures != first.signatures:
-                raise SpecError(f"rank {rank} scores by {', '.join(other.signatures)}, and rank 0 by {', '.join(first.signatures)}.")
+                raise SpecError(
+                    f"rank {rank} scores by {', '.join(other.signatures)}, and rank 0 by {', '.join(first.signatures)}."
+                )
 
     def total(self, mine: Callable[[], Tensor]) -> Tensor:
         """The sum of a tensor over all ranks."""
@@ -130,7 +138,9 @@ class Ranks:
         """Score this rank's share of some pairs, and get the scores of all."""
         share = take_share(pairs, self.rank, self.number, centering_step(backend.spec for backend in group))
         parts = self.exchange(_Part(share.texts, *group[0].score_group(group, share.pairs, progress, self.total)))
-        return [_join(of_ranks) for of_ranks in zip(*(part.scores for part in parts), strict=True)], _flags(parts, len(pairs.texts))
+        return [_join(of_ranks) for of_ranks in zip(*(part.scores for part in parts), strict=True)], _flags(
+            parts, len(pairs.texts)
+        )
 
 
 def _failure_of(error: Exception) -> _Failure:
@@ -169,9 +179,11 @@ def score_over_ranks(
 ) -> list[ScoreSet]:
     """Score the same texts by several scorers, each process of a distributed run its share of them.
 
-    Every rank calls it with the same full lists, and gets all scores, those of a single process (within 1e-5 in float32).
+    Every rank calls it with the same full lists, and gets all scores, those of a single process (within 1e-5 in
+    float32).
     Shares end where centering batches do, and what depends on the whole corpus (``centering=corpus``, ``idf=corpus``,
-    ``idf=references``) is summed up over all ranks. Warnings are given once, by rank 0. Without a process group, or with one
+    ``idf=references``) is summed up over all ranks. Warnings are given once, by rank 0. Without a process group, or
+    with one
     process in it, this is `score_all`.
 
     Args:
@@ -188,7 +200,8 @@ def score_over_ranks(
         SpecError: As for `score_all`, or a rank has other metrics.
         ModelError: As for `score_all`.
         MissingExtraError: As for `score_all`.
-        TwmdError: Something else went wrong on a rank. Every error is raised on every rank and names the one it comes from.
+        TwmdError: Something else went wrong on a rank. Every error is raised on every rank and names the one it comes
+            from.
     """
     if world_size() == 1:
         return score_all(scorers, predictions, references, progress=progress)
@@ -197,7 +210,9 @@ def score_over_ranks(
     def work() -> tuple[list[ScoreSet], list[list[str]]]:
         check_scorers(scorers)
         segments = check_segments(predictions, references)
-        ranks.agree(_Task(digest_of_texts(segments), len(segments.predictions), tuple(one.signature for one in scorers)))
+        ranks.agree(
+            _Task(digest_of_texts(segments), len(segments.predictions), tuple(one.signature for one in scorers))
+        )
         found = score_segments(scorers, segments, progress=progress, score_group=ranks.score_group)
         return found, ranks.exchange(held)
 

@@ -59,10 +59,15 @@ class Explainer:
     def _align(self, pair: int) -> PairPlan:
         backend = make_backend(self.requested, self.options, self.parts)
         if not isinstance(backend, TokenAlignmentBackend):
-            raise SpecError(f"{self.requested.metric} has no alignment to show: it predicts a number from both texts at once.")
+            raise SpecError(
+                f"{self.requested.metric} has no alignment to show: it predicts a number from both texts at once."
+            )
         try:
             if backend.spec != self.signature.spec:
-                raise ModelError("the model, or another part of these scores, has changed since: score the texts again to have them explained.")
+                raise ModelError(
+                    "the model, or another part of these scores, has changed since: score the texts again to "
+                    "have them explained."
+                )
             return backend.explain(self.pairs, pair)
         finally:
             backend.close()
@@ -78,5 +83,7 @@ class Explainer:
         if reference is None:
             return first + int(self.scores[first : first + number].argmax())
         if not 0 <= reference < number:
-            raise InputError(f"reference {reference} of segment {segment} is out of range: it has {number}, counted from 0.")
+            raise InputError(
+                f"reference {reference} of segment {segment} is out of range: it has {number}, counted from 0."
+            )
         return first + reference

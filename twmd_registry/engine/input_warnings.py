@@ -57,14 +57,17 @@ def warn_about_texts(pairs: Pairs, empty: np.ndarray, truncated: int, unknown: n
     """
     if empty.any():
         warn(
-            f"texts without a token: {count_empty(pairs, empty)}; each scores 0 against text and 1 against another empty text (before any baseline)."
+            f"texts without a token: {count_empty(pairs, empty)}; each scores 0 against text and 1 against "
+            "another empty text (before any baseline)."
         )
     if truncated:
         warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
     if unknown.any():
         warn(
-            f"different texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {unknown.sum()} ({name_texts(pairs, unknown, rows)}). "
-            "With unknown=apart such a token matches the same text only; with unknown=keep, and in stsscore, the model takes them all for one word."
+            f"different texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {unknown.sum()} "
+            f"({name_texts(pairs, unknown, rows)}). "
+            "With unknown=apart such a token matches the same text only; with unknown=keep, and in stsscore, "
+            "the model takes them all for one word."
         )
 
 
@@ -76,16 +79,27 @@ def warn_about_vanished_texts(flags: TextFlags) -> None:
         warn(f"{what}: {vanished}; each scores 1 against itself and 0 against any other.")
     if wordless:
         rule = "with special=none each scores 1 against itself and 0 against any other"
-        warn(f"different texts of which every word is left out: {wordless}; their special tokens alone are compared ({rule}).")
+        warn(
+            f"different texts of which every word is left out: {wordless}; their special tokens alone are "
+            f"compared ({rule})."
+        )
     if weightless:
-        warn(f"different texts of which every token has the idf 0 (it is in every text): {weightless}; their tokens count the same.")
+        warn(
+            f"different texts of which every token has the idf 0 (it is in every text): {weightless}; their "
+            "tokens count the same."
+        )
 
 
 def warn_about_missing_words(missing: Sequence[str]) -> None:
     """Say which words have no vector."""
     if missing:
         often = Counter(missing)
-        shown = ", ".join([*(repr(word) for word, _ in often.most_common(SHOWN_WORDS)), *(["..."] if len(often) > SHOWN_WORDS else [])])
+        shown = ", ".join(
+            [
+                *(repr(word) for word, _ in often.most_common(SHOWN_WORDS)),
+                *(["..."] if len(often) > SHOWN_WORDS else []),
+            ]
+        )
         warn(f"words without a vector, left out: {len(missing)} in different texts, {len(often)} different ({shown}).")
 
 
@@ -115,7 +129,10 @@ def check_sample(segments: int) -> None:
         TwmdWarning: There are fewer than `RELIABLE_SAMPLE`.
     """
     if segments < 2:
-        raise InputError(f"a significance test or an interval needs 2 segments or more, got {segments}: leave it out, or give more segments.")
+        raise InputError(
+            f"a significance test or an interval needs 2 segments or more, got {segments}: leave it out, or "
+            "give more segments."
+        )
     warn_about_small_samples({"": segments})
 
 
@@ -132,5 +149,11 @@ def warn_about_small_samples(samples: Mapping[str, int]) -> None:
 def describe_small_samples(samples: Mapping[str, int]) -> str:
     """Write which samples have fewer than `RELIABLE_SAMPLE` segments; empty where none has."""
     small = [f"{name} n = {n}".strip() for name, n in samples.items() if n < RELIABLE_SAMPLE]
-    named = ", ".join(small[:SHOWN_SAMPLES]) + (f" and {len(small) - SHOWN_SAMPLES} more" if len(small) > SHOWN_SAMPLES else "")
-    return f"tests, intervals and standard errors of fewer than {RELIABLE_SAMPLE} segments are not reliable: {named}." if small else ""
+    named = ", ".join(small[:SHOWN_SAMPLES]) + (
+        f" and {len(small) - SHOWN_SAMPLES} more" if len(small) > SHOWN_SAMPLES else ""
+    )
+    return (
+        f"tests, intervals and standard errors of fewer than {RELIABLE_SAMPLE} segments are not reliable: {named}."
+        if small
+        else ""
+    )

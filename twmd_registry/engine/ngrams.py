@@ -11,7 +11,8 @@ from twmd_registry.tensors import NOTHING, TokenVectors, span_indices
 def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
     """Replace tokens by all windows of n neighbouring ones, one token apart.
 
-    A window's vector is the weighted mean of its tokens' vectors, its weight the sum of their weights (Eq. 3). A text of
+    A window's vector is the weighted mean of its tokens' vectors, its weight the sum of their weights (Eq. 3). A text
+    of
     fewer tokens is one window, and so is every text where n is ``sentence``. A window whose tokens weigh nothing weighs
     nothing, and has their plain mean.
 
@@ -44,5 +45,7 @@ def unit(tokens: TokenVectors) -> TokenVectors:
     """Scale vectors to length one again; one of which nothing but rounding errors is left is dropped."""
     norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
     keep = ~(norms.squeeze(1) <= NOTHING * tokens.rounding_errors)  # NaN is no absence
-    scaled = tokens._replace(vectors=tokens.vectors / torch.where(keep[:, None], norms, 1.0))  # divided by nothing, gradients would be NaN
+    scaled = tokens._replace(
+        vectors=tokens.vectors / torch.where(keep[:, None], norms, 1.0)
+    )  # divided by nothing, gradients would be NaN
     return scaled if bool(keep.all()) else scaled.select(keep)

@@ -42,7 +42,17 @@ from twmd_registry.engine.token_selection import (
 from twmd_registry.models.arithmetic import keep_exact
 from twmd_registry.progress import Progress
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.names import CONVERGED, Centering, Distance, Idf, MetricName, Objective, Output, Transform, Unknown
+from twmd_registry.registry.names import (
+    CONVERGED,
+    Centering,
+    Distance,
+    Idf,
+    MetricName,
+    Objective,
+    Output,
+    Transform,
+    Unknown,
+)
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, PaddedTokens, Sides, TokenVectors, pad
 from twmd_registry.text_flags import TextFlags
@@ -61,7 +71,8 @@ def prefetch(items: Iterator[Found], over: Event) -> Iterator[Found]:
     queue = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
 
     def step() -> list[Found]:
-        # A thread has modes of its own (no inference mode means gradients), and a queue of work of its own that nobody here would wait for.
+        # A thread has modes of its own (no inference mode means gradients), and a queue of work of its own that nobody
+        # here would wait for.
         with torch.inference_mode(inference), torch.no_grad(), torch.cuda.stream(queue) if queue else nullcontext():
             return list(islice(items, 1))
 
@@ -97,10 +108,13 @@ def counts_of(tokens: TokenVectors) -> np.ndarray:
     return torch.where(tokens.carrying_lengths > 0, tokens.lengths, 0).cpu().numpy()
 
 
-def align_pairs(tokens: TokenVectors, items: TokenItems, bare: np.ndarray, specs: Sequence[MetricSpec]) -> tuple[list[PRF], np.ndarray]:
+def align_pairs(
+    tokens: TokenVectors, items: TokenItems, bare: np.ndarray, specs: Sequence[MetricSpec]
+) -> tuple[list[PRF], np.ndarray]:
     """Align all pairs of some items by every specification.
 
-    A pair in which a text never had a token (`bare`) scores as empty texts do. A text of which nothing is left, or whose
+    A pair in which a text never had a token (`bare`) scores as empty texts do. A text of which nothing is left, or
+    whose
     C(X, X) is not positive, scores 1 against itself and 0 against any other: nothing is known of it.
 
     Args:
@@ -110,7 +124,8 @@ def align_pairs(tokens: TokenVectors, items: TokenItems, bare: np.ndarray, specs
         specs: Specifications of one view.
 
     Returns:
-        Per specification the sides of every pair, each of shape (P,); and the items of which nothing is left, shape (I,), bool.
+        Per specification the sides of every pair, each of shape (P,); and the items of which nothing is left, shape
+        (I,), bool.
     """
     counts = counts_of(tokens)
     n, m = counts[items.hyp], counts[items.ref]
@@ -156,13 +171,16 @@ def _score_tokenless(items: TokenItems, pairs: np.ndarray, bare: np.ndarray) -> 
 def _self_scores(tokens: TokenVectors, counts: np.ndarray, specs: Sequence[MetricSpec]) -> list[Tensor | None]:
     """C(X, X) of every item for every specification that divides by it; shape (I,).
 
-    0 for an item without tokens, and where C(X, X) is nothing but rounding errors: of S, and of vectors that cancel in a mean.
+    0 for an item without tokens, and where C(X, X) is nothing but rounding errors: of S, and of vectors that cancel in
+    a mean.
     """
     wanted = [CATALOGUE[spec.metric].self_normalised and bool(spec.normalize) for spec in specs]
     own = [tokens.vectors.new_zeros(len(counts)) if want else None for want in wanted]
     if not any(wanted):
         return own
-    errors = tokens.rounding_errors.new_zeros(len(counts)).scatter_reduce(0, tokens.owners, tokens.rounding_errors, "amax")  # (I,)
+    errors = tokens.rounding_errors.new_zeros(len(counts)).scatter_reduce(
+        0, tokens.owners, tokens.rounding_errors, "amax"
+    )  # (I,)
     for block in _blocks(np.flatnonzero(counts), counts, counts, tokens.vectors.shape[1]):
         item = torch.from_numpy(block).to(tokens.lengths.device)
         x = pad(tokens, item)
@@ -182,7 +200,9 @@ def _blocks(chosen: np.ndarray, n: np.ndarray, m: np.ndarray, width: int) -> Ite
     start, longest_n, longest_m = 0, 0, 0
     for stop, (rows, columns) in enumerate(zip(n[order].tolist(), m[order].tolist(), strict=True)):
         longest_n, longest_m, size = max(longest_n, rows), max(longest_m, columns), stop - start + 1
-        if size > 1 and (size * longest_n * longest_m > BLOCK_CELLS or size * (longest_n + longest_m) * width > BLOCK_NUMBERS):
+        if size > 1 and (
+            size * longest_n * longest_m > BLOCK_CELLS or size * (longest_n + longest_m) * width > BLOCK_NUMBERS
+        ):
             yield order[start:stop]
             start, longest_n, longest_m = stop, rows, columns
     if len(order):
@@ -190,9 +210,13 @@ def _blocks(chosen: np.ndarray, n: np.ndarray, m: np.ndarray, width: int) -> Ite
 
 
 CHUNK_TOKENS = 65_536
-"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions); two pieces are in memory, one being aligned."""
+"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions); two pieces are in
+memory, one being aligned.
+"""
 ACCELERATOR_CHUNKS = 4
-"""Times as many on an accelerator, whose batches are larger: of fewer texts, too few are alike, and a fifth of a batch is padding."""
+"""Times as many on an accelerator, whose batches are larger: of fewer texts, too few are alike, and a fifth of a
+batch is padding.
+"""
 
 
 ENCODED = 10
@@ -306,7 +330,8 @@ class PipelineRun:
             keep: Most bytes of encoded references to keep in main memory for later calls.
             disk: Most bytes of encoded texts to keep in files for other processes.
             total: Adds up what depends on the whole corpus, where these pairs are a share of it.
-            progress: Called with `ENCODED` for every text that was encoded, from another thread where pieces are encoded ahead, and with 1 for
+            progress: Called with `ENCODED` for every text that was encoded, from another thread where pieces are
+                encoded ahead, and with 1 for
                 every pair that a job has aligned.
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
@@ -325,7 +350,9 @@ class PipelineRun:
         limit = None if reading.window else reading.limit
         self._pieces = plan_chunks(pairs, estimate_tokens(pairs.texts, limit), self._most_tokens, step)
         lasting = _lasting(encoder, pairs, keep, disk)
-        self._store = TextStore(encoder, pairs.texts, layers, reading, chunks_of_texts(pairs, self._pieces), lasting=lasting)
+        self._store = TextStore(
+            encoder, pairs.texts, layers, reading, chunks_of_texts(pairs, self._pieces), lasting=lasting
+        )
 
     def align(self) -> Iterator[AlignedChunk]:
         """Align all pairs, piece by piece; differentiable in the weights of the encoder.
@@ -333,12 +360,16 @@ class PipelineRun:
         Yields:
             Of every piece, what each view of it gave.
         """
-        sums = self._sums  # before anything else, and without a pair, too: other processes wait for this one's share of them
+        sums = (
+            self._sums
+        )  # before anything else, and without a pair, too: other processes wait for this one's share of them
         for fetched in self._fetch_ahead():
             bare = (fetched.encoded.lengths == 0).cpu().numpy()
             for view, members in self._views.items():
                 items, selected = self._select(view, fetched)
-                tokens = compared(view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]), selected.weightless)
+                tokens = compared(
+                    view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]), selected.weightless
+                )
                 sides, nothing = align_pairs(tokens, items, bare[items.row], [self._jobs[j].spec for j in members])
                 vanished = items.row[nothing & ~bare[items.row]]
                 if self._progress is not None:
@@ -361,15 +392,21 @@ class PipelineRun:
             flags.vanished[_texts_of_rows(one.fetched, one.vanished)] = True
             flags.wordless[_texts_of_rows(one.fetched, one.selected.wordless)] = True
             if one.selected.weightless is not None:
-                flags.weightless[_texts_of_rows(one.fetched, one.items.row[one.selected.weightless.cpu().numpy()])] = True
+                flags.weightless[_texts_of_rows(one.fetched, one.items.row[one.selected.weightless.cpu().numpy()])] = (
+                    True
+                )
         store = self._store
         scored = [found[j] for j in self._place]
-        return scored, flags._replace(empty=store.empty, truncated=store.truncated, unknown=store.unknown, missing=store.missing)
+        return scored, flags._replace(
+            empty=store.empty, truncated=store.truncated, unknown=store.unknown, missing=store.missing
+        )
 
     def sum_up(self) -> None:
-        """Give `total` this share of what depends on the whole corpus, in the order in which scoring asks for it, and score nothing.
+        """Give `total` this share of what depends on the whole corpus, in the order in which scoring asks for it, and
+        score nothing.
 
-        The sums of token vectors do not depend on the weights of tokens: it does not matter that those are of this share alone.
+        The sums of token vectors do not depend on the weights of tokens: it does not matter that those are of this
+            share alone.
         """
         _ = self._sums
 
@@ -383,7 +420,10 @@ class PipelineRun:
         tokens = token_vectors(view, selected, items, self._sums.get(view), self._fitted[view])
         units = compared(view, tokens, selected.weightless)
         which = [int(side[pair - fetched.piece.start]) for side in (items.hyp, items.ref)]
-        texts = [[self._decode_tokens(fetched.encoded, places) for places in places_of(view, tokens, units, item)] for item in which]
+        texts = [
+            [self._decode_tokens(fetched.encoded, places) for places in places_of(view, tokens, units, item)]
+            for item in which
+        ]
         if not all(counts_of(units)[which]):
             shares = [np.zeros(len(side)) for side in texts]
             nothing = torch.zeros(len(texts[0]), len(texts[1]), dtype=torch.float32)
@@ -393,13 +433,17 @@ class PipelineRun:
         s = similarities_for(how.distance, similarities(x, y), x, y)
         found = plans(self._jobs[job].spec.metric, s, x, y, how)
         shares = [marginal(side).shares[0].cpu().numpy() for side in (x, y)]
-        return PairPlan(texts[0], texts[1], shares[0], shares[1], s[0].cpu().numpy(), Sides(*(plan[0].cpu() for plan in found)))
+        return PairPlan(
+            texts[0], texts[1], shares[0], shares[1], s[0].cpu().numpy(), Sides(*(plan[0].cpu() for plan in found))
+        )
 
     def _decode_tokens(self, encoded: EncodedTexts, places: Tensor) -> str:
         return " ".join(self._encoder.decode_tokens(encoded.ids[places].tolist()))
 
     def _fetch_ahead(self) -> Iterator[EncodedChunk]:
-        """All pieces; unless gradients are wanted, the next one is encoded while one is aligned: plans are solved beside an accelerator's work."""
+        """All pieces; unless gradients are wanted, the next one is encoded while one is aligned: plans are solved
+        beside an accelerator's work.
+        """
         self._over.clear()
         fetching = self._fetch(self._pieces)
         return fetching if torch.is_grad_enabled() or len(self._pieces) == 1 else prefetch(fetching, self._over)
@@ -431,7 +475,12 @@ class PipelineRun:
         for view in self._views:
             if view.centering is Centering.CORPUS:
                 found[view] = [
-                    GroupSums(*(self._total(partial(self._local_sum, view, k, i)).to(self._encoder.device) for i in range(len(GroupSums._fields))))
+                    GroupSums(
+                        *(
+                            self._total(partial(self._local_sum, view, k, i)).to(self._encoder.device)
+                            for i in range(len(GroupSums._fields))
+                        )
+                    )
                     for k in range(len(view.layers))
                 ]
         return found
@@ -443,7 +492,9 @@ class PipelineRun:
     def _local_sums(self) -> dict[TokenView, list[GroupSums]]:
         """The sums over these pairs: a pass of their own before anything is scored."""
         views = [view for view in self._views if view.centering is Centering.CORPUS]
-        nothing = {view: GroupSums.nothing(view.groups_per_batch, self._encoder.width, self._encoder.device) for view in views}
+        nothing = {
+            view: GroupSums.nothing(view.groups_per_batch, self._encoder.width, self._encoder.device) for view in views
+        }
         sums = {view: [nothing[view] for _ in view.layers] for view in views}
         for fetched in self._fetch(self._pieces):
             for view in views:
@@ -482,7 +533,9 @@ class PipelineRun:
 
 
 def _lasting(encoder: Encoder, pairs: Pairs, keep: int, disk: int) -> list[PersistentCaches]:
-    """Which texts are kept where. In main memory the references: predictions do not come again, and would push them out; in files all."""
+    """Which texts are kept where. In main memory the references: predictions do not come again, and would push them
+    out; in files all.
+    """
     lasting = []
     if keep:
         encoder.references.begin(keep)

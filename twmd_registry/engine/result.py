@@ -41,10 +41,14 @@ class Alignment:
         hypothesis_shares: How much each counts; shape (N,), sum 1; zeros where a text has nothing to compare.
         reference_shares: How much each counts; shape (M,), likewise.
         similarities: S, cosines (inner products, with ``vectors=raw``); shape (N, M).
-        plans: By side (``precision`` and ``recall`` for a two-sided metric, else ``score``), how much of which token goes where;
-            each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for moverscore, of
-            plan times cost the EMD; ``objective=entropic`` adds T times the mean entropy of the rows). Transport plans have the shares as row sums
-            (precision) or column sums (recall), exact transport as both; a greedy token gives all it has to one partner;
+        plans: By side (``precision`` and ``recall`` for a two-sided metric, else ``score``), how much of which token
+            goes where;
+            each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for moverscore,
+            of
+            plan times cost the EMD; ``objective=entropic`` adds T times the mean entropy of the rows). Transport plans
+            have the shares as row sums
+            (precision) or column sums (recall), exact transport as both; a greedy token gives all it has to one
+            partner;
             sbert spreads evenly; wordset_cka weighs each similarity by itself.
     """
 
@@ -73,7 +77,10 @@ class Alignment:
             KeyError: There is no such side.
         """
         plan = self.plans[side or self.sides[0]]
-        found = [Link(int(i), int(j), float(plan[i, j]), float(self.similarities[i, j])) for i, j in zip(*np.nonzero(plan), strict=True)]
+        found = [
+            Link(int(i), int(j), float(plan[i, j]), float(self.similarities[i, j]))
+            for i, j in zip(*np.nonzero(plan), strict=True)
+        ]
         return sorted(found, key=lambda link: (-link.amount, link.hypothesis, link.reference))
 
 
@@ -83,7 +90,8 @@ class PairScores(NamedTuple):
     Attributes:
         precision: Of the hypothesis side; of a one-sided metric, the score; float64, shape (pairs,) or (segments,).
         recall: Of the reference side, likewise; None for a one-sided metric.
-        f1: ``2 P R / (P + R)`` of every pair (min(P, R), where one of them is not positive), likewise; None for a one-sided metric.
+        f1: ``2 P R / (P + R)`` of every pair (min(P, R), where one of them is not positive), likewise; None for a
+            one-sided metric.
     """
 
     precision: np.ndarray
@@ -109,9 +117,11 @@ class Counts(NamedTuple):
         segments: Segments scored.
         truncated: Different texts that were longer than the model can read and lost their end.
         empty: Predictions and references without a token.
-        unknown: Different texts of which more than a tenth of the tokens are unknown: the encoder's vocabulary does not hold them.
+        unknown: Different texts of which more than a tenth of the tokens are unknown: the encoder's vocabulary does not
+            hold them.
         repeated: Predictions and references that had occurred before and were not encoded again.
-        oov: Tokens of different texts that the vocabulary does not hold: unknown tokens of an encoder, or words that have no
+        oov: Tokens of different texts that the vocabulary does not hold: unknown tokens of an encoder, or words that
+            have no
             vector in a table of word vectors and were left out.
     """
 
@@ -129,7 +139,8 @@ class ScoreSet:
 
     Attributes:
         signature: What was applied.
-        scores: *The* score of every segment, finite, in the range that the catalogue says (``twmd explain METRIC``) unless it is
+        scores: *The* score of every segment, finite, in the range that the catalogue says (``twmd explain METRIC``)
+            unless it is
             rescaled by a baseline.
         precision: Hypothesis side of every segment, None for a one-sided metric.
         recall: Reference side of every segment, None for a one-sided metric.
@@ -166,8 +177,10 @@ class ScoreSet:
         """Show how a segment's score came about: which hypothesis token carries how much to which reference token.
 
         The alignment is computed again, with everything that it depends on (its centering batch; the whole corpus, for
-        ``centering=corpus`` and the idf of these texts). It is that of one pair: with ``multiref=mean`` a segment's score is the
-        mean over its references, and each has an alignment. Keep the scorer open meanwhile, or the model is loaded every time.
+        ``centering=corpus`` and the idf of these texts). It is that of one pair: with ``multiref=mean`` a segment's
+        score is the
+        mean over its references, and each has an alignment. Keep the scorer open meanwhile, or the model is loaded
+        every time.
 
         Args:
             segment: Its number, from 0.
@@ -201,7 +214,11 @@ class ScoreSet:
 
 
 def make_score_set(
-    signature: Signature, found: PairScores, counts: Counts, texts: str, explainer: Callable[[int, int | None], Alignment] | None = None
+    signature: Signature,
+    found: PairScores,
+    counts: Counts,
+    texts: str,
+    explainer: Callable[[int, int | None], Alignment] | None = None,
 ) -> ScoreSet:
     """Bundle the segments' scores, the chosen output first."""
     sides = found.sides

@@ -52,7 +52,9 @@ class Scorer:
     1.0
     """
 
-    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> None:
+    def __init__(
+        self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
+    ) -> None:
         """Remember what to do; nothing is loaded yet.
 
         Args:
@@ -106,12 +108,15 @@ class Scorer:
 
         Warns:
             TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts with many
-                unknown tokens, a centering batch of one segment, a solver that stopped early, another number of references
+                unknown tokens, a centering batch of one segment, a solver that stopped early, another number of
+                references
                 than in the signature from which the scorer was made.
         """
         return score_all([self], predictions, references)[0]
 
-    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None) -> bytes:
+    def fit_baseline(
+        self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
+    ) -> bytes:
         """Score pairs of unrelated texts, whose mean b rescales a score x to ``(x - b) / (1 - b)`` (Zhang et al. 2020).
 
         Args:
@@ -137,7 +142,9 @@ class Scorer:
         return write_baseline(self.spec, scores, seed)
 
     def park(self) -> None:
-        """Move the model to the CPU, which frees the device's memory; it comes back when it is used again, by whomever."""
+        """Move the model to the CPU, which frees the device's memory; it comes back when it is used again, by
+        whomever.
+        """
         for one in self.members:
             one.backend.park()
 
@@ -150,7 +157,9 @@ class Scorer:
         """Use the scorer in a ``with`` block that closes it."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Close."""
         self.close()
 
@@ -165,13 +174,17 @@ class Scorer:
 
 
 class EnsembleScorer(Scorer):
-    """The weighted mean of several scorers' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k`` (Herbold 2024, A.2).
+    """The weighted mean of several scorers' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k`` (Herbold
+    2024, A.2).
 
-    Each member takes the best (or mean) of several references by itself. Texts are encoded once for all members that read the
+    Each member takes the best (or mean) of several references by itself. Texts are encoded once for all members that
+    read the
     same model.
     """
 
-    def __init__(self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> None:
+    def __init__(
+        self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
+    ) -> None:
         """Make the members; nothing is loaded yet.
 
         Args:
@@ -200,16 +213,23 @@ class EnsembleScorer(Scorer):
         Raises:
             TwmdError: As for `Scorer.spec`.
         """
-        return self.requested.replace(members=write_members(zip(self.weights, (one.spec for one in self.members), strict=True)))
+        return self.requested.replace(
+            members=write_members(zip(self.weights, (one.spec for one in self.members), strict=True))
+        )
 
-    def fit_baseline(self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None) -> bytes:
+    def fit_baseline(
+        self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
+    ) -> bytes:
         """Refuse: an ensemble is a mean of members that have baselines of their own.
 
         Raises:
             SpecError: Always.
         """
         del texts, pairs, seed, progress
-        raise SpecError("an ensemble has no baseline of its own: give its members theirs, as in ensemble(bertscore_centered;baseline=HASH,sbert).")
+        raise SpecError(
+            "an ensemble has no baseline of its own: give its members theirs, as in "
+            "ensemble(bertscore_centered;baseline=HASH,sbert)."
+        )
 
     def combine(self, found: Sequence[ScoreSet]) -> ScoreSet:
         """The mean of the members' scores."""
@@ -223,7 +243,9 @@ def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
     raise SpecError("an ensemble is a mean of metrics and has no alignment of its own: explain a member's scores.")
 
 
-def make_scorer(spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None) -> Scorer:
+def make_scorer(
+    spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
+) -> Scorer:
     """The scorer of a specification; arguments as for `Scorer`."""
     return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else Scorer)(spec, options, parts, nrefs)
 
@@ -232,17 +254,21 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
     """Make a scorer.
 
     Args:
-        metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, each maybe with keys and a weight
-            (``ensemble(stsscore,2*sbert;layer=6)``); a signature, which gives the scorer back that it was written by; or a specification
+        metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, each maybe with keys
+            and a weight
+            (``ensemble(stsscore,2*sbert;layer=6)``); a signature, which gives the scorer back that it was written by;
+            or a specification
             (``parse(signature)``), which takes run options only.
         preset: A preset's name; without one, the preset tuned for the model.
-        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature only
+        keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature
+            only
             run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
             ``background=FILE``, ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``; their
             content must be what the signature says.
 
     Raises:
-        SpecError: Unknown metric, preset or key, or a value that is not possible; beside a signature, a key that it fixes or a part without use.
+        SpecError: Unknown metric, preset or key, or a value that is not possible; beside a signature, a key that it
+            fixes or a part without use.
         SignatureError: A line with ``|`` that is no signature; names the column.
 
     Warns:
@@ -251,7 +277,10 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
     if isinstance(metric, MetricSpec):
         options, fixed = split_options({**keys, **({} if preset is None else {"preset": preset})}, ())
         if fixed:
-            raise SpecError(f"a specification fixes {', '.join(fixed)}: beside it, give run options only, or change a copy by its replace().")
+            raise SpecError(
+                f"a specification fixes {', '.join(fixed)}: beside it, give run options only, or change a copy "
+                "by its replace()."
+            )
         return make_scorer(metric, options)
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
         return _make_scorer_of_signature(metric, preset, keys)
@@ -266,8 +295,14 @@ def _make_scorer_of_signature(signature: str | Signature, preset: str | None, ke
     options, parts = split_options(keys, Parts._fields)
     for name in parts:
         if name not in Parts._fields:
-            raise SpecError(f"the signature fixes {name}: beside it, say only where its parts are ({', '.join(Parts._fields)}) and how to run.")
-    asked, places = parse_signature(signature), Parts(**{name: str(path) for name, path in parts.items() if path is not None})
+            raise SpecError(
+                f"the signature fixes {name}: beside it, say only where its parts are "
+                f"({', '.join(Parts._fields)}) and how to run."
+            )
+    asked, places = (
+        parse_signature(signature),
+        Parts(**{name: str(path) for name, path in parts.items() if path is not None}),
+    )
     check_parts(places, [asked.spec])
     return make_scorer(asked.spec, options, places, asked.nrefs)
 
@@ -347,7 +382,12 @@ def check_scorers(scorers: Sequence[Scorer]) -> None:
 
 
 def score_segments(
-    scorers: Sequence[Scorer], segments: Segments, *, progress: Progress | None = None, score_group: GroupScore = score_group, rows: Rows = ()
+    scorers: Sequence[Scorer],
+    segments: Segments,
+    *,
+    progress: Progress | None = None,
+    score_group: GroupScore = score_group,
+    rows: Rows = (),
 ) -> list[ScoreSet]:
     """Score checked texts by several scorers.
 
@@ -364,7 +404,10 @@ def score_segments(
     members = [member for one in scorers for member in one.members]
     with collect_warnings() as held:  # several models, or pieces of the texts, may give the same warning
         found = iter(_score_each(members, segments, progress, score_group, rows or range(len(segments.predictions))))
-        sets = [one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found) for one in scorers]
+        sets = [
+            one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found)
+            for one in scorers
+        ]
     for message in dict.fromkeys([*held, *_other_nrefs(scorers, sets)]):
         warn(message)
     return sets
@@ -375,12 +418,15 @@ def _other_nrefs(scorers: Sequence[Scorer], sets: Sequence[ScoreSet]) -> Iterato
     for one, found in zip(scorers, sets, strict=True):
         if one.nrefs not in {None, found.signature.nrefs}:
             yield (
-                f"the signature of {found.metric} was written for nrefs:{one.nrefs}; these texts have nrefs:{found.signature.nrefs}. "
+                f"the signature of {found.metric} was written for nrefs:{one.nrefs}; these texts have "
+                f"nrefs:{found.signature.nrefs}. "
                 "More references make scores higher: do not compare this score with the one that was published."
             )
 
 
-def _score_each(scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore, rows: Rows) -> list[ScoreSet]:
+def _score_each(
+    scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore, rows: Rows
+) -> list[ScoreSet]:
     """Score by several scorers, none of them an ensemble."""
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
     warn_about_single_segment_batches([one.spec for one in scorers], len(pairs.counts))

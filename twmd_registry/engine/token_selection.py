@@ -17,7 +17,18 @@ from twmd_registry.engine.aggregation import aggregate
 from twmd_registry.engine.centering import GroupMeans, GroupSums, center, sum_groups
 from twmd_registry.engine.chunking import Pairs
 from twmd_registry.engine.ngrams import form_ngrams, unit
-from twmd_registry.registry.names import SENTENCE, Aggregation, Centering, Idf, Part, Punctuation, Side, Special, Unknown, Vectors
+from twmd_registry.registry.names import (
+    SENTENCE,
+    Aggregation,
+    Centering,
+    Idf,
+    Part,
+    Punctuation,
+    Side,
+    Special,
+    Unknown,
+    Vectors,
+)
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.tensors import EncodedTexts, TokenVectors, span_indices
 
@@ -115,7 +126,11 @@ def make_view(spec: MetricSpec) -> TokenView:
 def make_items(view: TokenView, pairs: Pairs, piece: slice, ids: np.ndarray, rows: np.ndarray) -> TokenItems:
     """List the (text, group, side) combinations of a piece and how often each occurs."""
     segment = pairs.segment[piece]
-    batch = (segment // view.size) - segment[0] // view.size if view.centering is Centering.BATCH else np.zeros_like(segment)
+    batch = (
+        (segment // view.size) - segment[0] // view.size
+        if view.centering is Centering.BATCH
+        else np.zeros_like(segment)
+    )
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch
     hyp_key = rows[np.searchsorted(ids, pairs.hyp[piece])] * groups + batch * per_batch
@@ -144,7 +159,9 @@ class SelectedTokens(NamedTuple):
     unknown: Tensor | None = None
 
 
-def select(view: TokenView, encoded: EncodedTexts, items: TokenItems, pieces: Vocabulary | None, fitted: FittedParts) -> SelectedTokens:
+def select(
+    view: TokenView, encoded: EncodedTexts, items: TokenItems, pieces: Vocabulary | None, fitted: FittedParts
+) -> SelectedTokens:
     """The tokens of every item that take part, as the encoder gave them, each with its weight.
 
     Args:
@@ -168,7 +185,10 @@ def select(view: TokenView, encoded: EncodedTexts, items: TokenItems, pieces: Vo
     kept = torch.nonzero(keep).squeeze(1)
     places = kept[span_indices((torch.cumsum(lengths, 0) - lengths)[row], lengths[row])]
     counted = encoded.special[places] == 0 if view.special is Special.PARTNERS else None
-    layers = [TokenVectors(encoded.layers[k].index_select(0, places), lengths[row], counted, places=places) for k in view.layers]
+    layers = [
+        TokenVectors(encoded.layers[k].index_select(0, places), lengths[row], counted, places=places)
+        for k in view.layers
+    ]
     unknown = encoded.unknown if view.unknown is Unknown.APART and bool(encoded.unknown.any()) else None
     if fitted.weights is None:
         return SelectedTokens(layers, None, wordless, unknown)
@@ -179,12 +199,18 @@ def select(view: TokenView, encoded: EncodedTexts, items: TokenItems, pieces: Vo
 def _wordless(encoded: EncodedTexts, own: np.ndarray, left: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """The rows of texts that had tokens of their own, have none left, and still have special ones."""
     owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
-    had, have, kept = (np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0 for which in (own, left, keep))
+    had, have, kept = (
+        np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0 for which in (own, left, keep)
+    )
     return np.flatnonzero(had & ~have & kept)
 
 
-def _weigh(tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """The weight of every token (T,), and the items all of whose tokens weigh nothing (I,): there, all count the same."""
+def _weigh(
+    tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The weight of every token (T,), and the items all of whose tokens weigh nothing (I,): there, all count the
+    same.
+    """
     side = torch.from_numpy(items.side).to(ids.device)[tokens.owners]  # (T,)
     found = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
     weightless = (tokens._replace(weights=found).carrying_lengths == 0) & (tokens.lengths > 0)
@@ -194,10 +220,14 @@ def _weigh(tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[
 def sum_items(tokens: TokenVectors, items: TokenItems) -> GroupSums:
     """The sums of every centering group."""
     device = tokens.vectors.device
-    return sum_groups(tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.weight).to(device), items.groups)
+    return sum_groups(
+        tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.weight).to(device), items.groups
+    )
 
 
-def token_vectors(view: TokenView, selected: SelectedTokens, items: TokenItems, corpus: list[GroupSums] | None, fitted: FittedParts) -> TokenVectors:
+def token_vectors(
+    view: TokenView, selected: SelectedTokens, items: TokenItems, corpus: list[GroupSums] | None, fitted: FittedParts
+) -> TokenVectors:
     """One vector for every token of every item: centered in every layer, then aggregated."""
     device = selected.layers[0].vectors.device
     group = torch.from_numpy(items.group).to(device)
@@ -222,14 +252,20 @@ def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVecto
     codes = unknown[tokens.places]  # (T,)
     places = torch.nonzero(codes).squeeze(1)  # (U,)
     different, which = torch.unique(codes[places], return_inverse=True)
-    directions = np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()]) if len(different) else np.zeros((0, 1))
+    directions = (
+        np.stack([_direction(code, tokens.vectors.shape[1]) for code in different.tolist()])
+        if len(different)
+        else np.zeros((0, 1))
+    )
     lengths = torch.linalg.vector_norm(tokens.vectors[places], dim=1, keepdim=True)  # (U, 1)
     own = torch.from_numpy(directions).to(tokens.vectors)[which] * lengths  # (U, D)
     return tokens._replace(vectors=tokens.vectors.index_copy(0, places, own)) if len(places) else tokens
 
 
 def _direction(code: int, width: int) -> np.ndarray:
-    """A unit vector of signs that looks random and is the same everywhere: its cosine with another one has mean 0 and variance 1/D; shape (D,)."""
+    """A unit vector of signs that looks random and is the same everywhere: its cosine with another one has mean 0 and
+    variance 1/D; shape (D,).
+    """
     bits = np.frombuffer(hashlib.shake_256(code.to_bytes(8, signed=True)).digest(math.ceil(width / 8)), dtype=np.uint8)
     return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
 
@@ -240,7 +276,8 @@ def compared(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -
     Args:
         view: The view.
         tokens: What `token_vectors` gave.
-        weightless: Items all of whose tokens weigh nothing, as in `SelectedTokens`; each of their n-grams has the weight 1, as without idf.
+        weightless: Items all of whose tokens weigh nothing, as in `SelectedTokens`; each of their n-grams has the
+            weight 1, as without idf.
     """
     if view.ngram != 1:
         tokens = form_ngrams(tokens, view.ngram)

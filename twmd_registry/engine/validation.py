@@ -51,7 +51,10 @@ def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> 
         checked.append(_check_references(entry, row))
         if is_list is not listed[0]:
             kinds = ("a list", "a text") if is_list else ("a text", "a list")
-            raise InputError(f"references[{row}] is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as texts or all as lists.")
+            raise InputError(
+                f"references[{row}] is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as "
+                "texts or all as lists."
+            )
     return Segments([_plain(text) for text in predicted], [[_plain(text) for text in texts] for texts in checked])
 
 
@@ -61,7 +64,9 @@ def _plain(text: str) -> str:
 
 
 def digest_of_texts(segments: Segments) -> str:
-    """sha256 of some segments: of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists."""
+    """sha256 of some segments: of ``[predictions, references]`` as compact JSON in UTF-8, references always as
+    lists.
+    """
     return hashlib.sha256(json.dumps(list(segments), ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -82,7 +87,10 @@ def _different_lengths(number: int, references: list[Any]) -> str:
     message = f"there are {number} predictions but {len(references)} references"
     lists = [entry for entry in references if isinstance(entry, (list, tuple))]
     if lists and len(lists) == len(references) and all(len(entry) == number for entry in lists):
-        return f"{message}: references look transposed. Give one list per prediction, [[ref1, ref2], ...], not one list per reference stream."
+        return (
+            f"{message}: references look transposed. Give one list per prediction, [[ref1, ref2], ...], not one "
+            "list per reference stream."
+        )
     return f"{message}: give one entry per prediction (a text, or a list of texts)."
 
 
@@ -108,7 +116,8 @@ def _check_text(text: Any, where: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
-            f"{where} is not valid Unicode: lone surrogate {text[error.start]!a} at character {error.start}. Decode it again with the right encoding."
+            f"{where} is not valid Unicode: lone surrogate {text[error.start]!a} at character {error.start}. "
+            "Decode it again with the right encoding."
         ) from None
 
 

@@ -74,7 +74,10 @@ description: {json.dumps(prose.headline, ensure_ascii=False)}
 
 
 def _description(facts: Metric, prose: CardText) -> str:
-    return f"{facts.about}\n\n{prose.description.strip()}\n\nAs a formula (S holds the cosines between the words of the two texts): `{facts.formula}`"
+    return (
+        f"{facts.about}\n\n{prose.description.strip()}\n\nAs a formula (S holds the cosines between the words of "
+        f"the two texts): `{facts.formula}`"
+    )
 
 
 def _use(metric: MetricName) -> str:
@@ -119,7 +122,10 @@ def _inputs(facts: Metric, preset: Preset) -> str:
             "- `predictions`: a list of texts, one per segment.",
             "- `references`: a list as long, of texts, or of lists of texts where a segment has several references.",
             "",
-            "Every key of the specification can be given to `evaluate.load` (for good) or to `compute` (for that call); a model's revision as",
+            (
+                "Every key of the specification can be given to `evaluate.load` (for good) or to `compute` (for "
+                "that call); a model's revision as"
+            ),
             '`model="org/name@revision"`, because `evaluate.load` keeps the name `revision` for itself:',
             "",
             f"| key | in `{preset.name}` | what | accepts |",
@@ -133,22 +139,36 @@ def _outputs(metric: MetricName, facts: Metric, prose: CardText) -> str:
     lines = [f"- `{metric}`: the score of the corpus, the mean over its segments. Higher is closer."]
     if facts.two_sided:
         lines.append(
-            "- `precision`, `recall`, `f1`: the prediction's side, the reference's side, and both; `output` says which of them is the score."
+            "- `precision`, `recall`, `f1`: the prediction's side, the reference's side, and both; `output` "
+            "says which of them is the score."
         )
     lines += [
         (
-            "- `segments`, `truncated`, `empty`, `unknown`, `repeated`, `oov`: how many segments, and how many texts were cut, had no token, "
+            "- `segments`, `truncated`, `empty`, `unknown`, `repeated`, `oov`: how many segments, and how many "
+            "texts were cut, had no token, "
             "held unknown tokens only, or came again; words without a vector."
         ),
         "- `scores`: the score of every segment.",
         "- `signature`: what it takes to compute the score again.",
     ]
     identical = "the model decides" if facts.identical is None else f"{facts.identical:g}"
-    unrelated = f"Unrelated texts of WMT17 (392 predictions, each against another segment's reference): {prose.scores.unrelated:.2f} on average."
+    unrelated = (
+        "Unrelated texts of WMT17 (392 predictions, each against another segment's reference): "
+        f"{prose.scores.unrelated:.2f} on average."
+    )
     words = f"Unrelated single words (400 pairs of the model's vocabulary): {prose.scores.words:.2f} on average"
     if default_preset(metric, None).keys.get("special") == Special.ALL:
-        words += ": two of the three tokens of a word are special ones, which are much alike; `special=none` leaves them out"
-    notes = (f"Range: {facts.span}.", prose.range_note, f"A text and itself: {identical}.", unrelated, f"{words}.", prose.reading)
+        words += (
+            ": two of the three tokens of a word are special ones, which are much alike; `special=none` leaves them out"
+        )
+    notes = (
+        f"Range: {facts.span}.",
+        prose.range_note,
+        f"A text and itself: {identical}.",
+        unrelated,
+        f"{words}.",
+        prose.reading,
+    )
     return "\n".join([*lines, "", " ".join(note for note in notes if note)])
 
 
@@ -209,7 +229,11 @@ def _examples(metric: MetricName, prose: CardText) -> str:
         ("The best: the same text.", texts.best, prose.scores.best),
         ("In between: the same said in other words.", texts.partial, prose.scores.partial),
         ("The worst: a fluent text about something else.", texts.worst, prose.scores.worst),
-        ("Misled: the opposite, in nearly the same words, is rated above the paraphrase.", texts.misled, prose.scores.misled),
+        (
+            "Misled: the opposite, in nearly the same words, is rated above the paraphrase.",
+            texts.misled,
+            prose.scores.misled,
+        ),
     )
     return "\n\n".join(
         f"""\

@@ -42,8 +42,10 @@ class CardScores(NamedTuple):
         partial: Of the same said in other words.
         worst: Of a text about something else.
         misled: Of the opposite in nearly the same words.
-        unrelated: The mean over 392 predictions of WMT17, every tenth, each against the reference 1,960 rows further on.
-        words: The mean over 400 pairs of single words: of the vocabulary's words of three ASCII letters or more, in its order, every
+        unrelated: The mean over 392 predictions of WMT17, every tenth, each against the reference 1,960 rows further
+            on.
+        words: The mean over 400 pairs of single words: of the vocabulary's words of three ASCII letters or more, in its
+            order, every
             tenth of the first 4,000, each against the word 4,000 further on.
     """
 
@@ -118,7 +120,10 @@ def prose_of(metric: str) -> CardText:
     return CardText(
         **table
         | {
-            "limitations": (*table["limitations"], *(one.replace(_READS, EMBEDDED_READS) for one in _read(_SHARED)["limitations"])),
+            "limitations": (
+                *table["limitations"],
+                *(one.replace(_READS, EMBEDDED_READS) for one in _read(_SHARED)["limitations"]),
+            ),
             "further": tuple(table["further"]),
             "scores": CardScores(**table["scores"]),
             "papers": tuple(CardPaperRow(**row) for row in table["papers"]),

@@ -19,7 +19,8 @@ def read_token(file: Path | None) -> str:
     """Find the token to write to the Hub with.
 
     Args:
-        file: A file that holds nothing but the token; None for the environment's (``HF_TOKEN``) or that of ``hf auth login``.
+        file: A file that holds nothing but the token; None for the environment's (``HF_TOKEN``) or that of ``hf auth
+            login``.
 
     Returns:
         The token. It stands in no message of this package.
@@ -32,12 +33,16 @@ def read_token(file: Path | None) -> str:
 
         token, where = get_token() or "", "the environment"
         if not token:
-            raise FileError("no token to write to the Hub with: set HF_TOKEN, run 'hf auth login', or give --token-file FILE.")
+            raise FileError(
+                "no token to write to the Hub with: set HF_TOKEN, run 'hf auth login', or give --token-file FILE."
+            )
     else:
         try:
             token, where = file.read_text(encoding="utf-8").strip(), str(file)
         except (OSError, UnicodeDecodeError) as error:
-            raise FileError(f"cannot read the token file {file}: {getattr(error, 'strerror', None) or 'not UTF-8'}.") from error
+            raise FileError(
+                f"cannot read the token file {file}: {getattr(error, 'strerror', None) or 'not UTF-8'}."
+            ) from error
     if not _TOKEN.fullmatch(token):
         raise FileError(f"{where} holds no token: expected one word of ASCII characters.")
     return token
@@ -61,7 +66,10 @@ def push_space(metric: str, space: str, *, token: str, private: bool = False) ->
     """
     found = SPACE.fullmatch(space)
     if found is None:
-        raise SpecError(f"{space!r} is no name for a metric's Space: expected ORG/NAME, NAME of letters, digits and '_' only (it names a module).")
+        raise SpecError(
+            f"{space!r} is no name for a metric's Space: expected ORG/NAME, NAME of letters, digits and '_' "
+            "only (it names a module)."
+        )
     from huggingface_hub.errors import HfHubHTTPError
 
     with tempfile.TemporaryDirectory() as scratch:
@@ -70,11 +78,16 @@ def push_space(metric: str, space: str, *, token: str, private: bool = False) ->
         try:
             return _upload(folder, space, token=token, private=private)
         except HfHubHTTPError as error:
-            raise FileError(f"the Hub refuses to write {space} (HTTP {error.response.status_code}): {_advice(error.response.status_code)}") from error
+            raise FileError(
+                f"the Hub refuses to write {space} (HTTP {error.response.status_code}): "
+                f"{_advice(error.response.status_code)}"
+            ) from error
         except FileError:
             raise
         except Exception as error:  # requests or httpx, by the version of the Hub's client, each with errors of its own
-            raise FileError(f"the upload to {space} failed ({type(error).__name__}): is there a network, and HF_HUB_OFFLINE unset?") from error
+            raise FileError(
+                f"the upload to {space} failed ({type(error).__name__}): is there a network, and HF_HUB_OFFLINE unset?"
+            ) from error
 
 
 def _upload(folder: Path, space: str, *, token: str, private: bool) -> str:
@@ -83,8 +96,12 @@ def _upload(folder: Path, space: str, *, token: str, private: bool) -> str:
     api = HfApi(token=token)
     address = api.create_repo(space, repo_type="space", space_sdk="gradio", private=private or None, exist_ok=True)
     if private and not api.space_info(space).private:
-        raise FileError(f"{space} is there already and public: make it private on the Hub first, or push without --private.")
-    api.upload_folder(repo_id=space, repo_type="space", folder_path=folder, commit_message=f"Write the metric {folder.name}")
+        raise FileError(
+            f"{space} is there already and public: make it private on the Hub first, or push without --private."
+        )
+    api.upload_folder(
+        repo_id=space, repo_type="space", folder_path=folder, commit_message=f"Write the metric {folder.name}"
+    )
     return str(address)
 
 

@@ -54,7 +54,8 @@ def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path
     Args:
         metric: The metric's name.
         folder: Where to; new or empty.
-        module: What the Space will be called, and so its module: ``evaluate.load("ORG/NAME")`` looks for ``NAME.py``. The metric's name
+        module: What the Space will be called, and so its module: ``evaluate.load("ORG/NAME")`` looks for ``NAME.py``.
+            The metric's name
             when not given.
 
     Returns:
@@ -80,7 +81,8 @@ def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path
 
 
 def write_cards(folder: Path) -> None:
-    """Write card, page and requirements of every metric that has a card, each into a folder of its name; what is there is replaced.
+    """Write card, page and requirements of every metric that has a card, each into a folder of its name; what is there
+    is replaced.
 
     Args:
         folder: ``hub_cards`` of a checkout.

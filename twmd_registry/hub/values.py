@@ -67,7 +67,11 @@ def ours(metric: MetricName) -> tuple[CardValue, ...]:
     """
     own = [one for one in measured() if one.metric is metric and one.group == OVERALL]
     return tuple(
-        CardValue(about, "**embedded preset**", {one.correlation: f"**{one.value} ±{one.half_width}**" for one in own if one.data == data})
+        CardValue(
+            about,
+            "**embedded preset**",
+            {one.correlation: f"**{one.value} ±{one.half_width}**" for one in own if one.data == data},
+        )
         for data, about in DATA.items()
         if any(one.data == data for one in own)
     )

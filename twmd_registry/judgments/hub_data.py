@@ -61,7 +61,9 @@ def _direct_assessment(year: int) -> HubData:
 
 def _summeval(rating: str) -> HubData:
     """Describe summaries of 100 articles; the data do not name their systems."""
-    return HubData("mteb/summeval", None, "test", ("machine_summaries", "human_summaries", rating), item="id", several=True)
+    return HubData(
+        "mteb/summeval", None, "test", ("machine_summaries", "human_summaries", rating), item="id", several=True
+    )
 
 
 _SENTENCES = ("sentence1", "sentence2", "label")
@@ -123,7 +125,11 @@ def _load(name: str, wanted: HubData, split: str) -> Any:
     client.setLevel(logging.ERROR)  # or every try without a network is a line
     try:
         return datasets.load_dataset(wanted.repo, wanted.config, split=split)
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:  # no network, no such split, a damaged cache
+    except (
+        OSError,
+        ValueError,
+        datasets.exceptions.DatasetsError,
+    ) as error:  # no network, no such split, a damaged cache
         first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise FileError(
             f"cannot read {name} from the Hub: {first}. Where there is no network, get it elsewhere with "
@@ -150,7 +156,9 @@ def _read(row: Mapping[str, Any], number: int, wanted: HubData, name: str) -> Ra
     prediction, reference, rating = (row[column] for column in wanted.columns)
     if not prediction or not reference or rating is None or not (math.isfinite(rating) and rating >= wanted.lowest):
         return skipped(f"rated text {number}")
-    group, item, system = (str(row[column]) if column else None for column in (wanted.group, wanted.item, wanted.system))
+    group, item, system = (
+        str(row[column]) if column else None for column in (wanted.group, wanted.item, wanted.system)
+    )
     if group and item:
         item = f"{group}:{item}"  # the same sentence may be a source in two language pairs
     return RatedRow(group or name, prediction, reference, float(rating), item, system)

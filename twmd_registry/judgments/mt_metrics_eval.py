@@ -12,7 +12,9 @@ from twmd_registry.judgments.reader import read_lines, read_rating
 UNRATED = "None"
 
 
-def read_mt_metrics_eval(folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = "refA") -> RatedSegments:
+def read_mt_metrics_eval(
+    folder: Path, *, pair: str | None = None, rating: str = "mqm", reference: str = "refA"
+) -> RatedSegments:
     """Read the rated segments of every system, grouped by language pair.
 
     Higher ratings are better (MQM counts errors below 0). Unrated segments, and segments whose reference is empty, are
@@ -64,13 +66,17 @@ def _score_file(folder: Path, pair: str, rating: str, level: str) -> Path:
 
 def _refuse(path: Path, word: str, choices: list[str]) -> NoReturn:
     """Refuse a file that is missing, with the choices of its kind."""
-    raise FileError(f"{path}: No such file or directory; {menu(word, choices) if choices else 'nor any other of its kind'}.")
+    raise FileError(
+        f"{path}: No such file or directory; {menu(word, choices) if choices else 'nor any other of its kind'}."
+    )
 
 
 def _read_references(folder: Path, pair: str, reference: str) -> list[str]:
     path = folder / "references" / f"{pair}.{reference}.txt"
     if not path.is_file():
-        names = sorted(one.name.removeprefix(f"{pair}.").removesuffix(".txt") for one in path.parent.glob(f"{pair}.*.txt"))
+        names = sorted(
+            one.name.removeprefix(f"{pair}.").removesuffix(".txt") for one in path.parent.glob(f"{pair}.*.txt")
+        )
         _refuse(path, reference, names)
     return read_lines(path)
 

@@ -24,7 +24,9 @@ def read_mrpc(path: Path) -> RatedSegments:
     rows = []
     for number, fields in enumerate(lines, 2):
         if len(fields) != len(MRPC_HEADER) or fields[0] not in CLASSES:
-            raise FileError(f"{path}, row {number}: expected {', '.join(MRPC_HEADER)} between tabs, the first of them 0 or 1.")
+            raise FileError(
+                f"{path}, row {number}: expected {', '.join(MRPC_HEADER)} between tabs, the first of them 0 or 1."
+            )
         rows.append(RatedRow("mrpc", fields[3], fields[4], CLASSES[fields[0]]))
     return gather(rows, path)
 
@@ -56,4 +58,6 @@ def read_qqp(path: Path) -> RatedSegments:
 
 def _check_header(found: list[str], wanted: list[str], path: Path) -> None:
     if found != wanted:
-        raise FileError(f"{path}, row 1: expected the header {', '.join(wanted)} between tabs; got {', '.join(found) or 'nothing'}.")
+        raise FileError(
+            f"{path}, row 1: expected the header {', '.join(wanted)} between tabs; got {', '.join(found) or 'nothing'}."
+        )

@@ -362,7 +362,9 @@ class OpenTable:
 
     def _read_header(self, delimiters: str) -> None:
         """Choose the delimiter that splits the header into most names, the first of those that do."""
-        first = next((line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0, carriage_returns=True)), "")
+        first = next(
+            (line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0, carriage_returns=True)), ""
+        )
         self._delimiter = max(delimiters, key=lambda sign: len(_split_fields(first, sign)))
         for start, raw, names in itertools.islice(self._records(0), 1):
             if isinstance(names, str):
@@ -395,7 +397,9 @@ class OpenTable:
             return itertools.repeat(0, self._parquet.metadata.num_rows)
         return (start for start, _, fields in self._records(self._begin) if fields)
 
-    def read(self, first: int, number: int, offset: int, columns: Sequence[str]) -> list[tuple[bytes, dict[str, Any] | str]]:
+    def read(
+        self, first: int, number: int, offset: int, columns: Sequence[str]
+    ) -> list[tuple[bytes, dict[str, Any] | str]]:
         """Read a range of rows, blank lines not counted.
 
         Args:
@@ -424,7 +428,9 @@ class OpenTable:
             return f"expected {len(self.columns)} fields ({', '.join(self.columns)}), got {len(fields)}"
         return dict(zip(self.columns, fields, strict=True))
 
-    def _read_parquet(self, first: int, number: int, columns: Sequence[str]) -> list[tuple[bytes, dict[str, Any] | str]]:
+    def _read_parquet(
+        self, first: int, number: int, columns: Sequence[str]
+    ) -> list[tuple[bytes, dict[str, Any] | str]]:
         about = self._parquet.metadata
         sizes = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
         starts = list(itertools.accumulate(sizes, initial=0))
@@ -476,7 +482,9 @@ def _split_lines(file: io.BufferedIOBase, offset: int, *, carriage_returns: bool
     file.seek(offset)
     while line := file.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
-            raise ValueError(f"the line at byte {offset} has more than {LONGEST_LINE} bytes: these are no lines of text")
+            raise ValueError(
+                f"the line at byte {offset} has more than {LONGEST_LINE} bytes: these are no lines of text"
+            )
         if offset == 0 and line.startswith(codecs.BOM_UTF8):
             offset, line = len(codecs.BOM_UTF8), line.removeprefix(codecs.BOM_UTF8)
         for piece in line.splitlines(keepends=True) if carriage_returns else [line]:

@@ -59,7 +59,9 @@ def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:
         if not tab or "\t" in second:
             raise FileError(f"{sentences}, row {number}: expected two sentences with a tab between them, got {pair!r}.")
         value = read_rating(rating, f"{ratings}, row {number}", 0, HIGHEST) if rating.strip() else None
-        rows.append(skipped(f"{subset}, row {number}", subset) if value is None else RatedRow(subset, first, second, value))
+        rows.append(
+            skipped(f"{subset}, row {number}", subset) if value is None else RatedRow(subset, first, second, value)
+        )
     return rows
 
 
@@ -73,6 +75,8 @@ def read_stsb(path: Path) -> RatedSegments:
     for number, fields in enumerate(read_csv(path), 1):
         where = f"{path}, row {number}"
         if len(fields) != 3:
-            raise FileError(f"{where}: expected sentence1,sentence2,rating, without a header; got {len(fields)} fields.")
+            raise FileError(
+                f"{where}: expected sentence1,sentence2,rating, without a header; got {len(fields)} fields."
+            )
         rows.append(RatedRow("stsb", fields[0], fields[1], read_rating(fields[2], where, 0, HIGHEST)))
     return gather(rows, path)

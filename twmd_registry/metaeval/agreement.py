@@ -1,4 +1,6 @@
-"""How well scores agree with people over a whole data set: a statistic averaged over its parts, with bootstrap intervals."""
+"""How well scores agree with people over a whole data set: a statistic averaged over its parts, with bootstrap
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ _NAMED = 10
 
 
 class Averaging(StrEnum):
-    """What a statistic is averaged over: nothing (one value of all rows), groups such as language pairs, items, or systems."""
+    """What a statistic is averaged over: nothing (one value of all rows), groups such as language pairs, items, or
+    systems.
+    """
 
     NONE = "none"
     GROUP = "group"
@@ -131,17 +135,22 @@ def agreement(
 ) -> Agreement:
     """Measure how well scores agree with ratings.
 
-    The statistic is taken within every part of the data, then the plain mean over the parts. For the interval the rows of every part (the
-    items, for ``darr`` and ``acc_eq``) are drawn with replacement and the average is taken of every resample; a part that is undefined in a
-    resample (all its rows are the same) is left out of that resample's average. Where the average is over items, whole items are drawn: each
-    has too few rows for resamples of them to be unbiased, and gets no interval of its own. A part is drawn alike for every metric that is
+    The statistic is taken within every part of the data, then the plain mean over the parts. For the interval the rows
+    of every part (the
+    items, for ``darr`` and ``acc_eq``) are drawn with replacement and the average is taken of every resample; a part
+    that is undefined in a
+    resample (all its rows are the same) is left out of that resample's average. Where the average is over items, whole
+    items are drawn: each
+    has too few rows for resamples of them to be unbiased, and gets no interval of its own. A part is drawn alike for
+    every metric that is
     measured with the same seed. Time grows with rows x resamples; Kendall's also with the logarithm of the rows.
 
     Args:
         statistic: One of `Statistic`.
         scores: Higher is better; shape (segments,).
         rated: The ratings, and what their segments belong to.
-        averaging: One of `Averaging`; ``darr`` and ``acc_eq``, which compare segments of one item already, take ``none`` and ``group``.
+        averaging: One of `Averaging`; ``darr`` and ``acc_eq``, which compare segments of one item already, take
+            ``none`` and ``group``.
         resamples: Of the bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
@@ -150,17 +159,25 @@ def agreement(
         The average with its interval, and every part. Parts without a value are warned of, and never counted as 0.
 
     Raises:
-        SpecError: There is no such statistic or averaging, or they do not go together; a seed or a number of resamples below 0.
-        InputError: The data do not name items or systems; another number of scores than ratings; a number that is not finite; nothing has a
+        SpecError: There is no such statistic or averaging, or they do not go together; a seed or a number of resamples
+            below 0.
+        InputError: The data do not name items or systems; another number of scores than ratings; a number that is not
+            finite; nothing has a
             value.
 
     Warns:
-        TwmdWarning: A part has no value; an interval is of fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments (or items).
+        TwmdWarning: A part has no value; an interval is of fewer than
+            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments (or items).
     """
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     if seed < 0:
         raise SpecError(f"expected a seed of 0 or more, not {seed}.")
-    found, undefined, resampled, samples = list[StratumAgreement](), list[UndefinedStratum](), list[np.ndarray](), dict[str, int]()
+    found, undefined, resampled, samples = (
+        list[StratumAgreement](),
+        list[UndefinedStratum](),
+        list[np.ndarray](),
+        dict[str, int](),
+    )
     whole = averaging == Averaging.ITEM
     for k, part in enumerate(parts_of(rated, wanted, averaging, threshold=threshold)):
         try:
@@ -176,17 +193,23 @@ def agreement(
     average = _average(found)
     if resamples:
         warn_about_small_samples({"items": average.units} if whole else samples)
-    means = bootstrap(average, resamples, np.random.default_rng(seed)) if whole else mean_of_defined(np.array(resampled))
+    means = (
+        bootstrap(average, resamples, np.random.default_rng(seed)) if whole else mean_of_defined(np.array(resampled))
+    )
     return Agreement(average.value, *interval(means), average.n, tuple(found), tuple(undefined))
 
 
 def _average(found: Sequence[StratumAgreement]) -> CorrelationEstimate:
     """The mean over parts, of which a resample draws whole ones."""
     values = np.array([one.value for one in found])
-    return CorrelationEstimate(float(values.mean()), sum(one.n for one in found), len(found), lambda weights: values @ weights / len(found))
+    return CorrelationEstimate(
+        float(values.mean()), sum(one.n for one in found), len(found), lambda weights: values @ weights / len(found)
+    )
 
 
-def parts_of(rated: RatedSegments, statistic: Statistic, averaging: str, *, threshold: float = THRESHOLD) -> list[Stratum]:
+def parts_of(
+    rated: RatedSegments, statistic: Statistic, averaging: str, *, threshold: float = THRESHOLD
+) -> list[Stratum]:
     """Take the data apart.
 
     Args:
@@ -205,9 +228,15 @@ def parts_of(rated: RatedSegments, statistic: Statistic, averaging: str, *, thre
     if averaging not in set(Averaging):
         raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), Averaging)}.")
     if statistic in PAIRWISE and averaging in {Averaging.ITEM, Averaging.SYSTEM}:
-        raise SpecError(f"{statistic} compares segments of one item already; expected averaging=none or averaging=group, not {averaging}.")
+        raise SpecError(
+            f"{statistic} compares segments of one item already; expected averaging=none or averaging=group, "
+            f"not {averaging}."
+        )
     if statistic in PAIRWISE and rated.item is None:
-        raise InputError(f"{statistic} compares segments of one item, and these data do not name items: give the column that does (item=).")
+        raise InputError(
+            f"{statistic} compares segments of one item, and these data do not name items: give the column that "
+            "does (item=)."
+        )
     names = {
         Averaging.NONE: [EVERYTHING] * len(rated.group),
         Averaging.GROUP: rated.group,
@@ -217,13 +246,19 @@ def parts_of(rated: RatedSegments, statistic: Statistic, averaging: str, *, thre
     column = names[Averaging(averaging)]
     if column is None:
         raise InputError(
-            f"averaging={averaging} needs the {averaging} of every segment, which these data do not name: give the column that does ({averaging}=)."
+            f"averaging={averaging} needs the {averaging} of every segment, which these data do not name: give "
+            f"the column that does ({averaging}=)."
         )
-    ratings, items = check_numbers("ratings", rated.ratings, len(rated.ratings)), None if rated.item is None else np.asarray(rated.item)
+    ratings, items = (
+        check_numbers("ratings", rated.ratings, len(rated.ratings)),
+        None if rated.item is None else np.asarray(rated.item),
+    )
     different, code = np.unique(np.asarray(column), return_inverse=True)
     runs = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
     return [
-        Stratum(str(name), rows, make_sample(statistic, ratings[rows], None if items is None else items[rows], threshold))
+        Stratum(
+            str(name), rows, make_sample(statistic, ratings[rows], None if items is None else items[rows], threshold)
+        )
         for name, rows in zip(different, runs, strict=True)
     ]
 
@@ -237,7 +272,8 @@ def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Gene
         rng: Draws them.
 
     Returns:
-        Shape (resamples,); NaN where a resample leaves the statistic undefined, and everywhere if there is one unit only to draw from.
+        Shape (resamples,); NaN where a resample leaves the statistic undefined, and everywhere if there is one unit
+        only to draw from.
 
     Raises:
         SpecError: A negative number of resamples.
@@ -279,13 +315,20 @@ def report_undefined(statistic: Statistic, undefined: Sequence[UndefinedStratum]
     names = ", ".join(named) + (f" and {len(undefined) - _NAMED} more" if len(undefined) > _NAMED else "")
     if not defined:
         raise InputError(f"{statistic} is undefined everywhere: {names}.")
-    warn(f"{statistic} is undefined for {len(undefined)} of {len(undefined) + defined}, which are left out of the mean: {names}.")
+    warn(
+        f"{statistic} is undefined for {len(undefined)} of {len(undefined) + defined}, which are left out of "
+        f"the mean: {names}."
+    )
 
 
 def interval(values: np.ndarray) -> Interval:
-    """The bootstrap percentile 95% interval of resamples; undefined ones (NaN) are left out, and where most are there is none."""
+    """The bootstrap percentile 95% interval of resamples; undefined ones (NaN) are left out, and where most are there
+    is none.
+    """
     defined = values[~np.isnan(values)]
-    return Interval(*map(float, np.percentile(defined, LEVEL))) if 2 * len(defined) > len(values) else Interval(None, None)
+    return (
+        Interval(*map(float, np.percentile(defined, LEVEL))) if 2 * len(defined) > len(values) else Interval(None, None)
+    )
 
 
 def mean_of_defined(values: np.ndarray) -> np.ndarray:

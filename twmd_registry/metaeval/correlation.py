@@ -44,7 +44,8 @@ class CorrelationEstimate(NamedTuple):
         value: The statistic.
         n: Segments that took part.
         units: How many rows, or items, a resample draws.
-        resampled: From how often each was drawn, shape (units, B), to the statistic of every resample, shape (B,), NaN where undefined.
+        resampled: From how often each was drawn, shape (units, B), to the statistic of every resample, shape (B,), NaN
+            where undefined.
         epsilon: The greatest difference that is a tie; None where the statistic does not calibrate one.
     """
 
@@ -63,7 +64,10 @@ def _of_vectors(value: Vectors, resampled: Resampled) -> Callable[[np.ndarray, R
     def estimate(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
         ratings = sample.ratings
         return CorrelationEstimate(
-            value(scores, ratings), len(scores), len(scores), lambda weights: _of_enough(weights, resampled(scores, ratings, weights))
+            value(scores, ratings),
+            len(scores),
+            len(scores),
+            lambda weights: _of_enough(weights, resampled(scores, ratings, weights)),
         )
 
     return estimate
@@ -77,7 +81,9 @@ def _of_enough(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _darr(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
     pairs = _pairs(sample)
     orders = pairwise.count_orders(scores, sample.ratings, pairs, sample.threshold)
-    return CorrelationEstimate(pairwise.darr(orders), orders.segments, pairs.items, lambda weights: pairwise.resampled_darr(orders, weights))
+    return CorrelationEstimate(
+        pairwise.darr(orders), orders.segments, pairs.items, lambda weights: pairwise.resampled_darr(orders, weights)
+    )
 
 
 def _acc_eq(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
@@ -85,7 +91,9 @@ def _acc_eq(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
     steps = pairwise.calibration_steps(scores, sample.ratings, pairs)
     found = pairwise.acc_eq(steps)
     n = len(np.unique([pairs.first, pairs.second]))
-    return CorrelationEstimate(found.accuracy, n, pairs.items, lambda weights: pairwise.resampled_acc_eq(steps, weights), found.epsilon)
+    return CorrelationEstimate(
+        found.accuracy, n, pairs.items, lambda weights: pairwise.resampled_acc_eq(steps, weights), found.epsilon
+    )
 
 
 def _pairs(sample: RatingSample) -> SegmentPairs:
@@ -119,7 +127,9 @@ def statistic_named(name: str) -> Statistic:
         raise SpecError(f"there is no statistic {name!r}; {menu(str(name), Statistic)}.") from None
 
 
-def make_sample(statistic: Statistic, ratings: np.ndarray, items: Sequence[str] | np.ndarray | None, threshold: float = THRESHOLD) -> RatingSample:
+def make_sample(
+    statistic: Statistic, ratings: np.ndarray, items: Sequence[str] | np.ndarray | None, threshold: float = THRESHOLD
+) -> RatingSample:
     """Make ratings ready for a statistic: pair the segments of one item where it compares them."""
     pairs = pairs_within(items) if statistic in PAIRWISE and items is not None else None
     return RatingSample(ratings, pairs, threshold)
@@ -147,7 +157,10 @@ def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) ->
         raise InputError(f"expected {name} of shape ({rows},), one for every rated segment; got shape {numbers.shape}.")
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise InputError(f"{name}[{row}] is {numbers[row]}; expected a finite number: leave out the segment, or find out why it has none.")
+        raise InputError(
+            f"{name}[{row}] is {numbers[row]}; expected a finite number: leave out the segment, or find out why "
+            "it has none."
+        )
     return numbers
 
 
@@ -173,7 +186,8 @@ def correlate(
 
     Raises:
         SpecError: There is no such statistic.
-        InputError: Fewer than three rows or one side that does not vary, which leaves a correlation undefined; no pair that counts; different
+        InputError: Fewer than three rows or one side that does not vary, which leaves a correlation undefined; no pair
+            that counts; different
             numbers of scores, ratings and items; a number that is not finite.
     """
     wanted, rated = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))

@@ -1,4 +1,6 @@
-"""How alike a model's word vectors are, layer by layer, under every centering: Figures 1 and 2 of the TWMD paper, and its section 5."""
+"""How alike a model's word vectors are, layer by layer, under every centering: Figures 1 and 2 of the TWMD paper, and
+its section 5.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ PAIRS = 2000
 NEGLIGIBLE = 0.05
 """A similarity up to this, or a change from the first layer to the last up to this, counts as none."""
 TREND = 0.5
-"""Spearman's rank correlation of a similarity with the layer's number from which it counts as rising (or, negative, as falling)."""
+"""Spearman's rank correlation of a similarity with the layer's number from which it counts as rising (or, negative,
+as falling).
+"""
 LEAST_LAYERS = 3
 
 
@@ -45,7 +49,8 @@ class MeanCosine(NamedTuple):
 
     Attributes:
         mean: From -1 to 1; NaN where no pair has one.
-        error: Standard error of the drawing of pairs from this corpus: 0 where all pairs were taken, NaN where fewer than two were drawn.
+        error: Standard error of the drawing of pairs from this corpus: 0 where all pairs were taken, NaN where fewer
+            than two were drawn.
         pairs: Pairs that it is taken over.
         left_out: Pairs of which a word has no direction: centering left nothing of it.
     """
@@ -111,11 +116,15 @@ def diagnose(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
-    """Measure how alike words are in every layer of a model, under every centering, and say which of three properties hold.
+    """Measure how alike words are in every layer of a model, under every centering, and say which of three properties
+    hold.
 
-    A word is a token that is not special. Means are taken over every word of the texts: of the sentence, of the batch (32
-    texts in their order), of the corpus; ``background`` is there when a mean vector comes with this package for the model. The
-    similarities are cosines of (a) two random words of the corpus, (b) one word in two different sentences, (c) two different words
+    A word is a token that is not special. Means are taken over every word of the texts: of the sentence, of the batch
+    (32
+    texts in their order), of the corpus; ``background`` is there when a mean vector comes with this package for the
+    model. The
+    similarities are cosines of (a) two random words of the corpus, (b) one word in two different sentences, (c) two
+    different words
     of one sentence; see `Similarity` for what counts how much. All centerings and layers see the same pairs.
 
     Args:
@@ -134,19 +143,27 @@ def diagnose(
         ModelError: The model is not here or cannot be loaded.
 
     Warns:
-        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` texts; texts that are cut, or have no word; nothing to compare.
+        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` texts; texts that are cut, or have
+            no word; nothing to compare.
     """
     if pairs < 1 or seed < 0:
         raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")
-    backend = TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options)
+    backend = TokenAlignmentBackend(
+        make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options
+    )
     encoder: Encoder = backend.model
     with encoder.lock, torch.inference_mode(), exact_arithmetic():
         tokens = encoder.tokenise(texts)
         full = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
         if len(full) == 0:
-            raise InputError(f"there is nothing to diagnose: none of the {len(texts)} texts has a word. Give sentences of the language at hand.")
+            raise InputError(
+                f"there is nothing to diagnose: none of the {len(texts)} texts has a word. Give sentences of "
+                "the language at hand."
+            )
         if len(full) == 1:
-            raise InputError("one text alone has a word: give 2 texts or more, for words of different texts are compared.")
+            raise InputError(
+                "one text alone has a word: give 2 texts or more, for words of different texts are compared."
+            )
         warn_about_small_samples({"": len(full)})
         kept = tokens.select(full)
         words, rng = words_of(kept), np.random.default_rng(seed)
@@ -157,7 +174,11 @@ def diagnose(
     background = _background(model, options)
     layers = layers if background is None else with_background(layers, background)
     rows = tuple(_rows(layers, {one: _renumber(drawn, sampled) for one, drawn in samples.items()}))
-    verdicts = tuple(verdict for centering in layers[0].means for verdict in judge([row for row in rows if row.centering is centering]))
+    verdicts = tuple(
+        verdict
+        for centering in layers[0].means
+        for verdict in judge([row for row in rows if row.centering is centering])
+    )
     name, truncated = f"{backend.files.name}@{backend.files.fingerprint}", int(kept.truncated.sum())
     return Diagnosis(name, len(full), len(words.ids), truncated, len(texts) - len(full), rows, verdicts)
 
@@ -166,12 +187,15 @@ def judge(rows: Sequence[LayerRow]) -> list[Verdict]:
     """Say which of the three properties (TWMD paper, section 5) hold under one centering.
 
     1. Zero expected similarity: the mean of random words is within `NEGLIGIBLE` of zero in every layer.
-    2. Decreasing self-similarity: it is lower in the last layer than in the first by more than `NEGLIGIBLE`, and its rank
+    2. Decreasing self-similarity: it is lower in the last layer than in the first by more than `NEGLIGIBLE`, and its
+    rank
        correlation with the layer's number is at most -`TREND`.
-    3. Increasing intra-similarity: it is higher in the last layer by more than `NEGLIGIBLE`, and its rank correlation is at
+    3. Increasing intra-similarity: it is higher in the last layer by more than `NEGLIGIBLE`, and its rank correlation
+    is at
        least `TREND`.
 
-    The paper words the properties ("approximately", "in higher layers"); the bounds are ours. A similarity that is undefined in a
+    The paper words the properties ("approximately", "in higher layers"); the bounds are ours. A similarity that is
+    undefined in a
     layer leaves its property undefined, and so do fewer than three layers the second and the third.
 
     Args:
@@ -190,7 +214,9 @@ def _near_zero(means: np.ndarray) -> tuple[bool | None, str]:
     if np.isnan(means).any():
         return None, f"undefined in {int(np.isnan(means).sum())} of {len(means)} layers"
     worst = int(np.abs(means).argmax())
-    return bool(abs(means[worst]) <= NEGLIGIBLE), f"farthest from zero in layer {worst}: {means[worst]:.3f}; allowed {NEGLIGIBLE}"
+    return bool(
+        abs(means[worst]) <= NEGLIGIBLE
+    ), f"farthest from zero in layer {worst}: {means[worst]:.3f}; allowed {NEGLIGIBLE}"
 
 
 def _moves(means: np.ndarray, direction: int) -> tuple[bool | None, str]:
@@ -205,7 +231,13 @@ def _moves(means: np.ndarray, direction: int) -> tuple[bool | None, str]:
         return False, f"{ends}: the same in every layer"
     trend = float(stats.spearmanr(np.arange(len(means)), means).statistic)
     holds = direction * change > NEGLIGIBLE and direction * trend >= TREND
-    return holds, f"{ends}; rank correlation with the layer {trend:.2f}; expected a change beyond {direction * NEGLIGIBLE} and {direction * TREND}"
+    return (
+        holds,
+        (
+            f"{ends}; rank correlation with the layer {trend:.2f}; expected a change beyond "
+            f"{direction * NEGLIGIBLE} and {direction * TREND}"
+        ),
+    )
 
 
 def _warn(empty: int, truncated: int, samples: Mapping[Similarity, WordPairs]) -> None:
@@ -216,13 +248,18 @@ def _warn(empty: int, truncated: int, samples: Mapping[Similarity, WordPairs]) -
         warn(f"texts cut at the model's limit: {truncated}.")
     missing = [one for one, drawn in samples.items() if len(drawn.first) == 0]
     if missing:
-        warn(f"undefined, for no two words of the texts can be compared: {', '.join(missing)}; give more or longer texts.")
+        warn(
+            f"undefined, for no two words of the texts can be compared: {', '.join(missing)}; give more or "
+            "longer texts."
+        )
 
 
 def _background(model: str, options: RunOptions) -> MeanVectors | None:
     """The mean vectors that come with this package for a model, if any."""
     with contextlib.suppress(ModelError):
-        return TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.BACKGROUND), options).background
+        return TokenAlignmentBackend(
+            make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.BACKGROUND), options
+        ).background
     return None
 
 

@@ -1,4 +1,6 @@
-"""What is kept of every hidden state of a corpus: the vectors of some of its words, and the means that centerings subtract."""
+"""What is kept of every hidden state of a corpus: the vectors of some of its words, and the means that centerings
+subtract.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class LayerWords(NamedTuple):
 
 
 class _LayerShare(NamedTuple):
-    """What some texts contribute to a `LayerWords`: vectors (U of them, D), sentence means (S of them, D), batch means (G of them, D), sums."""
+    """What some texts contribute to a `LayerWords`: vectors (U of them, D), sentence means (S of them, D), batch means
+    (G of them, D), sums.
+    """
 
     vectors: Tensor
     sentences: Tensor
@@ -64,7 +68,8 @@ def read_layers(
         progress: Called with the number of texts encoded.
 
     Returns:
-        By hidden state, the embeddings first; on the CPU. U vectors and at most as many sentence means are in memory for each.
+        By hidden state, the embeddings first; on the CPU. U vectors and at most as many sentence means are in memory
+        for each.
 
     Raises:
         ModelError: Out of memory with a single text, or vectors that are not finite.
@@ -74,7 +79,9 @@ def read_layers(
     parts: dict[int, list[_LayerShare]] = {k: [] for k in layers}
     chosen = np.unique(words.text[sampled])
     for start, stop in _pieces(tokens.lengths, CHUNK_TOKENS // len(layers)):
-        encoded = encoder.encode(tokens.select(np.arange(start, stop)), layers, batch_tokens=batch_tokens, progress=progress)
+        encoded = encoder.encode(
+            tokens.select(np.arange(start, stop)), layers, batch_tokens=batch_tokens, progress=progress
+        )
         first, end = np.searchsorted(words.text, [start, stop])
         places = sampled[(sampled >= first) & (sampled < end)] - first
         texts = chosen[(chosen >= start) & (chosen < stop)] - start
@@ -119,18 +126,26 @@ def _join(parts: Sequence[_LayerShare], groups: Mapping[Centering, Tensor]) -> L
         Centering.CORPUS: corpus.mean(),
     }
     means: dict[Centering, GroupMeans | None] = {Centering.NONE: None, Centering.DIMENSION: None}
-    return LayerWords(torch.cat([part.vectors for part in parts]), means | {one: GroupMeans(found[one], group) for one, group in groups.items()})
+    return LayerWords(
+        torch.cat([part.vectors for part in parts]),
+        means | {one: GroupMeans(found[one], group) for one, group in groups.items()},
+    )
 
 
 def with_background(layers: Sequence[LayerWords], background: MeanVectors) -> list[LayerWords]:
     """Let background centering be one of the centerings."""
     mean = background.means[Special.NONE]
     everyone = torch.zeros(len(layers[0].vectors), dtype=torch.int64)
-    return [one._replace(means=one.means | {Centering.BACKGROUND: GroupMeans(mean[k][None, :], everyone)}) for k, one in enumerate(layers)]
+    return [
+        one._replace(means=one.means | {Centering.BACKGROUND: GroupMeans(mean[k][None, :], everyone)})
+        for k, one in enumerate(layers)
+    ]
 
 
 def directions(layer: LayerWords, centering: Centering) -> np.ndarray:
-    """The wanted words' vectors, centered and of length one; NaN for one of which centering leaves nothing; shape (U, D)."""
+    """The wanted words' vectors, centered and of length one; NaN for one of which centering leaves nothing; shape (U,
+    D).
+    """
     number = len(layer.vectors)
     words = TokenVectors(layer.vectors, torch.ones(number, dtype=torch.int64), places=torch.arange(number))
     means = layer.means[centering]

@@ -42,7 +42,9 @@ def score_lexically(name: str, rated: RatedSegments) -> LexicalScores:
     """
     metric = LEXICAL[name]()
     references = _references(rated)
-    scores = [metric.sentence_score(text, own).score / 100 for text, own in zip(rated.predictions, references, strict=True)]
+    scores = [
+        metric.sentence_score(text, own).score / 100 for text, own in zip(rated.predictions, references, strict=True)
+    ]
     streams = [[own[k] if k < len(own) else None for own in references] for k in range(max(map(len, references)))]
     metric.corpus_score(rated.predictions, streams)  # type: ignore[arg-type]  # SacreBLEU signs what a corpus was scored by
     return LexicalScores(np.array(scores), f"{name}|{metric.get_signature().format()}")

@@ -1,6 +1,7 @@
 """Overlap of the data that a metric was trained or tuned on with the data that it is measured on.
 
-Training data are known by hashes of their references: the first 8 bytes of the sha256 of a reference in lower case, with runs of white space as
+Training data are known by hashes of their references: the first 8 bytes of the sha256 of a reference in lower case,
+with runs of white space as
 one space. They stand in a safetensors file beside an adapter, a model or a preset, one sorted vector per data set.
 """
 
@@ -77,10 +78,13 @@ def read_hashes(path: Path) -> Hashes:
     try:
         found: Hashes = load(path.read_bytes()) if path.is_file() else {}
     except (OSError, SafetensorError) as error:
-        raise ModelError(f"{path}: expected hashes of training data ({error}); remove the file, or write it again.") from error
+        raise ModelError(
+            f"{path}: expected hashes of training data ({error}); remove the file, or write it again."
+        ) from error
     if wrong := [name for name, own in found.items() if own.dtype != np.uint64 or own.ndim != 1]:
         raise ModelError(
-            f"{path}: expected vectors of uint64, hashes of training data, and {wrong[0]!r} is none; remove the file, or write it again."
+            f"{path}: expected vectors of uint64, hashes of training data, and {wrong[0]!r} is none; remove the "
+            "file, or write it again."
         )
     return found
 
@@ -88,7 +92,8 @@ def read_hashes(path: Path) -> Hashes:
 def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
     """Collect what is known of the data that a metric was trained or tuned on.
 
-    An adapter and a model bring a file. Settings count as tuned on the data of the preset of this model that they come closest to, as far as they
+    An adapter and a model bring a file. Settings count as tuned on the data of the preset of this model that they come
+    closest to, as far as they
     have the values that were chosen there.
 
     Args:
@@ -111,26 +116,37 @@ def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
 
 
 def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
-    """The data on which values of the preset were chosen that a specification comes closest to, as far as it has these values."""
+    """The data on which values of the preset were chosen that a specification comes closest to, as far as it has these
+    values.
+    """
     values, usual = spec.values(), default_preset(spec.metric, spec.model)
     found = dict[str, Hashes]()
     closest = len(values)
     for preset in presets_of(spec.metric).values():
         own = apply_preset(preset, {"model": str(spec.model)}).values()
-        same_model = preset.fingerprint == spec.fingerprint if preset.fingerprint else preset.model == spec.model or preset is usual
+        same_model = (
+            preset.fingerprint == spec.fingerprint
+            if preset.fingerprint
+            else preset.model == spec.model or preset is usual
+        )
         distance = sum(own.get(name) != values.get(name) for name in {*own, *values})
         if same_model and distance < closest:
             closest = distance
             kept = [name for name in preset.tuned if name in own and own[name] == values.get(name)]
             hashes = read_hashes(preset.training_data) if kept else {}
-            found = {f"{', '.join(kept)} of {spec.metric}": {name: hashes[name] for name in preset.tuned_on if name in hashes}}
+            found = {
+                f"{', '.join(kept)} of {spec.metric}": {
+                    name: hashes[name] for name in preset.tuned_on if name in hashes
+                }
+            }
     return found
 
 
 def describe_overlap(label: str, scorer: Scorer, references: Sequence[str | Sequence[str]], data: str) -> str | None:
     """Describe how much of the data a metric was trained or tuned on.
 
-    A segment is known to the metric where one of its references is a reference of the training data, whatever was predicted.
+    A segment is known to the metric where one of its references is a reference of the training data, whatever was
+    predicted.
 
     Args:
         label: Of the metric.
@@ -160,13 +176,19 @@ def describe_overlap(label: str, scorer: Scorer, references: Sequence[str | Sequ
     if not parts:
         return None
     return (
-        f"{label} was trained or tuned ({'; '.join(dict.fromkeys(parts))}) on references of {known.sum()} of {len(known)} rows of {data} "
-        f"({known.mean():.1%}; from {', '.join(dict.fromkeys(names))}): what is measured on them says little about other texts."
+        f"{label} was trained or tuned ({'; '.join(dict.fromkeys(parts))}) on references of {known.sum()} of "
+        f"{len(known)} rows of {data} "
+        f"({known.mean():.1%}; from {', '.join(dict.fromkeys(names))}): what is measured on them says little "
+        "about other texts."
     )
 
 
-def warn_about_overlap(labels: Iterable[str], scorers: Iterable[Scorer], references: Sequence[str | Sequence[str]], data: str) -> tuple[str, ...]:
-    """Warn of metrics that were trained or tuned on the data they are measured on; arguments, result and errors as for `describe_overlap`."""
+def warn_about_overlap(
+    labels: Iterable[str], scorers: Iterable[Scorer], references: Sequence[str | Sequence[str]], data: str
+) -> tuple[str, ...]:
+    """Warn of metrics that were trained or tuned on the data they are measured on; arguments, result and errors as for
+    `describe_overlap`.
+    """
     pairs = zip(labels, scorers, strict=True)
     found = tuple(text for label, scorer in pairs if (text := describe_overlap(label, scorer, references, data)))
     for text in found:

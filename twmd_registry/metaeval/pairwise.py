@@ -1,4 +1,6 @@
-"""Statistics of the WMT metrics tasks that compare the segments of one item two by two: DARR's tau and the accuracy with calibrated ties."""
+"""Statistics of the WMT metrics tasks that compare the segments of one item two by two: DARR's tau and the accuracy
+with calibrated ties.
+"""
 
 from __future__ import annotations
 
@@ -67,14 +69,17 @@ class PairOrders(NamedTuple):
     segments: int
 
 
-def count_orders(scores: np.ndarray, ratings: np.ndarray, pairs: SegmentPairs, threshold: float = THRESHOLD) -> PairOrders:
+def count_orders(
+    scores: np.ndarray, ratings: np.ndarray, pairs: SegmentPairs, threshold: float = THRESHOLD
+) -> PairOrders:
     """Count the pairs that count for DARR.
 
     Args:
         scores: Shape (segments,).
         ratings: Shape (segments,).
         pairs: Segments of one item.
-        threshold: The least difference of two ratings that is an order, in points of the ratings' own scale; rounding is forgiven.
+        threshold: The least difference of two ratings that is an order, in points of the ratings' own scale; rounding
+            is forgiven.
 
     Raises:
         InputError: No pair is ordered by people.
@@ -82,7 +87,10 @@ def count_orders(scores: np.ndarray, ratings: np.ndarray, pairs: SegmentPairs, t
     people = ratings[pairs.first] - ratings[pairs.second]
     counted = (people != 0) & (np.abs(people) >= threshold - FORGIVEN)
     if not counted.any():
-        raise InputError(f"no two segments of one item have ratings that differ by {threshold:g} or more, the threshold in points of these ratings")
+        raise InputError(
+            f"no two segments of one item have ratings that differ by {threshold:g} or more, the threshold in "
+            "points of these ratings"
+        )
     alike = np.sign(scores[pairs.first] - scores[pairs.second]) == np.sign(people)
     concordant = np.bincount(pairs.item[counted & alike], minlength=pairs.items)
     discordant = np.bincount(pairs.item[counted & ~alike], minlength=pairs.items)
@@ -175,14 +183,18 @@ def calibration_steps(scores: np.ndarray, ratings: np.ndarray, pairs: SegmentPai
 def acc_eq(steps: AccuracySteps) -> CalibratedAccuracy:
     """The pairwise accuracy with tie calibration (Deutsch, Foster and Freitag 2023).
 
-    An item's accuracy is the share of its pairs that metric and people order alike, or both have as ties; two scores that differ by epsilon
-    or less are a tie of the metric. Epsilon >= 0 is the one with the highest mean over the items, the smallest of several.
+    An item's accuracy is the share of its pairs that metric and people order alike, or both have as ties; two scores
+    that differ by epsilon
+    or less are a tie of the metric. Epsilon >= 0 is the one with the highest mean over the items, the smallest of
+    several.
     """
     return _best(steps, np.ones(len(steps.ordered)))
 
 
 def resampled_acc_eq(steps: AccuracySteps, weights: np.ndarray) -> np.ndarray:
-    """The accuracy of every resample of the items, calibrated anew; O(PB) for P pairs; arguments and result as for `resampled_darr`."""
+    """The accuracy of every resample of the items, calibrated anew; O(PB) for P pairs; arguments and result as for
+    `resampled_darr`.
+    """
     return np.array([_best(steps, drawn).accuracy for drawn in weights.T])
 
 

@@ -65,15 +65,23 @@ class RobustnessResult:
     preferences: tuple[dict[str, EditPreference], ...]
     overlaps: tuple[str, ...]
 
-    def _table(self, title: str, cell: Callable[[EditPreference], str], average: Callable[[EditPreference], float]) -> TextTable:
+    def _table(
+        self, title: str, cell: Callable[[EditPreference], str], average: Callable[[EditPreference], float]
+    ) -> TextTable:
         kinds = list(self.preferences[0])
-        rows = [(kind, str(self.preferences[0][kind].n), *(cell(own[kind]) for own in self.preferences)) for kind in kinds]
+        rows = [
+            (kind, str(self.preferences[0][kind].n), *(cell(own[kind]) for own in self.preferences)) for kind in kinds
+        ]
         means = [f"{np.mean([average(one) for one in own.values()]):.4f}" for own in self.preferences]
-        return TextTable(title, ("edit", "n", *(one.label for one in self.scored)), [*rows, (AVERAGE, str(len(kinds)), *means)])
+        return TextTable(
+            title, ("edit", "n", *(one.label for one in self.scored)), [*rows, (AVERAGE, str(len(kinds)), *means)]
+        )
 
     @property
     def tables(self) -> dict[str, TextTable]:
-        """A row per kind of edit, a column per metric: the share preferred and the mean difference; below, the mean over kinds."""
+        """A row per kind of edit, a column per metric: the share preferred and the mean difference; below, the mean
+        over kinds.
+        """
         return {
             "preferred": self._table(
                 "Share of better texts that score higher, ties as halves (95% interval)",
@@ -103,7 +111,11 @@ class RobustnessResult:
     def as_dict(self) -> dict[str, Any]:
         """Return every number, ready for JSON."""
         metrics = [
-            {"label": one.label, "signature": one.signature, "edits": {kind: found._asdict() for kind, found in own.items()}}
+            {
+                "label": one.label,
+                "signature": one.signature,
+                "edits": {kind: found._asdict() for kind, found in own.items()},
+            }
             for one, own in zip(self.scored, self.preferences, strict=True)
         ]
         return {"study": self.name, "overlaps": list(self.overlaps), "metrics": metrics}
@@ -113,7 +125,11 @@ def _cell(value: float, between: Interval, digits: int) -> str:
     if np.isnan(value):
         return NOT_HERE
     shown = f"{value:.{digits}f}"
-    return shown if between.low is None or between.high is None else f"{shown} ({between.low:.{digits}f} .. {between.high:.{digits}f})"
+    return (
+        shown
+        if between.low is None or between.high is None
+        else f"{shown} ({between.low:.{digits}f} .. {between.high:.{digits}f})"
+    )
 
 
 def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
@@ -131,13 +147,17 @@ def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
     kinds: list[RatedSegments] = []
     for rated in data:
         if rated.item is None:
-            raise InputError("robustness needs pairs: data with items, as demetr:FILE, or a table with the columns group and item.")
+            raise InputError(
+                "robustness needs pairs: data with items, as demetr:FILE, or a table with the columns group and item."
+            )
         places: dict[tuple[str, str], list[int]] = {}
         for row, key in enumerate(zip(rated.group, rated.item, strict=True)):
             places.setdefault(key, []).append(row)
         for (group, item), rows in places.items():
             if len(rows) != 2 or rated.ratings[rows[0]] == rated.ratings[rows[1]]:
-                raise InputError(f"item {item!r} of {group!r} has {len(rows)} segments: expected two with different ratings.")
+                raise InputError(
+                    f"item {item!r} of {group!r} has {len(rows)} segments: expected two with different ratings."
+                )
         order = np.array(list(places.values()))  # (pairs, 2)
         worse_first = rated.ratings[order[:, 0]] < rated.ratings[order[:, 1]]
         order[worse_first] = order[worse_first, ::-1]
@@ -174,7 +194,9 @@ def prefer(better: np.ndarray, worse: np.ndarray, *, resamples: int, seed: int) 
     difference = check_numbers("scores of better texts", better, n) - check_numbers("scores of worse texts", worse, n)
     tied = np.abs(difference) <= TIE
     higher = np.where(tied, 0.5, difference > 0)
-    between = [interval(bootstrap(_mean_of(values), resamples, np.random.default_rng(seed))) for values in (higher, difference)]
+    between = [
+        interval(bootstrap(_mean_of(values), resamples, np.random.default_rng(seed))) for values in (higher, difference)
+    ]
     return EditPreference(n, int(tied.sum()), float(higher.mean()), between[0], float(difference.mean()), between[1])
 
 
@@ -209,7 +231,8 @@ def run_robustness(
 
     Warns:
         TwmdWarning: A metric was trained or tuned on the data; a kind of edit has fewer pairs than
-            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`, which is little for intervals (of one pair there is none).
+            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`, which is little for intervals (of one pair there is
+            none).
     """
     checked = check_compared(metrics)
     pairs = pair_up(list(data.values()))
@@ -222,7 +245,15 @@ def run_robustness(
     preferences = []
     for one in scored:
         scores = np.array(one.scores).reshape(-1, 2)  # (pairs, better and worse)
-        preferences.append({kind: prefer(scores[own, 0], scores[own, 1], resamples=resamples, seed=seed) for kind, own in rows.items()})
-    fields = {"data": ",".join(data), "metrics": names_of(applied), "bs": resamples, "seed": seed, "version": __version__}
+        preferences.append(
+            {kind: prefer(scores[own, 0], scores[own, 1], resamples=resamples, seed=seed) for kind, own in rows.items()}
+        )
+    fields = {
+        "data": ",".join(data),
+        "metrics": names_of(applied),
+        "bs": resamples,
+        "seed": seed,
+        "version": __version__,
+    }
     name = "|".join(["robustness", *(f"{field}:{value}" for field, value in fields.items())])
     return RobustnessResult(name, pairs, scored, tuple(preferences), overlaps)

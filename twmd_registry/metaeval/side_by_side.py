@@ -60,7 +60,10 @@ def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
     found = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
     for one in found:
         if not isinstance(one, MetricSpec) and one not in LEXICAL:
-            raise SpecError(f"expected a specification or a metric of SacreBLEU, and there is none called {one!r} here; {menu(str(one), LEXICAL)}.")
+            raise SpecError(
+                f"expected a specification or a metric of SacreBLEU, and there is none called {one!r} here; "
+                f"{menu(str(one), LEXICAL)}."
+            )
     if not found:
         raise SpecError("there is no metric to compare.")
     return found
@@ -107,7 +110,9 @@ def score_side_by_side(
     return SideBySide(tuple(applied), tuple(scored), overlaps)
 
 
-def _score(specs: Sequence[MetricSpec], rated: RatedSegments, options: RunOptions, progress: Progress | None) -> tuple[list[Scorer], list[ScoreSet]]:
+def _score(
+    specs: Sequence[MetricSpec], rated: RatedSegments, options: RunOptions, progress: Progress | None
+) -> tuple[list[Scorer], list[ScoreSet]]:
     if not specs:
         return [], []
     from twmd_registry.engine.scorer import make_scorer, score_all  # torch: not for SacreBLEU's metrics alone

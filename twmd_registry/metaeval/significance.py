@@ -12,7 +12,15 @@ from scipy import stats
 from twmd_registry.engine.input_warnings import check_sample, warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import SEED, Averaging, Stratum, UndefinedStratum, mean_of_defined, parts_of, report_undefined
+from twmd_registry.metaeval.agreement import (
+    SEED,
+    Averaging,
+    Stratum,
+    UndefinedStratum,
+    mean_of_defined,
+    parts_of,
+    report_undefined,
+)
 from twmd_registry.metaeval.correlation import STATISTICS, Statistic, check_numbers, statistic_named
 from twmd_registry.metaeval.pairwise import THRESHOLD
 from twmd_registry.metaeval.vectors import LEAST_ROWS, pearson
@@ -50,7 +58,8 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
         The difference and the one-sided p. Two metrics with one correlation have 0 and 0.5.
 
     Raises:
-        InputError: Three segments or fewer; a correlation outside -1 to 1, or not a number; three correlations that no data have together; or
+        InputError: Three segments or fewer; a correlation outside -1 to 1, or not a number; three correlations that no
+            data have together; or
             metrics that are each other's opposite, whose difference has no distribution.
 
     Warns:
@@ -72,12 +81,17 @@ def _williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
             raise InputError(f"expected a correlation from -1 to 1 as {name}; got {r}.")
     determinant = 1 - r_a**2 - r_b**2 - r_ab**2 + 2 * r_a * r_b * r_ab
     if determinant < -_ROUNDING:
-        raise InputError(f"no data have the correlations {r_a}, {r_b} and {r_ab} together: take all three from the same segments.")
+        raise InputError(
+            f"no data have the correlations {r_a}, {r_b} and {r_ab} together: take all three from the same segments."
+        )
     if r_a == r_b:
         return AgreementTest(0.0, 0.5)
     variance = 2 * max(determinant, 0.0) * (n - 1) / (n - 3) + (r_a + r_b) ** 2 / 4 * (1 - r_ab) ** 3
     if variance <= 0 or 1 + r_ab <= 0:
-        raise InputError(f"Williams' test is undefined for metrics that correlate with each other by {r_ab} and with people by {r_a} and {r_b}.")
+        raise InputError(
+            f"Williams' test is undefined for metrics that correlate with each other by {r_ab} and with people "
+            f"by {r_a} and {r_b}."
+        )
     t = (r_a - r_b) * math.sqrt((n - 1) * (1 + r_ab) / variance)
     return AgreementTest(r_a - r_b, float(stats.t.sf(t, n - 3)))
 
@@ -95,7 +109,10 @@ class StratumTest(NamedTuple):
 
 
 def williams_by_part(
-    scores_a: Sequence[float] | np.ndarray, scores_b: Sequence[float] | np.ndarray, rated: RatedSegments, averaging: str = Averaging.GROUP
+    scores_a: Sequence[float] | np.ndarray,
+    scores_b: Sequence[float] | np.ndarray,
+    rated: RatedSegments,
+    averaging: str = Averaging.GROUP,
 ) -> tuple[StratumTest, ...]:
     """Test by Williams within every part of the data whether A's Pearson correlation is the higher one.
 
@@ -115,7 +132,9 @@ def williams_by_part(
     Warns:
         TwmdWarning: Parts of fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments.
     """
-    a, b = (check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b)))
+    a, b = (
+        check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b))
+    )
     parts = parts_of(rated, Statistic.PEARSON, averaging)
     found = tuple(StratumTest(part.name, _williams_of(a[part.rows], b[part.rows], part)) for part in parts)
     warn_about_small_samples({part.name: len(part.rows) for part, one in zip(parts, found, strict=True) if one.test})
@@ -143,11 +162,15 @@ def permutation(
 ) -> AgreementTest:
     """Test whether A agrees better than B by paired permutation: PERM-INPUTS of Deutsch, Dror and Roth (2021).
 
-    Both metrics' scores are standardised within every part that the statistic is taken of. In a trial the scores of every item are swapped
-    between the metrics with probability 1/2, all segments of an item together; where the data do not name items every segment is one.
+    Both metrics' scores are standardised within every part that the statistic is taken of. In a trial the scores of
+    every item are swapped
+    between the metrics with probability 1/2, all segments of an item together; where the data do not name items every
+    segment is one.
     ``p = (1 + trials with at least the observed difference) / (1 + trials)``; a part without a value in a trial
-    is left out of that trial's mean, and a trial without any value counts as one with at least that difference. Parts in which
-    either metric's statistic is undefined are left out for both. Time grows with trials x rows: seconds for 1000 trials of 7 x 560 rows, most
+    is left out of that trial's mean, and a trial without any value counts as one with at least that difference. Parts
+    in which
+    either metric's statistic is undefined are left out for both. Time grows with trials x rows: seconds for 1000 trials
+    of 7 x 560 rows, most
     of them by Kendall.
 
     Args:
@@ -168,13 +191,16 @@ def permutation(
         InputError: As for `agreement`, or a single item to swap.
 
     Warns:
-        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` items, or segments where the data do not name items.
+        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` items, or segments where the data
+            do not name items.
     """
     wanted = statistic_named(statistic)
     if trials < 1:
         raise SpecError(f"expected one trial or more, not {trials}.")
     check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
-    both = np.stack([check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b))])  # (2, N)
+    both = np.stack(
+        [check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b))]
+    )  # (2, N)
     swaps = _swaps(rated, trials, np.random.default_rng(seed))
     observed: list[float] = []
     permuted: list[np.ndarray] = []
@@ -193,7 +219,11 @@ def permutation(
 
 def _swaps(rated: RatedSegments, trials: int, rng: np.random.Generator) -> np.ndarray:
     """Whether a segment's scores are swapped; shape (segments, trials), column 0 without any: the data as they are."""
-    items = np.arange(len(rated.ratings)) if rated.item is None else np.unique(np.asarray(rated.item), return_inverse=True)[1]
+    items = (
+        np.arange(len(rated.ratings))
+        if rated.item is None
+        else np.unique(np.asarray(rated.item), return_inverse=True)[1]
+    )
     swapped = rng.random((int(items.max()) + 1, trials + 1)) < 0.5
     swapped[:, 0] = False
     return np.asarray(swapped[items])
@@ -205,7 +235,9 @@ def _difference(statistic: Statistic, both: np.ndarray, part: Stratum) -> float:
 
 
 def _permuted(statistic: Statistic, both: np.ndarray, part: Stratum, swaps: np.ndarray) -> np.ndarray:
-    """The difference in every column of swaps; each different column is computed once, which makes small parts cheap."""
+    """The difference in every column of swaps; each different column is computed once, which makes small parts
+    cheap.
+    """
     spread = both.std(axis=1, keepdims=True)
     standard = (both - both.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)  # (2, rows)
     _, first, column = np.unique(np.packbits(swaps, axis=0), axis=1, return_index=True, return_inverse=True)

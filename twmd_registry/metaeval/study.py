@@ -46,7 +46,8 @@ class Study:
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Raises:
-        SpecError: A metric, statistic, averaging or level that there is not, none at all, a number below 0, or tests at the level of systems.
+        SpecError: A metric, statistic, averaging or level that there is not, none at all, a number below 0, or tests at
+            the level of systems.
     """
 
     data: str
@@ -137,31 +138,59 @@ class StudyResult:
     overlaps: tuple[str, ...] = ()
 
     def table(self, statistic: Statistic) -> TextTable:
-        """One row per metric: the average with its interval, and every group's correlation, from -1 to 1 as in `as_dict`."""
+        """One row per metric: the average with its interval, and every group's correlation, from -1 to 1 as in
+        `as_dict`.
+        """
         which = self.study.statistics.index(statistic)
         found = [one.agreements[which] for one in self.measured]
         groups = sorted({part.name for one in found for parts in (one.groups, one.undefined) for part in parts})
         accuracy = ["accuracy"] if self.study.level is Level.SYSTEM else []
-        header = ("metric", statistic.value, "95% interval", *(["p (better)"] if self.study.trials else []), *accuracy, *groups, "n")
+        header = (
+            "metric",
+            statistic.value,
+            "95% interval",
+            *(["p (better)"] if self.study.trials else []),
+            *accuracy,
+            *groups,
+            "n",
+        )
         rows = []
         for measured, one in zip(self.measured, found, strict=True):
             own = {group.name: f"{group.value:.3f}" for group in one.groups}
             interval = "-" if one.low is None or one.high is None else f"{one.low:.3f} .. {one.high:.3f}"
             p = [f"{measured.tests[which].p:.4f}" if measured.tests else "-"] if self.study.trials else []
             alike = [f"{measured.accuracies[which].value:.3f}"] if accuracy else []
-            numbers = (f"{one.value:.3f}", interval, *p, *alike, *(own.get(name, "undefined") for name in groups), str(one.n))
+            numbers = (
+                f"{one.value:.3f}",
+                interval,
+                *p,
+                *alike,
+                *(own.get(name, "undefined") for name in groups),
+                str(one.n),
+            )
             rows.append((measured.label, *numbers))
-        return TextTable(f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}, level {self.study.level}", header, rows)
+        return TextTable(
+            f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}, level {self.study.level}",
+            header,
+            rows,
+        )
 
     @property
     def tables(self) -> dict[str, TextTable]:
-        """A table per statistic, by its name, and Williams' p against the first metric in every part where tests were asked for."""
+        """A table per statistic, by its name, and Williams' p against the first metric in every part where tests were
+        asked for.
+        """
         found = {statistic.value: self.table(statistic) for statistic in self.study.statistics}
         tested = [one for one in self.measured if one.williams]
         if tested:
             header = ("metric", *(part.name for part in tested[0].williams))
-            rows = [(one.label, *("undefined" if part.test is None else f"{part.test.p:.4f}" for part in one.williams)) for one in tested]
-            found["williams"] = TextTable(f"Williams' p of a higher Pearson correlation than {self.measured[0].label}'s", header, rows)
+            rows = [
+                (one.label, *("undefined" if part.test is None else f"{part.test.p:.4f}" for part in one.williams))
+                for one in tested
+            ]
+            found["williams"] = TextTable(
+                f"Williams' p of a higher Pearson correlation than {self.measured[0].label}'s", header, rows
+            )
         return found
 
     def as_text(self, form: str) -> str:
@@ -170,7 +199,12 @@ class StudyResult:
         Args:
             form: One of the values of `twmd_registry.metaeval.table.FORMATS`: text, Markdown, LaTeX or TSV.
         """
-        lines = [self.study.name, *(f"{one.label}: {one.signature}" for one in self.measured), *self._left_out(), *self.overlaps]
+        lines = [
+            self.study.name,
+            *(f"{one.label}: {one.signature}" for one in self.measured),
+            *self._left_out(),
+            *self.overlaps,
+        ]
         return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
 
     def _left_out(self) -> Iterator[str]:
@@ -196,10 +230,17 @@ class StudyResult:
                 {
                     "label": one.label,
                     "signature": one.signature,
-                    "agreement": {str(name): _plain(own) for name, own in zip(self.study.statistics, one.agreements, strict=True)},
-                    "tests": {str(name): own._asdict() for name, own in zip(self.study.statistics, one.tests, strict=False)},
+                    "agreement": {
+                        str(name): _plain(own) for name, own in zip(self.study.statistics, one.agreements, strict=True)
+                    },
+                    "tests": {
+                        str(name): own._asdict() for name, own in zip(self.study.statistics, one.tests, strict=False)
+                    },
                     "williams": {part.name: part.test._asdict() if part.test else None for part in one.williams},
-                    "accuracy": {str(name): own._asdict() for name, own in zip(self.study.statistics, one.accuracies, strict=False)},
+                    "accuracy": {
+                        str(name): own._asdict()
+                        for name, own in zip(self.study.statistics, one.accuracies, strict=False)
+                    },
                 }
                 for one in self.measured
             ],
@@ -207,10 +248,15 @@ class StudyResult:
 
 
 def _plain(found: Agreement) -> dict[str, Any]:
-    return found._asdict() | {"groups": [one._asdict() for one in found.groups], "undefined": [one._asdict() for one in found.undefined]}
+    return found._asdict() | {
+        "groups": [one._asdict() for one in found.groups],
+        "undefined": [one._asdict() for one in found.undefined],
+    }
 
 
-def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Callable[[int], None] | None = None) -> StudyResult:
+def run_study(
+    study: Study, rated: RatedSegments, options: RunOptions, progress: Callable[[int], None] | None = None
+) -> StudyResult:
     """Score every segment by every metric, each text encoded once, and correlate.
 
     Args:
@@ -220,14 +266,18 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
         progress: Called with the number of segments scored.
 
     Raises:
-        InputError: Other data than the study's; a correlation that is undefined everywhere; a column that the averaging needs and the data lack.
+        InputError: Other data than the study's; a correlation that is undefined everywhere; a column that the averaging
+            needs and the data lack.
         ModelError: As `Scorer.score`.
 
     Warns:
-        TwmdWarning: A metric was trained or tuned on the data; a sample is too small for tests and intervals; a correlation is undefined.
+        TwmdWarning: A metric was trained or tuned on the data; a sample is too small for tests and intervals; a
+            correlation is undefined.
     """
     if content_of(rated) != study.content:
-        raise InputError(f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}.")
+        raise InputError(
+            f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}."
+        )
     for statistic in study.statistics:
         check_columns(rated, statistic, study)  # what cannot be fails before anything is encoded
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
@@ -251,7 +301,15 @@ def check_columns(rated: RatedSegments, statistic: Statistic, study: Study) -> N
 
 def _segments(study: Study, rated: RatedSegments, first: MetricScores, one: MetricScores) -> MetricAgreement:
     agreements = tuple(
-        agreement(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed, threshold=study.threshold)
+        agreement(
+            statistic,
+            one.scores,
+            rated,
+            averaging=study.averaging,
+            resamples=study.resamples,
+            seed=study.seed,
+            threshold=study.threshold,
+        )
         for statistic in study.statistics
     )
     found = MetricAgreement(one.label, one.signature, one.scores, agreements)
@@ -259,19 +317,36 @@ def _segments(study: Study, rated: RatedSegments, first: MetricScores, one: Metr
         return found
     tests = tuple(
         permutation(
-            one.scores, first.scores, rated, statistic, averaging=study.averaging, trials=study.trials, seed=study.seed, threshold=study.threshold
+            one.scores,
+            first.scores,
+            rated,
+            statistic,
+            averaging=study.averaging,
+            trials=study.trials,
+            seed=study.seed,
+            threshold=study.threshold,
         )
         for statistic in study.statistics
     )
-    by_part = williams_by_part(one.scores, first.scores, rated, study.averaging) if Statistic.PEARSON in study.statistics else ()
+    by_part = (
+        williams_by_part(one.scores, first.scores, rated, study.averaging)
+        if Statistic.PEARSON in study.statistics
+        else ()
+    )
     return found._replace(tests=tests, williams=by_part)
 
 
 def _systems(study: Study, rated: RatedSegments, _first: MetricScores, one: MetricScores) -> MetricAgreement:
     found = [
-        system_level(statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed)
+        system_level(
+            statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed
+        )
         for statistic in study.statistics
     ]
     return MetricAgreement(
-        one.label, one.signature, one.scores, tuple(each.agreement for each in found), accuracies=tuple(each.accuracy for each in found)
+        one.label,
+        one.signature,
+        one.scores,
+        tuple(each.agreement for each in found),
+        accuracies=tuple(each.accuracy for each in found),
     )

@@ -73,8 +73,10 @@ def system_level(
 ) -> SystemLevel:
     """Measure whether a metric ranks systems as people do.
 
-    A system's score is the mean over its segments within a group. The accuracy is the share of the pairs of systems of one group that
-    metric and people order alike, over the pairs of all groups (Kocmi et al. 2021); a tie of either is not alike. For intervals the systems
+    A system's score is the mean over its segments within a group. The accuracy is the share of the pairs of systems of
+    one group that
+    metric and people order alike, over the pairs of all groups (Kocmi et al. 2021); a tie of either is not alike. For
+    intervals the systems
     of every group are drawn with replacement; a system and its own copy are no pair.
 
     Args:
@@ -87,11 +89,13 @@ def system_level(
         seed: Of the bootstrap.
 
     Returns:
-        Both measures. Systems with fewer segments than others of their group, and those that only one side rates, are warned of.
+        Both measures. Systems with fewer segments than others of their group, and those that only one side rates, are
+        warned of.
 
     Raises:
         SpecError: The statistic or averaging does not exist, or does not apply to systems.
-        InputError: The data do not name systems; given ratings and a system that is in several groups; no group has three systems, or scores
+        InputError: The data do not name systems; given ratings and a system that is in several groups; no group has
+            three systems, or scores
             and ratings that vary; as for `twmd_registry.metaeval.agreement.agreement`.
     """
     wanted = check_systems(rated, statistic, averaging)
@@ -116,9 +120,15 @@ def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Stati
     """
     wanted = statistic_named(statistic)
     if wanted in PAIRWISE or averaging not in {Averaging.GROUP, Averaging.NONE}:
-        raise SpecError(f"systems are ranked by pearson, spearman or kendall, averaged over group or none; not by {wanted} over {averaging}.")
+        raise SpecError(
+            f"systems are ranked by pearson, spearman or kendall, averaged over group or none; not by {wanted} "
+            f"over {averaging}."
+        )
     if rated.system is None:
-        raise InputError("ranking systems needs the system of every segment, which these data do not name: give the column that does (system=).")
+        raise InputError(
+            "ranking systems needs the system of every segment, which these data do not name: give the column "
+            "that does (system=)."
+        )
     return wanted
 
 
@@ -149,13 +159,17 @@ def _rate(found: Sequence[RatedSystem], ratings: Mapping[str, float]) -> list[Ra
     names = [one.name for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"system ratings go by name, and these systems are in several groups: {', '.join(twice)}; select one group.")
+        raise InputError(
+            f"system ratings go by name, and these systems are in several groups: {', '.join(twice)}; select one group."
+        )
     for what, missing in (("no rating", set(names) - set(ratings)), ("no segment", set(ratings) - set(names))):
         if missing:
             warn(f"{len(missing)} systems have {what} and are left out: {', '.join(sorted(missing))}.")
     kept = [one._replace(rating=float(ratings[one.name])) for one in found if one.name in ratings]
     if not kept:
-        raise InputError(f"no system of the data is rated; expected some of {', '.join(names)}; got {', '.join(ratings) or 'none'}.")
+        raise InputError(
+            f"no system of the data is rated; expected some of {', '.join(names)}; got {', '.join(ratings) or 'none'}."
+        )
     return kept
 
 
@@ -163,7 +177,9 @@ def _accuracy(scores: np.ndarray, means: RatedSegments, averaging: str, resample
     alike, pairs = 0, 0
     counts = np.zeros((2, resamples))  # alike, pairs
     for k, part in enumerate(parts_of(means, Statistic.PEARSON, averaging)):
-        own, people = (np.sign(np.subtract.outer(values, values)) for values in (scores[part.rows], part.sample.ratings))
+        own, people = (
+            np.sign(np.subtract.outer(values, values)) for values in (scores[part.rows], part.sample.ratings)
+        )
         agree = ((own == people) & (own != 0)).astype(np.float64)  # (systems, systems); every pair is there twice
         other = 1.0 - np.eye(len(own))
         alike, pairs = alike + int(agree.sum()) // 2, pairs + int(other.sum()) // 2

@@ -1,6 +1,7 @@
 """Choosing settings by agreement with people: Appendix B of the TWMD paper, over more than temperature.
 
-For every data set the Pearson correlation is taken within each group (a language pair) and averaged over the groups; the
+For every data set the Pearson correlation is taken within each group (a language pair) and averaged over the groups;
+the
 data sets' numbers are averaged weighted by their sizes; the setting with the highest average wins.
 """
 
@@ -72,7 +73,10 @@ def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
     for text in texts:
         name, equals, values = text.partition("=")
         if not equals or not values or name in {*found, "layer", "model"}:
-            raise SpecError(f"{text!r}: expected KEY=VALUE,VALUE once per key, and no layer or model (they have options of their own).")
+            raise SpecError(
+                f"{text!r}: expected KEY=VALUE,VALUE once per key, and no layer or model (they have options of "
+                "their own)."
+            )
         found[name] = tuple(key(name).parse(value.replace("%2C", ",")) for value in values.split(","))
     return found
 
@@ -93,19 +97,23 @@ def settings(
         model: The encoder.
         layers: Hidden states to try.
         tried: By key, what is tried instead of, or beside, `GRID`; of a metric that does not use the key nothing.
-        most: How many settings at most: fewer values, evenly spread, are tried of the keys in `ORDERED`, then of others. None for all.
+        most: How many settings at most: fewer values, evenly spread, are tried of the keys in `ORDERED`, then of
+            others. None for all.
         kept: Keys of which all values are tried whatever `most` says.
 
     Raises:
         SpecError: A metric without layers (it has nothing to tune here), or no combination that is possible.
 
-    >>> [spec.temperature for spec in settings("twmd", "a/b", [3], {"temperature": [0.1, 0.2], "special": ["cls"], "centering": ["none"]})]
+    >>> [spec.temperature for spec in settings("twmd", "a/b", [3], {"temperature": [0.1, 0.2], "special": ["cls"],
+    "centering": ["none"]})]
     [0.1, 0.2]
     """
     keys = entry(metric).keys
     if "layer" not in keys:
         raise SpecError(f"{metric} has no layer, temperature or centering to tune.")
-    grid: dict[str, tuple[Any, ...]] = {name: tuple(values) for name, values in {"layer": layers, **GRID, **(tried or {})}.items() if name in keys}
+    grid: dict[str, tuple[Any, ...]] = {
+        name: tuple(values) for name, values in {"layer": layers, **GRID, **(tried or {})}.items() if name in keys
+    }
     if metric != MetricName.BERTSCORE_CENTERED:
         grid["special"] = tuple(value for value in grid["special"] if value != Special.PARTNERS)
     if most is not None:
@@ -115,7 +123,9 @@ def settings(
         given: dict[str, Any] = dict(zip(grid, values, strict=True))
         try:
             spec = make_spec(metric, model=model, **given)
-        except SpecError:  # values that exclude each other, as raw vectors and sentence centering; each is possible by itself
+        except (
+            SpecError
+        ):  # values that exclude each other, as raw vectors and sentence centering; each is possible by itself
             continue
         found += 1
         yield spec
@@ -157,7 +167,8 @@ def tune(
         data: Rated data sets.
         options: Where and how fast.
         progress: Called with the number of segments scored.
-        announce: Called once at the start with the time that it will take, in seconds, as `estimate_seconds` measures it.
+        announce: Called once at the start with the time that it will take, in seconds, as `estimate_seconds` measures
+            it.
 
     Returns:
         The settings as they were applied, with the model as it was named.
@@ -171,14 +182,17 @@ def tune(
     expect(progress, sum(len(rated.ratings) for rated in data))
     by_set = [mean_correlations(scorers, rated, progress) for rated in data]
     weighted = np.average(by_set, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
-    applied = [one.spec.replace(model=spec.model, adapter=spec.adapter) for one, spec in zip(scorers, specs, strict=True)]
+    applied = [
+        one.spec.replace(model=spec.model, adapter=spec.adapter) for one, spec in zip(scorers, specs, strict=True)
+    ]
     return sorted(map(Trial, applied, weighted.tolist()), key=lambda trial: -trial.pearson)
 
 
 def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:
     """Correlate every setting's scores with ratings: Pearson's r within each group, and the plain mean over groups.
 
-    Groups are scored apart, so that no centering batch spans two of them; each text of a group is encoded once for all settings. A group that
+    Groups are scored apart, so that no centering batch spans two of them; each text of a group is encoded once for all
+    settings. A group that
     has no correlation by any setting (fewer than three rows, ratings that do not vary) is left out.
 
     Args:
@@ -190,7 +204,8 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
         Shape (settings,).
 
     Raises:
-        InputError: No group has a correlation, or a setting whose scores of a group do not vary where those of others do.
+        InputError: No group has a correlation, or a setting whose scores of a group do not vary where those of others
+            do.
 
     Warns:
         TwmdWarning: A group was left out; says why.
@@ -209,11 +224,15 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
             warn(f"{group}: no correlation for {len(reasons)} of {len(scorers)} settings: {reasons[0]}")
         if 0 < len(reasons) < len(scorers):
             setting = scorers[int(np.isnan(pearson).argmax())]
-            raise InputError(f"group {group}: pearson is undefined for {setting}, and not for others: they cannot be compared.")
+            raise InputError(
+                f"group {group}: pearson is undefined for {setting}, and not for others: they cannot be compared."
+            )
         if not reasons:
             means.append(pearson)
     if not means:
-        raise InputError(f"no group has a correlation: {', '.join(dict.fromkeys(rated.group))} ({len(rated.ratings)} segments).")
+        raise InputError(
+            f"no group has a correlation: {', '.join(dict.fromkeys(rated.group))} ({len(rated.ratings)} segments)."
+        )
     return np.array(np.mean(means, axis=0))
 
 
@@ -223,7 +242,9 @@ def layers_above_embeddings(model: str, options: RunOptions) -> range:
     Raises:
         ModelError: The model is not here or cannot be loaded.
     """
-    backend = TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options)
+    backend = TokenAlignmentBackend(
+        make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options
+    )
     encoder: Encoder = backend.model
     return range(1, encoder.depth + 1)
 
@@ -231,7 +252,8 @@ def layers_above_embeddings(model: str, options: RunOptions) -> range:
 def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -> float:
     """Estimate how long scoring takes, from a few settings and a few segments, both spread over all there are.
 
-    With t(k) the seconds that k settings take on n of N segments, S settings take ``(t(1) + (S - 1) (t(k) - t(1)) / (k - 1)) N / n``. Texts are
+    With t(k) the seconds that k settings take on n of N segments, S settings take ``(t(1) + (S - 1) (t(k) - t(1)) / (k
+    - 1)) N / n``. Texts are
     encoded once for all settings, up to the highest layer; t(1) is of the last setting, which reads it.
 
     Args:
@@ -280,12 +302,31 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
     for metric in dict.fromkeys(trial.spec.metric for trial in trials):
         own = [trial for trial in trials if trial.spec.metric == metric]
         best, names = own[0], varied_keys(own)
-        about = f"Appendix B procedure on {scored}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of {', '.join(names)}."
-        own_presets.append(Preset(name, metric, _placed(best.spec.values()), about, best.spec.fingerprint, tuned=tuple(names), tuned_on=tuple(data)))
-    return write_presets(name, f"TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.", own_presets)
+        about = (
+            f"Appendix B procedure on {scored}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of "
+            f"{', '.join(names)}."
+        )
+        own_presets.append(
+            Preset(
+                name,
+                metric,
+                _placed(best.spec.values()),
+                about,
+                best.spec.fingerprint,
+                tuned=tuple(names),
+                tuned_on=tuple(data),
+            )
+        )
+    return write_presets(
+        name, f"TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.", own_presets
+    )
 
 
 def _placed(values: dict[str, Any]) -> dict[str, Any]:
     """Keys with folders written so that they are found from any working folder."""
-    folders = {name: str(Path(str(values[name])).resolve()) for name in ("model", "adapter") if values.get(name) and Path(str(values[name])).is_dir()}
+    folders = {
+        name: str(Path(str(values[name])).resolve())
+        for name in ("model", "adapter")
+        if values.get(name) and Path(str(values[name])).is_dir()
+    }
     return values | folders

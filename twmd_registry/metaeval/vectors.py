@@ -1,6 +1,7 @@
 """Correlations of two vectors, of the data and of many resamples of their rows at once.
 
-A resample is a column of weights: how often every row was drawn. So all resamples share what is sorted once. Shapes: N rows, B resamples.
+A resample is a column of weights: how often every row was drawn. So all resamples share what is sorted once. Shapes: N
+rows, B resamples.
 """
 
 from __future__ import annotations
@@ -36,13 +37,17 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
-    """Spearman's rho: Pearson's r of the ranks, tied rows with the mean of theirs; arguments and errors as for `pearson`."""
+    """Spearman's rho: Pearson's r of the ranks, tied rows with the mean of theirs; arguments and errors as for
+    `pearson`.
+    """
     check_variation(x, y)
     return pearson(stats.rankdata(x), stats.rankdata(y))
 
 
 def kendall(x: np.ndarray, y: np.ndarray) -> float:
-    """Kendall's tau-b, ``(C - D) / sqrt((P - Tx)(P - Ty))``: concordant, discordant, all and tied pairs; otherwise as `pearson`."""
+    """Kendall's tau-b, ``(C - D) / sqrt((P - Tx)(P - Ty))``: concordant, discordant, all and tied pairs; otherwise as
+    `pearson`.
+    """
     check_variation(x, y)
     # "asymptotic" is about the p-value, which is not used: the exact one of short vectors takes longer than tau itself.
     return float(stats.kendalltau(x, y, method="asymptotic").statistic)
@@ -87,13 +92,17 @@ def resampled_pearson(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.n
     tied_x, tied_y = _tied(x, weights), _tied(y, weights)
     dx = x[:, None] - x @ weights / rows  # (N, B)
     dy = y[:, None] - y @ weights / rows  # (N, B)
-    squares_x, squares_y, products = (np.einsum("nb,nb,nb->b", weights, *both) for both in ((dx, dx), (dy, dy), (dx, dy)))
+    squares_x, squares_y, products = (
+        np.einsum("nb,nb,nb->b", weights, *both) for both in ((dx, dx), (dy, dy), (dx, dy))
+    )
     undefined = (tied_x.counts.max(axis=0) == rows) | (tied_y.counts.max(axis=0) == rows)
     return _quotient(products, np.sqrt(squares_x * squares_y), undefined)
 
 
 def resampled_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Spearman's rho of every resample, which is ranked anew; O(NB); arguments and result as for `resampled_pearson`."""
+    """Spearman's rho of every resample, which is ranked anew; O(NB); arguments and result as for
+    `resampled_pearson`.
+    """
     tied_x, tied_y = _tied(x, weights), _tied(y, weights)
     ranks_x, ranks_y = _centred_ranks(tied_x), _centred_ranks(tied_y)
     norm_x = (tied_x.counts * ranks_x * ranks_x).sum(axis=0).astype(np.float64)
@@ -105,12 +114,16 @@ def resampled_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.
 def resampled_kendall(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Kendall's tau-b of every resample; O(NB log N); arguments and result as for `resampled_pearson`.
 
-    Rows are taken by ascending x. A Fenwick tree over the values of y holds, for every resample, how many rows were taken up to a value; so
-    a row learns how many of the rows with a smaller x have a smaller y (concordant) and how many a greater one (discordant).
+    Rows are taken by ascending x. A Fenwick tree over the values of y holds, for every resample, how many rows were
+    taken up to a value; so
+    a row learns how many of the rows with a smaller x have a smaller y (concordant) and how many a greater one
+    (discordant).
     """
     tied_x, tied_y = _tied(x, weights), _tied(y, weights)
     rows = weights.sum(axis=0)
-    pairs = [(rows * rows - (tied.counts * tied.counts).sum(axis=0)) // 2 for tied in (tied_x, tied_y)]  # untied in x, in y
+    pairs = [
+        (rows * rows - (tied.counts * tied.counts).sum(axis=0)) // 2 for tied in (tied_x, tied_y)
+    ]  # untied in x, in y
     balance = _concordant_minus_discordant(tied_x, tied_y, weights)
     norms = np.sqrt(pairs[0].astype(np.float64) * pairs[1])
     return _quotient(balance, norms, norms == 0)

@@ -1,4 +1,6 @@
-"""Pairs of words of a corpus, drawn or all of them: what the similarities of section 5 of the TWMD paper are taken over."""
+"""Pairs of words of a corpus, drawn or all of them: what the similarities of section 5 of the TWMD paper are taken
+over.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,10 @@ from twmd_registry.encode.tokenization import TokenIds
 class Similarity(StrEnum):
     """Which two words are compared.
 
-    ``random``: any two of the corpus (the baseline). ``self``: one word in two different sentences; every word that is in two
-    sentences counts the same. ``intra``: two different words of one sentence; every sentence that has two counts the same.
+    ``random``: any two of the corpus (the baseline). ``self``: one word in two different sentences; every word that is
+    in two
+    sentences counts the same. ``intra``: two different words of one sentence; every sentence that has two counts the
+    same.
     """
 
     RANDOM = "random"
@@ -61,7 +65,9 @@ def words_of(tokens: TokenIds) -> CorpusWords:
     return CorpusWords(np.concatenate(own), text, sentence[text])
 
 
-def pair_words(similarity: Similarity, words: CorpusWords, unknown_id: int | None, pairs: int, rng: np.random.Generator) -> WordPairs:
+def pair_words(
+    similarity: Similarity, words: CorpusWords, unknown_id: int | None, pairs: int, rng: np.random.Generator
+) -> WordPairs:
     """Pair the words of a corpus: all pairs where there are at most `pairs`, else so many, drawn with replacement.
 
     Args:
@@ -80,10 +86,13 @@ def pair_words(similarity: Similarity, words: CorpusWords, unknown_id: int | Non
     return _pair(known, words.ids[known], words.sentence[known], pairs, rng)
 
 
-def _pair(places: np.ndarray, stratum: np.ndarray, label: np.ndarray, pairs: int, rng: np.random.Generator) -> WordPairs:
+def _pair(
+    places: np.ndarray, stratum: np.ndarray, label: np.ndarray, pairs: int, rng: np.random.Generator
+) -> WordPairs:
     """Pair places of one stratum whose labels differ; every stratum that has such a pair counts the same.
 
-    In the order of strata and labels, all ordered pairs have a number: those of the first place come first, then those of the
+    In the order of strata and labels, all ordered pairs have a number: those of the first place come first, then those
+    of the
     second. Drawing a pair is drawing a number.
     """
     order = np.lexsort((label, stratum))

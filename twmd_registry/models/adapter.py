@@ -53,7 +53,10 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     """
     name, _, wanted = adapter.partition("@")
     if not paths and not HUB_ID.fullmatch(name):
-        raise ModelError(f"the signature names a folder of its author's, {name!r}: say where your copy is by adapter=FOLDER (--part adapter=FOLDER).")
+        raise ModelError(
+            f"the signature names a folder of its author's, {name!r}: say where your copy is by adapter=FOLDER "
+            "(--part adapter=FOLDER)."
+        )
     own = Path(adapter).expanduser() if paths else None
     if own and own.is_dir():
         name, wanted, folder = adapter, "", own
@@ -86,9 +89,13 @@ def read_adapter_config(adapter: AdapterFiles, name: str) -> Any:
 def _check_base(adapter: AdapterFiles, files: ModelFiles) -> None:
     """Refuse an adapter that says it was made for a model of another name; a folder here may be a copy of any."""
     base = read_adapter_config(adapter, "base_model_name_or_path")
-    known = isinstance(base, str) and HUB_ID.fullmatch(base) and HUB_ID.fullmatch(files.name) and not Path(base).exists()
+    known = (
+        isinstance(base, str) and HUB_ID.fullmatch(base) and HUB_ID.fullmatch(files.name) and not Path(base).exists()
+    )
     if known and base.rpartition("/")[2] != files.name.rpartition("/")[2]:
-        raise ModelError(f"adapter {adapter.name} was made for {base}, not for {files.name}: it does not fit this model.")
+        raise ModelError(
+            f"adapter {adapter.name} was made for {base}, not for {files.name}: it does not fit this model."
+        )
 
 
 def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
@@ -112,5 +119,9 @@ def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
             with isolate(adapter_files(adapter.folder)) as folder:
                 return PeftModel.from_pretrained(network, str(folder), local_files_only=True).merge_and_unload()
     except Exception as error:  # whatever peft stumbles over, the user gets one line
-        lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.rstrip().endswith(":")] or [type(error).__name__]
-        raise ModelError(f"adapter {adapter.name} does not fit this model: {textwrap.shorten(lines[0], 120)}") from error
+        lines = [
+            line.strip() for line in str(error).splitlines() if line.strip() and not line.rstrip().endswith(":")
+        ] or [type(error).__name__]
+        raise ModelError(
+            f"adapter {adapter.name} does not fit this model: {textwrap.shorten(lines[0], 120)}"
+        ) from error

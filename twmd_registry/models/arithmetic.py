@@ -24,16 +24,20 @@ class ProcessSetting(Generic[Value]):
     """A process-wide setting that several threads may need at another value at once.
 
     The first thread remembers the caller's value, the last one puts it back. A change that the caller makes meanwhile
-    is kept: `renew` remembers it as the value to put back. In a forked process only the forking thread goes on, so the others' loans end there.
+    is kept: `renew` remembers it as the value to put back. In a forked process only the forking thread goes on, so the
+    others' loans end there.
     """
 
-    def __init__(self, read: Callable[[], Value], write: Callable[[Value], object], peek: Callable[[], object] | None = None) -> None:
+    def __init__(
+        self, read: Callable[[], Value], write: Callable[[Value], object], peek: Callable[[], object] | None = None
+    ) -> None:
         """Define the setting; nothing is changed yet.
 
         Args:
             read: Returns the present value.
             write: Sets a value that `read` returned, or the one that is wanted.
-            peek: Returns what tells whether the value has changed, without a lock and in about a microsecond; by default `read`.
+            peek: Returns what tells whether the value has changed, without a lock and in about a microsecond; by
+                default `read`.
         """
         self._read, self._write, self._peek = read, write, peek or read
         self._expected: object = None
@@ -132,7 +136,9 @@ def _own(backend: str, operator: str) -> str:
 
 
 def _read_legacy() -> str | None:
-    """Return the precision by torch's old interface; None where the caller has used the new one (torch 2.9 and later)."""
+    """Return the precision by torch's old interface; None where the caller has used the new one (torch 2.9 and
+    later).
+    """
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
@@ -181,7 +187,10 @@ class _Float32Default(TorchFunctionMode):
             return func(*args, **kwargs, dtype=torch.float32)
         integers = [isinstance(arg, torch.Tensor) and not arg.is_floating_point() for arg in args]
         if any(integers) and not any(isinstance(arg, torch.Tensor) and arg.is_floating_point() for arg in args):
-            return func(*(arg.to(torch.float32) if integer else arg for arg, integer in zip(args, integers, strict=True)), **kwargs)
+            return func(
+                *(arg.to(torch.float32) if integer else arg for arg, integer in zip(args, integers, strict=True)),
+                **kwargs,
+            )
         return result
 
 
@@ -205,7 +214,8 @@ def exact_arithmetic() -> Iterator[None]:
 
 
 def keep_exact() -> None:
-    """Set the precision of products again where another thread has changed it since `exact_arithmetic` began; before a product.
+    """Set the precision of products again where another thread has changed it since `exact_arithmetic` began; before a
+    product.
 
     Costs about a microsecond. Only a product that is under way when the change is made can be less exact.
     """

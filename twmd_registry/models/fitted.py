@@ -89,7 +89,8 @@ def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_
                 raise ModelError(f"{path.name} does not hold what its name says: it was changed or damaged.")
             return path
     raise ModelError(
-        f"{kind.what} {wanted} is not here: put {kind.name(wanted)} into {kind.home}, or say where it is ({kind.key}=FILE, --part {kind.key}=FILE)."
+        f"{kind.what} {wanted} is not here: put {kind.name(wanted)} into {kind.home}, or say where it is "
+        f"({kind.key}=FILE, --part {kind.key}=FILE)."
     )
 
 

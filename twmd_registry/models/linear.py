@@ -1,4 +1,6 @@
-"""Linear layers on CPUs by oneDNN: the same arithmetic as torch's own choice, in another order, with weights laid out once."""
+"""Linear layers on CPUs by oneDNN: the same arithmetic as torch's own choice, in another order, with weights laid out
+once.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ OPERATORS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_sup
 class OneDnnLinear(nn.Linear):
     """``nn.Linear`` that multiplies by oneDNN outside of training.
 
-    torch multiplies float32 by MKL, which on two cores of an AMD EPYC reaches 180 billion operations a second where oneDNN
-    reaches 400. oneDNN wants weights in an order of its own, which torch makes anew in every product, bfloat16's too; within
+    torch multiplies float32 by MKL, which on two cores of an AMD EPYC reaches 180 billion operations a second where
+    oneDNN
+    reaches 400. oneDNN wants weights in an order of its own, which torch makes anew in every product, bfloat16's too;
+    within
     `onednn_layout` it is made once. Parameters and results are those of ``nn.Linear``, but for the order of sums.
     """
 

@@ -79,7 +79,9 @@ def _library_settings() -> tuple[ProcessSetting[int], ProcessSetting[bool]]:
     def show_bars(shown: bool) -> None:
         (library.enable_progress_bar if shown else library.disable_progress_bar)()
 
-    return ProcessSetting(library.get_verbosity, library.set_verbosity), ProcessSetting(library.is_progress_bar_enabled, show_bars)
+    return ProcessSetting(library.get_verbosity, library.set_verbosity), ProcessSetting(
+        library.is_progress_bar_enabled, show_bars
+    )
 
 
 def _loading_dtype(dtype: str) -> dict[str, torch.dtype]:
@@ -191,7 +193,8 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
 
     if not tokenizer_files(files.folder):
         raise ModelError(
-            f"model {files.label} has no tokenizer: expected tokenizer.json in its folder. Save it with the tokenizer's save_pretrained()."
+            f"model {files.label} has no tokenizer: expected tokenizer.json in its folder. Save it with the "
+            "tokenizer's save_pretrained()."
         )
     with _opened(files, f"the tokenizer of {files.label}") as folder:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, trust_remote_code=False)
@@ -252,5 +255,7 @@ def check_limit(asked: int | None, own: int | None, *, least: int, name: str) ->
     if own is not None and asked > own:
         raise SpecError(f"truncation to {asked} tokens is out of range: {name} reads at most {own} tokens.")
     if asked < least:
-        raise SpecError(f"truncation to {asked} tokens leaves no room for text beside special tokens: expected at least {least}.")
+        raise SpecError(
+            f"truncation to {asked} tokens leaves no room for text beside special tokens: expected at least {least}."
+        )
     return asked

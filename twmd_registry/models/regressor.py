@@ -17,7 +17,14 @@ from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_ad
 from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.linear import onednn_layout
-from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_network, load_tokenizer
+from twmd_registry.models.load import (
+    check_limit,
+    check_token_ids,
+    length_limit,
+    load_encoder,
+    load_network,
+    load_tokenizer,
+)
 from twmd_registry.models.resident import LoadedModel
 from twmd_registry.models.siamese import SiameseRegressor, load_line
 from twmd_registry.models.vectors import is_static
@@ -57,7 +64,8 @@ class Regressor(LoadedModel):
 
         Args:
             files: Its files.
-            adapter: A PEFT adapter to merge, head included: of a cross-encoder in its weights, of a siamese model in a file of its own.
+            adapter: A PEFT adapter to merge, head included: of a cross-encoder in its weights, of a siamese model in a
+                file of its own.
             dtype: Name of a torch dtype.
             device: Where it runs.
 
@@ -65,17 +73,25 @@ class Regressor(LoadedModel):
             ModelError: It cannot be loaded, has no trained regression head, or a head with several outputs.
         """
         if is_static(files):
-            raise ModelError(f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads both texts.")
+            raise ModelError(
+                f"model {files.label} holds static word vectors: stsscore needs a regression model, which reads "
+                "both texts."
+            )
         self.tokenizer = load_tokenizer(files)
         self.tokenizer.padding_side = "right"  # which is how rows are taken apart, and nothing to a cross-encoder
         if adapter and adapter.head:
             if "token_type_ids" not in self.tokenizer.model_input_names:
-                raise ModelError(f"adapter {adapter.name} takes pairs apart by token types, which {files.label} does not have.")
-            network = SiameseRegressor(merge(load_encoder(files, dtype), adapter, files), load_line(adapter.head, files.fingerprint))
+                raise ModelError(
+                    f"adapter {adapter.name} takes pairs apart by token types, which {files.label} does not have."
+                )
+            network = SiameseRegressor(
+                merge(load_encoder(files, dtype), adapter, files), load_line(adapter.head, files.fingerprint)
+            )
             encoder = network.encoder
         elif adapter and read_adapter_config(adapter, "task_type") == "FEATURE_EXTRACTION":
             raise ModelError(
-                f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes a number of its vectors."
+                f"adapter {adapter.name} is one of an encoder and has no {HEAD_FILE}: stsscore needs what makes "
+                "a number of its vectors."
             )
         else:
             network = _cross_encoder(files, adapter, dtype)
@@ -103,8 +119,14 @@ class Regressor(LoadedModel):
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = list(texts[start : start + _TEXTS_AT_ONCE])
             rows = self.tokenizer(part, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-            for i, (text, ids, spans) in enumerate(zip(part, rows["input_ids"], rows["offset_mapping"], strict=True), start):
-                words = tuple(text[slice(*span)] for token, span in zip(ids, spans, strict=True) if token == self.tokenizer.unk_token_id)
+            for i, (text, ids, spans) in enumerate(
+                zip(part, rows["input_ids"], rows["offset_mapping"], strict=True), start
+            ):
+                words = tuple(
+                    text[slice(*span)]
+                    for token, span in zip(ids, spans, strict=True)
+                    if token == self.tokenizer.unk_token_id
+                )
                 flags.empty[i], flags.unknown[i] = not ids, len(words) > UNKNOWN_SHARE * len(ids)
                 flags.missing.update({i: words} if words else {})
         return flags
@@ -128,7 +150,8 @@ class Regressor(LoadedModel):
             progress: Called after every batch with the number of pairs in it.
 
         Raises:
-            ModelError: Out of memory with a single pair, a prediction that is not finite, or a tokenizer of another model.
+            ModelError: Out of memory with a single pair, a prediction that is not finite, or a tokenizer of another
+                model.
         """
         self.wake()
         cut = self.check_limit(limit)
@@ -144,7 +167,9 @@ class Regressor(LoadedModel):
         values = np.zeros(len(lengths))
 
         def forward(batch: np.ndarray) -> None:
-            inputs = self.tokenizer.pad({name: [column[i] for i in batch] for name, column in rows.items()}, return_tensors="pt")
+            inputs = self.tokenizer.pad(
+                {name: [column[i] for i in batch] for name, column in rows.items()}, return_tensors="pt"
+            )
             logits = self.network(**inputs.to(self.device)).logits[:, 0]
             check_finite(logits, self.files.label, self.dtype)
             values[batch] = logits.to("cpu", torch.float64).numpy()
@@ -173,7 +198,9 @@ def _keep_head_exact(network: Any) -> None:
     """Run everything above the encoder in float32: a head in half precision rounds many pairs to one number."""
     for name, part in network.named_children():
         if name != network.base_model_prefix:
-            part.float().register_forward_pre_hook(lambda _part, inputs: tuple(x.float() if torch.is_tensor(x) else x for x in inputs))
+            part.float().register_forward_pre_hook(
+                lambda _part, inputs: tuple(x.float() if torch.is_tensor(x) else x for x in inputs)
+            )
 
 
 def _check_architecture(files: ModelFiles) -> None:
@@ -184,7 +211,10 @@ def _check_architecture(files: ModelFiles) -> None:
     """
     said = json.loads((files.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
     if said and not any(str(one).endswith("ForSequenceClassification") for one in said):
-        raise ModelError(f"model {files.label} is a {', '.join(map(str, said))} and has no trained head: stsscore needs a regression model.")
+        raise ModelError(
+            f"model {files.label} is a {', '.join(map(str, said))} and has no trained head: stsscore needs a "
+            "regression model."
+        )
 
 
 def _check_head(files: ModelFiles, network: Any) -> None:
@@ -197,7 +227,10 @@ def _check_head(files: ModelFiles, network: Any) -> None:
     head = {name for name in network.state_dict() if not name.startswith(inside)}
     stored = {name for path in weight_files(files.folder) if path.name != SHARD_INDEX for name in _tensor_names(path)}
     if not head <= stored:
-        raise ModelError(f"model {files.label} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore needs a regression model.")
+        raise ModelError(
+            f"model {files.label} has no trained head ({', '.join(sorted(head - stored))} missing): stsscore "
+            "needs a regression model."
+        )
     outputs = network.config.num_labels
     if outputs != 1:
         raise ModelError(f"model {files.label} has {outputs} outputs: stsscore needs a regression model with one.")

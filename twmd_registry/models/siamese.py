@@ -1,7 +1,9 @@
 """A regression model that reads the two texts apart: the cosine of their mean vectors, mapped onto the ratings' scale.
 
-``logit = weight * cos(u, v) + bias``, u and v the means of the last hidden states (Reimers & Gurevych 2019, the regression
-objective, with a trained line instead of the bare cosine). It takes what a cross-encoder takes, the tokens of a pair in one row, so that
+``logit = weight * cos(u, v) + bias``, u and v the means of the last hidden states (Reimers & Gurevych 2019, the
+regression
+objective, with a trained line instead of the bare cosine). It takes what a cross-encoder takes, the tokens of a pair in
+one row, so that
 both are scored and trained by the same code.
 """
 
@@ -72,7 +74,9 @@ class SiameseRegressor(torch.nn.Module):
             torch.nn.init.constant_(self.line.weight, 5.0)
             torch.nn.init.zeros_(self.line.bias)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor | None = None) -> SequenceClassifierOutput:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor | None = None
+    ) -> SequenceClassifierOutput:
         """Predict one number per pair; with ``labels`` (B,), also the mean squared error."""
         ids, mask = take_apart(input_ids, attention_mask, token_type_ids)
         hidden = self.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()  # (2B, T, D)
@@ -109,5 +113,8 @@ def load_line(path: Path, base: str) -> torch.nn.Linear:
     if not all(bool(torch.isfinite(number).all()) for number in line.parameters()):
         raise ModelError(f"{path.name} holds a number that is not finite.")
     if trained_on != base:
-        raise ModelError(f"this adapter was trained on a model of the content @{trained_on}, not on @{base}: give the model it belongs to.")
+        raise ModelError(
+            f"this adapter was trained on a model of the content @{trained_on}, not on @{base}: give the model "
+            "it belongs to."
+        )
     return line

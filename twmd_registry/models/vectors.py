@@ -1,6 +1,8 @@
-"""Static word vectors as a model: tables in word2vec's and GloVe's formats, and folders of ``StaticEmbedding`` and model2vec.
+"""Static word vectors as a model: tables in word2vec's and GloVe's formats, and folders of ``StaticEmbedding`` and
+model2vec.
 
-A table is read as it is written. Its words are looked for in texts by `WORD`, in lower case when the table has no capital.
+A table is read as it is written. Its words are looked for in texts by `WORD`, in lower case when the table has no
+capital.
 """
 
 from __future__ import annotations
@@ -99,7 +101,9 @@ def word_tokenizer(words: list[str]) -> Tokenizer:
     """A tokenizer that knows some words; id 0 is any other."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-    tokenizer = Tokenizer(models.WordLevel({UNKNOWN: 0} | {word: i for i, word in enumerate(words, 1)}, unk_token=UNKNOWN))
+    tokenizer = Tokenizer(
+        models.WordLevel({UNKNOWN: 0} | {word: i for i, word in enumerate(words, 1)}, unk_token=UNKNOWN)
+    )
     if not any(word != word.lower() for word in words):
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
@@ -112,7 +116,9 @@ def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     from transformers import PreTrainedTokenizerFast
 
     tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=unknown_token(json.loads(tokenizer.to_str())["model"]))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token=unknown_token(json.loads(tokenizer.to_str())["model"])
+    )
 
 
 def unknown_token(model: dict[str, Any]) -> str | None:
@@ -151,7 +157,8 @@ def read_table(path: Path) -> WordTable:
     A word that comes twice keeps its first vector.
 
     Raises:
-        ModelError: A pickle, an empty file, a line (or a word of a binary table) with another number of numbers, with something
+        ModelError: A pickle, an empty file, a line (or a word of a binary table) with another number of numbers, with
+            something
             that is no number, with one that is not finite, or without a word; names it.
     """
     try:
@@ -161,7 +168,8 @@ def read_table(path: Path) -> WordTable:
         raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
     if head[:1] == b"\x80":
         raise ModelError(
-            f"{path.name} is a pickle, which is never loaded: save its vectors in word2vec's format, or by save_vectors(vectors, FOLDER)."
+            f"{path.name} is a pickle, which is never loaded: save its vectors in word2vec's format, or by "
+            "save_vectors(vectors, FOLDER)."
         )
     header = _HEADER.match(head)
     if header is not None and not _is_text(head[header.end() :], int(header[2])):
@@ -197,7 +205,10 @@ def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: i
     if not words:
         raise ModelError(f"{path.name} holds no word: expected lines of a word and its numbers.")
     if announced is not None and read != announced:
-        raise ModelError(f"{path.name} announces {announced} words in its first line and has {read}: it is not complete, or no such table.")
+        raise ModelError(
+            f"{path.name} announces {announced} words in its first line and has {read}: it is not complete, or "
+            "no such table."
+        )
     return WordTable(list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1))
 
 
@@ -219,14 +230,17 @@ def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.
             if width < 1 or len(numbers) != width or not word or (behind and all(map(_is_number, behind))):
                 got = len(line.split()) - 1
                 raise ModelError(
-                    f"{where}: expected a word and {max(width, 1)} numbers with single spaces between them{before}; got {got} after the word."
+                    f"{where}: expected a word and {max(width, 1)} numbers with single spaces between "
+                    f"them{before}; got {got} after the word."
                 )
             try:
                 with np.errstate(over="ignore"):  # what is too large is refused below
                     vector = np.array(numbers, dtype=np.float32)
             except ValueError as error:
                 wrong = next(part for part in numbers if not _is_number(part))
-                raise ModelError(f"{where}: expected {width} numbers with single spaces between them, not {wrong!r}.") from error
+                raise ModelError(
+                    f"{where}: expected {width} numbers with single spaces between them, not {wrong!r}."
+                ) from error
             yield word, _finite(vector, where)
 
 
@@ -242,10 +256,18 @@ def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarr
                 word += byte
             numbers = file.read(4 * width)
             if len(numbers) != 4 * width or not word.strip():
-                raise ModelError(f"{where}: the file ends here, or has no word; it is not complete, or no table of {width} numbers per word.")
-            yield word.strip().decode("utf-8", errors="replace"), _finite(np.frombuffer(numbers, dtype="<f4").astype(np.float32), where)
+                raise ModelError(
+                    f"{where}: the file ends here, or has no word; it is not complete, or no table of {width} "
+                    "numbers per word."
+                )
+            yield (
+                word.strip().decode("utf-8", errors="replace"),
+                _finite(np.frombuffer(numbers, dtype="<f4").astype(np.float32), where),
+            )
         if file.read().strip():
-            raise ModelError(f"{path.name}: there is more behind its {words} words; it is no table of {width} numbers per word.")
+            raise ModelError(
+                f"{path.name}: there is more behind its {words} words; it is no table of {width} numbers per word."
+            )
 
 
 def _finite(vector: np.ndarray, where: str) -> np.ndarray:
@@ -273,7 +295,11 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
     words = getattr(vectors, "index_to_key", None)
     if words is None and not isinstance(vectors, str | PathLike):
         raise ModelError(f"expected gensim's KeyedVectors or the path of a table, not {type(vectors).__name__}.")
-    table = read_table(Path(vectors)) if words is None else _table_of(list(words), np.asarray(vectors.vectors, dtype=np.float32))
+    table = (
+        read_table(Path(vectors))
+        if words is None
+        else _table_of(list(words), np.asarray(vectors.vectors, dtype=np.float32))
+    )
     content = {
         "tokenizer.json": word_tokenizer(table.words).to_str().encode(),
         "model.safetensors": save({"embedding.weight": torch.from_numpy(table.rows)}),
@@ -287,4 +313,6 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
 
 
 def _table_of(words: list[str], vectors: np.ndarray) -> WordTable:
-    return WordTable(words, np.concatenate([np.zeros((1, vectors.shape[1]), dtype=np.float32), _finite(vectors, "these vectors")]))
+    return WordTable(
+        words, np.concatenate([np.zeros((1, vectors.shape[1]), dtype=np.float32), _finite(vectors, "these vectors")])
+    )

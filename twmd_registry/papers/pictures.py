@@ -52,7 +52,10 @@ def _draw_curves(found: Reproduction, options: RunOptions) -> Iterator[NamedFile
         for i, (spec, signature) in enumerate(zip(found.specs, found.signatures, strict=True))
     ]
     csv = {"data": np.array([column for column, *_ in rows])}
-    csv |= {key: np.array(["" if getattr(spec, key) is None else str(getattr(spec, key)) for _, spec, *_ in rows]) for key in VARIED}
+    csv |= {
+        key: np.array(["" if getattr(spec, key) is None else str(getattr(spec, key)) for _, spec, *_ in rows])
+        for key in VARIED
+    }
     csv |= {
         experiment.cells[0].statistic: np.array([value for _, _, value, _ in rows]),
         "signature": np.array([one for *_, one in rows]),
@@ -66,7 +69,10 @@ def _draw_curves(found: Reproduction, options: RunOptions) -> Iterator[NamedFile
         errors = marginal_errors(found, options)
         group, pairs = first_pairs(found)
         points = [(name, sweeps, error) for name, line in errors.items() for sweeps, error in zip(*line, strict=True)]
-        data = {key: np.array(values) for key, values in zip(("line", "iterations", "marginal_error"), zip(*points, strict=True), strict=True)}
+        data = {
+            key: np.array(values)
+            for key, values in zip(("line", "iterations", "marginal_error"), zip(*points, strict=True), strict=True)
+        }
         y = PlotAxis("marginal error", logarithmic=True)
         parts = {"-left": parts[""], "-right": (data, {f"{group}, {len(pairs.ratings)} pairs": errors}, y)}
     for part, (data, panels, y) in parts.items():
@@ -77,7 +83,9 @@ def _draw_curves(found: Reproduction, options: RunOptions) -> Iterator[NamedFile
 def _draw_scatter(found: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
     """Draw scores against ratings of one group, a panel per row."""
     group = found.experiment.cells[0].unit
-    (place, ratings), *_ = [((name, group), groups[group].ratings) for name, groups in found.rated.items() if group in groups]
+    (place, ratings), *_ = [
+        ((name, group), groups[group].ratings) for name, groups in found.rated.items() if group in groups
+    ]
     scores = {row: own[place] for row, own in found.scores.items()}
 
     def panel(axes: Axes, name: str) -> None:
@@ -92,7 +100,9 @@ def _draw_scatter(found: Reproduction, _options: RunOptions) -> Iterator[NamedFi
 
 
 def _draw_matrix(found: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
-    """Draw the correlations of measures with each other, a matrix per column; a row's name holds those of two measures."""
+    """Draw the correlations of measures with each other, a matrix per column; a row's name holds those of two
+    measures.
+    """
     pairs = [tuple(setting.row.split(" ~ ")) for setting in found.settings]
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     panels = {}

@@ -54,7 +54,9 @@ class MetricColumn(NamedTuple):
 
 
 class SignificanceTest(NamedTuple):
-    """Which test compares every system with the first: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation)."""
+    """Which test compares every system with the first: ``bs`` (paired bootstrap) or ``ar`` (approximate
+    randomisation).
+    """
 
     kind: str
     samples: int
@@ -82,7 +84,9 @@ class SystemComparison(NamedTuple):
 def cell_of(scores: ScoreSet) -> SystemScore:
     """One of our own scores as a cell."""
     whole = scores.as_dict()
-    return SystemScore(scores.score, {output: whole[output] for output in Output if output in whole}, scores.scores, scores.counts)
+    return SystemScore(
+        scores.score, {output: whole[output] for output in Output if output in whole}, scores.scores, scores.counts
+    )
 
 
 def column_of(scores: ScoreSet) -> MetricColumn:

@@ -134,7 +134,13 @@ def spec_keys(signature: Signature) -> dict[str, str]:
     """Everything that a signature says, as text."""
     spec = signature.spec
     keys = {name: KEYS[name].format(value) for name, value in spec.values().items()}
-    others = {"fingerprint": spec.fingerprint, "nrefs": signature.nrefs, "bs": signature.bs, "ar": signature.ar, "seed": signature.seed}
+    others = {
+        "fingerprint": spec.fingerprint,
+        "nrefs": signature.nrefs,
+        "bs": signature.bs,
+        "ar": signature.ar,
+        "seed": signature.seed,
+    }
     known = {name: value for name, value in others.items() if value is not None}
     return {"metric": str(spec.metric), **keys, **known, "version": signature.version}
 
@@ -186,7 +192,8 @@ def make_record(
         inputs: The files that the texts came from.
         seconds: Wall time of scoring.
         device: The device as in `RunOptions`.
-        comparison: What was published of these systems: a column for each of the score sets, in their order, and one for
+        comparison: What was published of these systems: a column for each of the score sets, in their order, and one
+            for
             each metric of SacreBLEU, with p-values and intervals.
 
     Returns:
@@ -195,13 +202,17 @@ def make_record(
     Raises:
         SpecError: No such device here.
     """
-    from twmd_registry.record.environment import environment  # the libraries that compute scores, which reading files needs not
+    from twmd_registry.record.environment import (
+        environment,
+    )  # the libraries that compute scores, which reading files needs not
 
     return Record(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple(inputs),
         systems=tuple(
-            RecordedSystem(name, sets[0].texts, tuple(_published(i, sets, comparison) if comparison else map(recorded, sets)))
+            RecordedSystem(
+                name, sets[0].texts, tuple(_published(i, sets, comparison) if comparison else map(recorded, sets))
+            )
             for i, (name, sets) in enumerate(results)
         ),
         environment=environment(device),

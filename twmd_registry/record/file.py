@@ -32,7 +32,9 @@ def record_text(record: Record) -> str:
     del content["edited"]
     content["inputs"] = [one._asdict() for one in record.inputs]
     for system in content["systems"]:
-        system["results"] = [{name: value for name, value in one.items() if value is not None} for one in system["results"]]
+        system["results"] = [
+            {name: value for name, value in one.items() if value is not None} for one in system["results"]
+        ]
     if record.resampling is None:
         del content["resampling"]
     return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -140,12 +142,16 @@ def parse_record(text: str) -> Record:
         raise FileError(f"not JSON ({error}); it may be cut off.") from error
     _check(table, dict, "record")
     if table.get("format") == DATASET_FORMAT:
-        raise FileError('it is of a run of --engine ray: score the same files into another folder, and compare "texts" and every "score".')
+        raise FileError(
+            'it is of a run of --engine ray: score the same files into another folder, and compare "texts" and every "score".'
+        )
     if table.get("format") != FORMAT:
         raise FileError(f'expected "format": "{FORMAT}", not {_shown(table.get("format"))}.')
     if table.get("format_version") not in READABLE:
         known = " and ".join(map(str, READABLE))
-        raise FileError(f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {known}.")
+        raise FileError(
+            f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {known}."
+        )
     return Record(
         created=_get(table, "created", str, "record"),
         inputs=tuple(_input(one, f"inputs[{i}]") for i, one in enumerate(_get(table, "inputs", list, "record"))),
@@ -231,7 +237,11 @@ _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
 
 def _check(value: Any, kind: type, where: str) -> None:
     allowed, name = _KINDS[kind]
-    if isinstance(value, bool) or not isinstance(value, allowed) or (isinstance(value, (int, float)) and not _is_finite(value)):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, allowed)
+        or (isinstance(value, (int, float)) and not _is_finite(value))
+    ):
         raise FileError(f"{where} must be {name}, not {_shown(value)}.")
 
 

@@ -54,7 +54,9 @@ def check(options: RunOptions | None = None, progress: Progress | None = None) -
     return results
 
 
-def _check(metric: str, published: dict[str, Any], pairs: list[dict[str, str]], options: RunOptions | None) -> SelfcheckResult:
+def _check(
+    metric: str, published: dict[str, Any], pairs: list[dict[str, str]], options: RunOptions | None
+) -> SelfcheckResult:
     try:
         found = _score(pairs, [metric], options)[0]
     except TwmdError as error:
@@ -70,14 +72,17 @@ def complete(golden: dict[str, Any]) -> dict[str, Any]:
     """Add the scores of metrics that have none; published ones stay what they are.
 
     Args:
-        golden: The content of the golden file: ``pairs``, objects with ``prediction`` and ``reference``, and ``metrics``.
+        golden: The content of the golden file: ``pairs``, objects with ``prediction`` and ``reference``, and
+            ``metrics``.
 
     Returns:
         The same with every metric, in the catalogue's order.
     """
     new = [str(metric) for metric in MetricName if metric not in golden["metrics"]]
     found = zip(new, _score(golden["pairs"], new, None) if new else [], strict=True)
-    known = golden["metrics"] | {metric: {"signature": str(one.signature), "scores": [round(x, 7) for x in one.scores]} for metric, one in found}
+    known = golden["metrics"] | {
+        metric: {"signature": str(one.signature), "scores": [round(x, 7) for x in one.scores]} for metric, one in found
+    }
     return golden | {"metrics": {str(metric): known[metric] for metric in MetricName}}
 
 
@@ -88,4 +93,9 @@ def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions 
 
 
 if __name__ == "__main__":  # what `make goldens` runs
-    write_whole(GOLDEN, (json.dumps(complete(json.loads(GOLDEN.read_text(encoding="utf-8"))), indent=1, ensure_ascii=False) + "\n").encode())
+    write_whole(
+        GOLDEN,
+        (
+            json.dumps(complete(json.loads(GOLDEN.read_text(encoding="utf-8"))), indent=1, ensure_ascii=False) + "\n"
+        ).encode(),
+    )

@@ -30,7 +30,9 @@ from twmd_registry.registry.versions import describe_changes
 from twmd_registry.version import __version__
 
 TOLERANCES = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1e-2}
-"""What compute batch, device and library versions may move a segment's score by, for each number format of the encoder."""
+"""What compute batch, device and library versions may move a segment's score by, for each number format of the
+encoder.
+"""
 WORST = 5
 """How many segments are named."""
 
@@ -108,7 +110,9 @@ class Verification(NamedTuple):
 
 Systems = Sequence[tuple[Sequence[str], Sequence[str] | Sequence[Sequence[str]]]]
 """Predictions and references of every system, as `Scorer.score` takes them."""
-Compare = Callable[[Record, Sequence[SystemTexts], Sequence[tuple[Scorer, tuple[ScoreSet, ...]] | str]], SystemComparison]
+Compare = Callable[
+    [Record, Sequence[SystemTexts], Sequence[tuple[Scorer, tuple[ScoreSet, ...]] | str]], SystemComparison
+]
 """Computes tests, intervals and SacreBLEU's metrics of a record.
 
 Takes the record, the texts, our scorers with the scores of every system, and the names of SacreBLEU's metrics.
@@ -150,15 +154,22 @@ def verify_record(
     """
     names = [system.name for system in record.systems]
     if len(systems) != len(names):
-        raise InputError(f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given.")
+        raise InputError(
+            f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given."
+        )
     options = options or RunOptions()
     check_parts(parts or Parts(), _readable(record))
     texts = [SystemTexts(*check_segments(*own)) for own in systems]
     with reread():
-        entries = [_score_system(*pair, options, parts or Parts(), progress) for pair in zip(record.systems, texts, strict=True)]
+        entries = [
+            _score_system(*pair, options, parts or Parts(), progress)
+            for pair in zip(record.systems, texts, strict=True)
+        ]
     again = _compare_again(record, texts, entries, compare)
     checks = [
-        check for i, system in enumerate(record.systems) for check in _check_system(i, system, texts[i], entries[i], again=again, tolerance=tolerance)
+        check
+        for i, system in enumerate(record.systems)
+        for check in _check_system(i, system, texts[i], entries[i], again=again, tolerance=tolerance)
     ]
     differences = (
         _version_differences(record)
@@ -210,7 +221,9 @@ class _RecomputedTests(NamedTuple):
     trouble: str = "not all systems could be scored again by it"
 
 
-def _score_system(system: RecordedSystem, texts: SystemTexts, options: RunOptions, parts: Parts, progress: Progress | None) -> _Entries:
+def _score_system(
+    system: RecordedSystem, texts: SystemTexts, options: RunOptions, parts: Parts, progress: Progress | None
+) -> _Entries:
     """Score one system by all of our metrics at once.
 
     Raises:
@@ -221,7 +234,9 @@ def _score_system(system: RecordedSystem, texts: SystemTexts, options: RunOption
     for place, result in enumerate(system.results):
         recorded_segments, here = len(result.scores), len(texts.predictions)
         if recorded_segments != here and not (result.is_lexical and recorded_segments == 0):
-            raise InputError(f"{system.name}: the record holds {recorded_segments} segments, but there are {here} to score.")
+            raise InputError(
+                f"{system.name}: the record holds {recorded_segments} segments, but there are {here} to score."
+            )
         if result.is_lexical:
             continue
         try:
@@ -240,10 +255,13 @@ def _score_system(system: RecordedSystem, texts: SystemTexts, options: RunOption
     return entries
 
 
-def _compare_again(record: Record, texts: Sequence[SystemTexts], entries: Sequence[_Entries], compare: Compare | None) -> _RecomputedTests:
+def _compare_again(
+    record: Record, texts: Sequence[SystemTexts], entries: Sequence[_Entries], compare: Compare | None
+) -> _RecomputedTests:
     """Compute tests, intervals and SacreBLEU's metrics again, where there are some.
 
-    For our metrics they are computed from the recorded scores of segments. Scores of another machine differ in their last
+    For our metrics they are computed from the recorded scores of segments. Scores of another machine differ in their
+    last
     digits, and p-values would differ by some resamples.
     """
     first = record.systems[0].results
@@ -267,7 +285,13 @@ def _compare_again(record: Record, texts: Sequence[SystemTexts], entries: Sequen
 
 
 def _check_system(
-    i: int, system: RecordedSystem, texts: SystemTexts, entries: _Entries, *, again: _RecomputedTests, tolerance: float | None
+    i: int,
+    system: RecordedSystem,
+    texts: SystemTexts,
+    entries: _Entries,
+    *,
+    again: _RecomputedTests,
+    tolerance: float | None,
 ) -> list[VerifiedEntry]:
     """Compare what was recorded of a system with what was computed again."""
     same_texts = digest_of_texts(check_segments(*texts)) == system.texts
@@ -280,7 +304,9 @@ def _check_system(
         off, worst = 0, tuple[DifferingSegment, ...]()
         if isinstance(entry, _RescoredEntry):
             limit = _tolerance(entry.signature) if tolerance is None else tolerance
-            problems += _contradictions(result, entry.signature, limit) + _score_problems(entry, limit, same_texts=same_texts)
+            problems += _contradictions(result, entry.signature, limit) + _score_problems(
+                entry, limit, same_texts=same_texts
+            )
             off, worst = _compare(result, entry.scores.scores, texts.predictions, limit)
             found: float | None = entry.scores.score
         elif cell is not None and result.is_lexical:
@@ -292,7 +318,11 @@ def _check_system(
         else:
             problems, found = [entry] if isinstance(entry, str) else [], None
         problems += _published_problems(result, column, cell, again, limit)
-        checks.append(VerifiedEntry(system.name, result.signature, limit, result.score, found, off, worst, tuple(problems), result.resampled))
+        checks.append(
+            VerifiedEntry(
+                system.name, result.signature, limit, result.score, found, off, worst, tuple(problems), result.resampled
+            )
+        )
     return checks
 
 
@@ -301,7 +331,11 @@ def _published_problems(
 ) -> list[str]:
     """Name differences in tests and intervals, and in how they were signed."""
     if column is None or cell is None:
-        return [f"{result.head}, its tests and intervals: {again.trouble}"] if result.is_lexical or result.resampled else []
+        return (
+            [f"{result.head}, its tests and intervals: {again.trouble}"]
+            if result.is_lexical or result.resampled
+            else []
+        )
     problems = []
     # A p-value counts resamples, and one of them may lie on the edge.
     for name, margin in (("mean", limit), ("ci", limit), ("p_value", 1.5 / (again.samples + 1))):
@@ -309,7 +343,9 @@ def _published_problems(
         if (before is None) != (now is None) or (before is not None and abs(before - now) > margin):
             was, there = ("nothing" if value is None else f"{value:.6f}" for value in (before, now))
             problems.append(f"{name}: the recorded scores, samples and seed give {there}, recorded as {was}")
-    signed, applied = (_published_fields(text, lexical=result.is_lexical) for text in (result.signature, column.signature))
+    signed, applied = (
+        _published_fields(text, lexical=result.is_lexical) for text in (result.signature, column.signature)
+    )
     if signed != applied:
         problems.append(f"signature: signed as {signed or 'nothing'}, applied {applied or 'nothing'}")
     return problems
@@ -318,7 +354,11 @@ def _published_problems(
 def _published_fields(signature: str, *, lexical: bool) -> str:
     """Return what a signature says of resampling; of SacreBLEU's metrics, all but the version, which may change."""
     fields = signature.split("|")[1:]
-    return "|".join(one for one in fields if (not one.startswith("version:") if lexical else one.startswith(("bs:", "ar:", "seed:"))))
+    return "|".join(
+        one
+        for one in fields
+        if (not one.startswith("version:") if lexical else one.startswith(("bs:", "ar:", "seed:")))
+    )
 
 
 def contradictions(record: Record) -> list[str]:
@@ -328,7 +368,8 @@ def contradictions(record: Record) -> list[str]:
         record: The record.
 
     Returns:
-        An edit after it was written, scores that are not the mean of their segments' scores, and keys other than signed.
+        An edit after it was written, scores that are not the mean of their segments' scores, and keys other than
+        signed.
         Signatures that cannot be read are skipped.
     """
     found = ["it was edited: its content does not have the sha256 that it was written with"] if record.edited else []
@@ -347,12 +388,18 @@ def _contradictions(result: RecordedScores, signature: Signature, tolerance: flo
     for name in sorted(keys.keys() | result.keys.keys()):
         signed, listed = keys.get(name), result.keys.get(name)
         if signed != listed:
-            problems.append(f"edited: the signature says {name}={signed or 'nothing'}, the record's keys say {name}={listed or 'nothing'}")
+            problems.append(
+                f"edited: the signature says {name}={signed or 'nothing'}, the record's keys say "
+                f"{name}={listed or 'nothing'}"
+            )
     mean = float(np.mean(result.scores))
     if not signature.nrefs:
         problems.append("edited: the signature has no nrefs, which every record's has")
     if abs(mean - result.score) > tolerance:
-        problems.append(f"edited: the recorded score {result.score:.6f} is not the mean of the recorded segments' scores, {mean:.6f}")
+        problems.append(
+            f"edited: the recorded score {result.score:.6f} is not the mean of the recorded segments' scores, "
+            f"{mean:.6f}"
+        )
     return problems
 
 
@@ -362,11 +409,18 @@ def _score_problems(entry: _RescoredEntry, tolerance: float, *, same_texts: bool
     for side, value in {"score": now.score, **now.sides}.items():
         before = {"score": then.score, **then.sides}.get(side)
         if before is None or abs(before - value) > tolerance:
-            problems.append(f"scores: the corpus {side} is {value:.6f}, recorded as {'nothing' if before is None else f'{before:.6f}'}")
+            problems.append(
+                f"scores: the corpus {side} is {value:.6f}, recorded as "
+                f"{'nothing' if before is None else f'{before:.6f}'}"
+            )
     if same_texts and any(now.counts.get(name, 0) != count for name, count in then.counts.items()):
         problems.append(f"counts: {now.counts}, recorded as {then.counts}")
     asked = spec_keys(entry.signature) | {"version": __version__}
-    problems += [f"applied: {name} is {value}, signed as {asked[name]}" for name, value in now.keys.items() if asked.get(name, value) != value]
+    problems += [
+        f"applied: {name} is {value}, signed as {asked[name]}"
+        for name, value in now.keys.items()
+        if asked.get(name, value) != value
+    ]
     return problems
 
 
@@ -398,7 +452,10 @@ def _input_differences(then: Sequence[InputFile], now: Sequence[InputFile]) -> l
         old, new = ([one for one in files if one.role == role] for files in (then, now))
         for before, after in zip(old, new, strict=False):
             if before.sha256 != after.sha256:
-                found.append(f"inputs: {after.name} has the sha256 {after.sha256[:12]}, {before.name} had {before.sha256[:12]} ({role})")
+                found.append(
+                    f"inputs: {after.name} has the sha256 {after.sha256[:12]}, {before.name} had "
+                    f"{before.sha256[:12]} ({role})"
+                )
         if now and len(old) != len(new):
             found.append(f"inputs: {len(new)} files of {role}, {len(old)} were recorded")
     return found
@@ -434,7 +491,13 @@ class VerifiedNumber(NamedTuple):
 
 
 def verify_number(
-    signature: str, value: str, texts: SystemTexts, *, options: RunOptions | None = None, parts: Parts | None = None, tolerance: float | None = None
+    signature: str,
+    value: str,
+    texts: SystemTexts,
+    *,
+    options: RunOptions | None = None,
+    parts: Parts | None = None,
+    tolerance: float | None = None,
 ) -> VerifiedNumber:
     """Score texts by a signature and compare the corpus score with a printed number.
 
@@ -462,7 +525,9 @@ def verify_number(
     with reread():
         found = make_scorer(asked.spec, options, parts or Parts()).score(*texts)
     if asked.nrefs not in {None, found.signature.nrefs}:
-        raise InputError(f"the signature was written for nrefs:{asked.nrefs}; these texts have nrefs:{found.signature.nrefs}.")
+        raise InputError(
+            f"the signature was written for nrefs:{asked.nrefs}; these texts have nrefs:{found.signature.nrefs}."
+        )
     noise = _tolerance(asked) if tolerance is None else tolerance
     plain = not match[3] and abs(found.score - printed) <= rounding + noise
     hundred = abs(100 * found.score - printed) <= rounding + 100 * noise

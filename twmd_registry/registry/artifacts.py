@@ -45,8 +45,16 @@ def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> None:
     known = set[str]()
     for spec in specs:
         for one in [spec, *(member for _, member in member_specs(spec))] if spec.members else [spec]:
-            named = {"model": one.model, "adapter": one.adapter, "background": one.background, "stopwords": one.stopwords}
+            named = {
+                "model": one.model,
+                "adapter": one.adapter,
+                "background": one.background,
+                "stopwords": one.stopwords,
+            }
             known |= {name for name, value in {**named, "idf": one.idf_file, "baseline": one.baseline}.items() if value}
     for name, value in parts._asdict().items():
         if value is not None and name not in known:
-            raise SpecError(f"{name}={value!r} has no place here: the signature names no {name} that could be looked for; what it says is fixed.")
+            raise SpecError(
+                f"{name}={value!r} has no place here: the signature names no {name} that could be looked for; "
+                "what it says is fixed."
+            )

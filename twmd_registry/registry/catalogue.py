@@ -8,7 +8,9 @@ from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.declaration import Metric
 from twmd_registry.registry.names import MetricName
 
-CATALOGUE: dict[MetricName, Metric] = {name: importlib.import_module(f"twmd_registry.registry.metrics.{name}").METRIC for name in MetricName}
+CATALOGUE: dict[MetricName, Metric] = {
+    name: importlib.import_module(f"twmd_registry.registry.metrics.{name}").METRIC for name in MetricName
+}
 
 
 def entry(metric: str) -> Metric:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 TOKEN_KEYS = ("special", "unknown", "subwords", "punctuation", "stopwords", "ngram", "idf")
-ENCODER_KEYS = ("model", "revision", "adapter", "layer", "aggregation", *TOKEN_KEYS, "centering", "centering_size", "centering_side")
+ENCODER_KEYS = (
+    "model",
+    "revision",
+    "adapter",
+    "layer",
+    "aggregation",
+    *TOKEN_KEYS,
+    "centering",
+    "centering_size",
+    "centering_side",
+)
 """Keys of every metric of token vectors."""
 TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")
 """Keys of every metric with a model."""
@@ -27,7 +37,8 @@ class Metric:
         highest: The largest value that can occur, None when there is no bound.
         identical: The score of a text against itself, None when the model decides.
         citation: BibTeX.
-        aligner: The module of `twmd_registry.align` with a function of the same name, which returns C(X, Y), and one with ``_plan`` after
+        aligner: The module of `twmd_registry.align` with a function of the same name, which returns C(X, Y), and one
+            with ``_plan`` after
             it, which returns the plan; None for a metric that aligns no tokens.
         untrainable: Why the metric cannot be trained; None when it can.
     """
@@ -49,4 +60,6 @@ class Metric:
     @property
     def span(self) -> str:
         """Its range in words: ``-1 to 1``, or that it has no fixed bounds."""
-        return "no fixed bounds" if self.lowest is None or self.highest is None else f"{self.lowest:g} to {self.highest:g}"
+        return (
+            "no fixed bounds" if self.lowest is None or self.highest is None else f"{self.lowest:g} to {self.highest:g}"
+        )

@@ -62,14 +62,20 @@ def compare(one: str | Signature, other: str | Signature) -> SignatureComparison
     one, other = parse_signature(one), parse_signature(other)
     a, b = one.spec, other.spec
     if a.metric is not b.metric:
-        return SignatureComparison((SignatureDifference(f"metric: {a.metric} and {b.metric} are different metrics", Matter.YES),))
+        return SignatureComparison(
+            (SignatureDifference(f"metric: {a.metric} and {b.metric} are different metrics", Matter.YES),)
+        )
     found = _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
     if one.nrefs != other.nrefs:
         found.append(_nrefs_difference(one.nrefs, other.nrefs))
     for name in ("bs", "ar", "seed"):
         if (values_of := (getattr(one, name), getattr(other, name))) and values_of[0] != values_of[1]:
             shown = " and ".join(value or "none" for value in values_of)
-            found.append(SignatureDifference(f"{name}: {shown} (resampling: it moves intervals and p-values, not scores)", Matter.NO))
+            found.append(
+                SignatureDifference(
+                    f"{name}: {shown} (resampling: it moves intervals and p-values, not scores)", Matter.NO
+                )
+            )
     return SignatureComparison((*found, *_version_differences(one, other)))
 
 
@@ -82,7 +88,10 @@ def _spec_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]
         values = " and ".join(KEYS[name].format(side[name]) if name in side else "none" for side in (first, second))
         found.append(SignatureDifference(f"{name}: {values} ({KEYS[name].about})", Matter.YES))
     if a.dtype != b.dtype:
-        what = f"dtype: {a.dtype} and {b.dtype}: equal only up to the encoder's rounding, which may be more than systems differ by"
+        what = (
+            f"dtype: {a.dtype} and {b.dtype}: equal only up to the encoder's rounding, which may be more than "
+            "systems differ by"
+        )
         found.append(SignatureDifference(what, Matter.YES))
     return found
 
@@ -99,7 +108,11 @@ def _member_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifferenc
         shown = " and ".join(":".join(f"{weight:g}" for weight in own) for own in weights)
         shares = [[weight / sum(own) for weight in own] for own in weights]
         same = all(math.isclose(x, y) for x, y in zip(*shares, strict=True))
-        found.append(SignatureDifference(f"weights: {shown}{', the same shares' if same else ''}", Matter.NO if same else Matter.YES))
+        found.append(
+            SignatureDifference(
+                f"weights: {shown}{', the same shares' if same else ''}", Matter.NO if same else Matter.YES
+            )
+        )
     for number, ((_, one), (_, other)) in enumerate(zip(first, second, strict=True), 1):
         where = f"member {number}, {one.metric}: "
         found += [difference._replace(what=where + difference.what) for difference in _spec_differences(one, other)]
@@ -114,7 +127,11 @@ def _model_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference
     if a.revision and b.revision and a.revision != b.revision:
         return [SignatureDifference(f"revision: {a.revision} and {b.revision} of {a.model}", Matter.YES)]
     who = "neither says" if not a.fingerprint and not b.fingerprint else "only one says"
-    return [SignatureDifference(f"model: {who} which content of {a.model} was used: it may not have been the same", Matter.UNKNOWN)]
+    return [
+        SignatureDifference(
+            f"model: {who} which content of {a.model} was used: it may not have been the same", Matter.UNKNOWN
+        )
+    ]
 
 
 def _content_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
@@ -122,17 +139,29 @@ def _content_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifferen
         names = f"two contents of {a.model}" if a.model == b.model else f"{a.model} and {b.model}, with the contents"
         return [SignatureDifference(f"model: {names}: @{a.fingerprint} and @{b.fingerprint}", Matter.YES)]
     if a.model != b.model:
-        return [SignatureDifference(f"model: {a.model} and {b.model} are two names of the same content (@{a.fingerprint})", Matter.NO)]
+        return [
+            SignatureDifference(
+                f"model: {a.model} and {b.model} are two names of the same content (@{a.fingerprint})", Matter.NO
+            )
+        ]
     if a.revision != b.revision:
         return [
-            SignatureDifference(f"revision: {a.revision or 'none'} and {b.revision or 'none'}, with the same content (@{a.fingerprint})", Matter.NO)
+            SignatureDifference(
+                (
+                    f"revision: {a.revision or 'none'} and {b.revision or 'none'}, with the same content "
+                    f"(@{a.fingerprint})"
+                ),
+                Matter.NO,
+            )
         ]
     return []
 
 
 def _nrefs_difference(one: str | None, other: str | None) -> SignatureDifference:
     if one is None or other is None:
-        return SignatureDifference(f"nrefs: only one of them was written after scoring (nrefs:{one or other})", Matter.NO)
+        return SignatureDifference(
+            f"nrefs: only one of them was written after scoring (nrefs:{one or other})", Matter.NO
+        )
     return SignatureDifference(f"nrefs: {one} and {other}: more references make scores higher", Matter.YES)
 
 
@@ -142,5 +171,9 @@ def _version_differences(one: Signature, other: Signature) -> list[SignatureDiff
     changes = changes_between(one.spec, one.version, other.version)
     versions = f"version: {one.version} and {other.version}"
     if not changes:
-        return [SignatureDifference(f"{versions}; nothing that moves these scores of {one.spec.metric} changed between them", Matter.NO)]
+        return [
+            SignatureDifference(
+                f"{versions}; nothing that moves these scores of {one.spec.metric} changed between them", Matter.NO
+            )
+        ]
     return [SignatureDifference(f"{versions}; {change}", Matter.YES) for change in changes]

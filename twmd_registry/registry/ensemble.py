@@ -1,6 +1,7 @@
 """The members of an ensemble as text: ``stsscore,2*bertscore_centered;layer=5,sbert``.
 
-Members are separated by commas, a member's keys by semicolons; a number and a star before a member is its weight. Inside a value
+Members are separated by commas, a member's keys by semicolons; a number and a star before a member is its weight.
+Inside a value
 these signs, and those that separate fields of a signature, are percent-encoded.
 """
 
@@ -86,10 +87,13 @@ def _read(text: str, number: int) -> EnsembleMember:
         raise SpecError(f"member {number} of the ensemble, {text!r}: an ensemble is no member; {_FORM}.")
     if metric not in set(MetricName) - {MetricName.ENSEMBLE}:
         raise SpecError(
-            f"member {number} of the ensemble, {text!r}: {menu(metric, [m for m in MetricName if m is not MetricName.ENSEMBLE])}; {_FORM}."
+            f"member {number} of the ensemble, {text!r}: "
+            f"{menu(metric, [m for m in MetricName if m is not MetricName.ENSEMBLE])}; {_FORM}."
         )
     if not _NUMBER.fullmatch(weight) or not SMALLEST <= float(weight) <= LARGEST:
-        raise SpecError(f"member {number} of the ensemble: a weight is a number from {SMALLEST:g} to {LARGEST:g}, not {weight!r}.")
+        raise SpecError(
+            f"member {number} of the ensemble: a weight is a number from {SMALLEST:g} to {LARGEST:g}, not {weight!r}."
+        )
     keys: dict[str, str] = {}
     content = None
     for field in fields:
@@ -116,5 +120,8 @@ def _write(weight: float, spec: MetricSpec, *, short: bool) -> str:
     fields = [str(spec.metric) if weight == 1 else f"{repr(weight).removesuffix('.0')}*{spec.metric}"]
     for name, value in spec.values().items():
         text = quote(KEYS[name].format(value), safe=_SAFE if name == "model" else _SAFE + "@")
-        fields.append(f"{KEYS[name].short if short else name}={text}" + (f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else ""))
+        fields.append(
+            f"{KEYS[name].short if short else name}={text}"
+            + (f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else "")
+        )
     return ";".join(fields)

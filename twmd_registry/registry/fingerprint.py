@@ -19,7 +19,15 @@ SHARD_INDEX = "model.safetensors.index.json"
 LENGTH = 12
 """Hexadecimal digits of a hash that are shown: 48 bits, enough to tell any two models of the world apart."""
 
-_SLOW_TOKENIZER = ("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model")
+_SLOW_TOKENIZER = (
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "spm.model",
+    "tokenizer.model",
+)
 _ADDED_TOKENS = ("added_tokens.json", "special_tokens_map.json")
 
 
@@ -51,7 +59,12 @@ def sha256_of(path: Path) -> str:
         if fresh is None or str(real) in fresh:
             for table in (_remembered, {} if status.st_size < _WORTH_KEEPING else _kept()):
                 known = table.get(str(real))
-                if isinstance(known, list) and len(known) == 3 and known[:2] == stamp and re.fullmatch(r"[0-9a-f]{64}", str(known[2])):
+                if (
+                    isinstance(known, list)
+                    and len(known) == 3
+                    and known[:2] == stamp
+                    and re.fullmatch(r"[0-9a-f]{64}", str(known[2]))
+                ):
                     return str(known[2])
         with real.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -67,7 +80,9 @@ def sha256_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def reread() -> Iterator[None]:
-    """Trust no hash remembered from before: for verifying, where a file may have been changed behind its size and time."""
+    """Trust no hash remembered from before: for verifying, where a file may have been changed behind its size and
+    time.
+    """
     token = _reread.set(set())
     try:
         yield

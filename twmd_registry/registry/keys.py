@@ -49,7 +49,8 @@ class Key:
         about: What it chooses, in one line.
         accepts: The values it takes, for error messages and help.
         read: Turns what a user wrote (text or a Python value) into the canonical value, or raises ValueError.
-        neutral: The value that does nothing; a specification and a signature leave it out. None where every value does something.
+        neutral: The value that does nothing; a specification and a signature leave it out. None where every value does
+            something.
     """
 
     name: str
@@ -97,7 +98,9 @@ def _whole(least: int) -> Callable[[object], Value]:
 
 
 SMALLEST, LARGEST = 1e-6, 1e6
-"""Of temperatures and scales. Beyond them float32 would overflow; a plan is as greedy (as even) as it gets long before."""
+"""Of temperatures and scales. Beyond them float32 would overflow; a plan is as greedy (as even) as it gets long
+before.
+"""
 
 
 def _scale(value: object) -> Value:
@@ -232,69 +235,124 @@ def _fail(value: object) -> Value:
     raise ValueError(value)
 
 
-def _key(short: str, about: str, accepts: str | type[StrEnum], read: Callable[[object], Value] | None = None, *, neutral: Value | None = None) -> Any:
+def _key(
+    short: str,
+    about: str,
+    accepts: str | type[StrEnum],
+    read: Callable[[object], Value] | None = None,
+    *,
+    neutral: Value | None = None,
+) -> Any:
     """Declare a key: the attributes of `Key`; of an enumeration what is accepted and how it is read follow."""
     if isinstance(accepts, str):
         read = read or _name
     else:
         read, accepts = _one_of(accepts), "one of " + ", ".join(accepts)
-    return field(default=None, metadata={"short": short, "about": about, "accepts": accepts, "read": read, "neutral": neutral})
+    return field(
+        default=None, metadata={"short": short, "about": about, "accepts": accepts, "read": read, "neutral": neutral}
+    )
 
 
-_SPECIAL = "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's way, bertscore_centered only)"
+_SPECIAL = (
+    "one of cls (the first only), none, all, or partners (none count, but tokens may choose them: bert_score's way, "
+    "bertscore_centered only)"
+)
 
 _LAYERS = "a whole number from 0; several as 2-6 or 1,3,6 or last:5 (with aggregation)"
 _AGGREGATIONS = (
-    "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1 to 99, inf or -inf: other powers of negative numbers "
+    "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1 to 99, inf or -inf: other "
+    "powers of negative numbers "
     "are not defined, or have no bound), routing:gaussian, or routing:epanechnikov"
 )
-_IDF = "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see 'twmd fit-idf')"
+_IDF = (
+    "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see 'twmd "
+    "fit-idf')"
+)
 _BASELINES = "none, HASH, or a FILE (see 'twmd fit-baseline')"
-_TRUNCATION = "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors averaged)"
+_TRUNCATION = (
+    "cut (at the model's limit), cut:N tokens, or window:N/S (windows of N tokens, S apart, a token's vectors averaged)"
+)
 _SWEEPS = "a whole number from 1, or 'converged' (slow below T = 0.01, where moverscore is nearly the same)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyValues:
-    """The keys of a specification in the order of a signature, each declared once; None where a metric does not use a key."""
+    """The keys of a specification in the order of a signature, each declared once; None where a metric does not use a
+    key.
+    """
 
     output: Output | None = _key("o", "the side of a two-sided metric that is the score", Output)
-    members: str | None = _key("me", "the metrics that are averaged", "METRIC;key=value,WEIGHT*METRIC,.. (see docs/choose-a-model.md)", _members)
-    model: str | None = _key("m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place)
+    members: str | None = _key(
+        "me",
+        "the metrics that are averaged",
+        "METRIC;key=value,WEIGHT*METRIC,.. (see docs/choose-a-model.md)",
+        _members,
+    )
+    model: str | None = _key(
+        "m", "the encoder: a Hub id, a folder, or 'embedded'", "a Hub id, a folder, or 'embedded'", _place
+    )
     revision: str | None = _key("r", "the Hub revision of the model", "a branch, tag or commit of the Hub", _name)
     adapter: str | None = _key("a", "a PEFT adapter on the model", "a packaged name, a folder or a Hub id", _place)
-    layer: int | str | None = _key("l", "the hidden state that is read (0 is the embedding layer), or several", _LAYERS, _layer)
-    aggregation: str | None = _key("ag", "how several layers become one vector", _AGGREGATIONS, _aggregation, neutral=Aggregation.SINGLE)
+    layer: int | str | None = _key(
+        "l", "the hidden state that is read (0 is the embedding layer), or several", _LAYERS, _layer
+    )
+    aggregation: str | None = _key(
+        "ag", "how several layers become one vector", _AGGREGATIONS, _aggregation, neutral=Aggregation.SINGLE
+    )
     special: str | None = _key("s", "which special tokens take part", _SPECIAL, _one_of(Special))
     unknown: str | None = _key(
-        "un", "tokens that the vocabulary does not hold: alike (keep), or equal to the same text only (apart)", Unknown, neutral=Unknown.KEEP
+        "un",
+        "tokens that the vocabulary does not hold: alike (keep), or equal to the same text only (apart)",
+        Unknown,
+        neutral=Unknown.KEEP,
     )
     subwords: str | None = _key("su", "pieces that continue a word", Part, neutral=Part.KEEP)
-    punctuation: str | None = _key("pu", "tokens of punctuation alone; drop-ascii: of ASCII's only", Punctuation, neutral=Punctuation.KEEP)
-    stopwords: str | None = _key("sw", "words that are left out", "none, HASH, or a FILE with one word per line", _place, neutral="none")
-    ngram: int | str | None = _key("ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _ngram, neutral=1)
+    punctuation: str | None = _key(
+        "pu", "tokens of punctuation alone; drop-ascii: of ASCII's only", Punctuation, neutral=Punctuation.KEEP
+    )
+    stopwords: str | None = _key(
+        "sw", "words that are left out", "none, HASH, or a FILE with one word per line", _place, neutral="none"
+    )
+    ngram: int | str | None = _key(
+        "ng", "tokens that are moved together", "a whole number from 1, or 'sentence'", _ngram, neutral=1
+    )
     idf: str | None = _key("id", "what weighs tokens by their inverse document frequency", _IDF, _idf, neutral=Idf.NONE)
     centering: str | None = _key(
-        "c", "what is subtracted from token vectors", "one of " + ", ".join(Centering) + ", or background:HASH, background:FILE", _centering
+        "c",
+        "what is subtracted from token vectors",
+        "one of " + ", ".join(Centering) + ", or background:HASH, background:FILE",
+        _centering,
     )
     centering_size: int | None = _key("cs", "segments per centering batch", "a whole number from 1", _whole(1))
     centering_side: str | None = _key("cd", "one mean for both sides or one each", Side)
-    temperature: float | None = _key("t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale)
+    temperature: float | None = _key(
+        "t", "T of the tempered plan; small is greedy", "a number from 1e-6 to 1e6", _scale
+    )
     iterations: int | str | None = _key("i", "Sinkhorn sweeps", _SWEEPS, _iterations)
     objective: str | None = _key("ob", "without (expected) or with (entropic) the entropy term", Objective)
     distance: str | None = _key("di", "what moving a token costs", Distance, neutral=Distance.SIMILARITY)
-    transform: str | None = _key("tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral=Transform.LINEAR)
+    transform: str | None = _key(
+        "tf", "1 - EMD (linear), or 1 / (1 + EMD) (inverse)", Transform, neutral=Transform.LINEAR
+    )
     vectors: str | None = _key("ve", "token vectors of length one, or as they are", Vectors)
     normalize: bool | None = _key("n", "divide by sqrt(C(X,X) C(Y,Y)) (Eq. 1)", "yes or no", _yes_no)
-    scale: float | None = _key("sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale)
+    scale: float | None = _key(
+        "sc", "what the regression head's output is divided by", "a number from 1e-6 to 1e6", _scale
+    )
     first: str | None = _key("fi", "the text that the regression model reads first", First, neutral=First.PREDICTION)
     symmetric: bool | None = _key("sy", "mean of both orders", "yes or no", _yes_no, neutral=False)
     clip: bool | None = _key("cl", "cut scores off below 0 and above 1", "yes or no", _yes_no, neutral=False)
     baseline: str | None = _key(
-        "ba", "what unrelated texts score: b of (x - b) / (1 - b)", "none, HASH, or a FILE (see 'twmd fit-baseline')", _place, neutral="none"
+        "ba",
+        "what unrelated texts score: b of (x - b) / (1 - b)",
+        "none, HASH, or a FILE (see 'twmd fit-baseline')",
+        _place,
+        neutral="none",
     )
     multiref: str | None = _key("mr", "best or mean over several references", Multiref)
-    truncation: str | None = _key("tr", "what happens to a text longer than the model can read", _TRUNCATION, _truncation)
+    truncation: str | None = _key(
+        "tr", "what happens to a text longer than the model can read", _TRUNCATION, _truncation
+    )
     dtype: str | None = _key("d", "number format of the encoder", Dtype)
 
 

@@ -28,13 +28,18 @@ def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
         differing = [name for name in own if any(own[name] != other.get(name) for other in others)]
         keys = "".join(f" {name}={own[name]}" for name in differing)
         labels.append(f"{spec.metric}({members[spec]})" if differing and spec.members else f"{spec.metric}{keys}")
-    return [label if label not in labels[:i] else f"{label}#{labels[: i + 1].count(label)}" for i, label in enumerate(labels)]
+    return [
+        label if label not in labels[:i] else f"{label}#{labels[: i + 1].count(label)}"
+        for i, label in enumerate(labels)
+    ]
 
 
 def _facts(spec: MetricSpec) -> dict[str, str]:
     """Everything that decides a score, as text."""
     content = f"@{spec.fingerprint}" if spec.fingerprint else ""
-    return {name: KEYS[name].format(value) + (content if name == "model" else "") for name, value in spec.values().items()}
+    return {
+        name: KEYS[name].format(value) + (content if name == "model" else "") for name, value in spec.values().items()
+    }
 
 
 def _labels_of_members(specs: Sequence[MetricSpec]) -> dict[MetricSpec, str]:
@@ -43,5 +48,6 @@ def _labels_of_members(specs: Sequence[MetricSpec]) -> dict[MetricSpec, str]:
     members = list(dict.fromkeys(member for own in ensembles.values() for _, member in own))
     labels = dict(zip(members, labels_of(members), strict=True)) if members else {}
     return {
-        spec: ",".join(labels[member] if weight == 1 else f"{weight:g}*{labels[member]}" for weight, member in own) for spec, own in ensembles.items()
+        spec: ",".join(labels[member] if weight == 1 else f"{weight:g}*{labels[member]}" for weight, member in own)
+        for spec, own in ensembles.items()
     }

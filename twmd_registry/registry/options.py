@@ -20,12 +20,16 @@ class RunOptions:
         device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.
         batch_tokens: Most padded tokens that go through the encoder at once; None picks a number that suits
             the device. Halved by itself when memory runs out.
-        keep_references: How much main memory encoded references may take between calls: a number of bytes, or ``"256MB"``
+        keep_references: How much main memory encoded references may take between calls: a number of bytes, or
+            ``"256MB"``
             (kB, MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
-            model share what is kept, up to the most that any of them allows; it is freed with the model. It does nothing
+            model share what is kept, up to the most that any of them allows; it is freed with the model. It does
+            nothing
             for a regression model, which reads both texts at once.
-        disk_cache: How much room encoded texts may take on disk, written like `keep_references`; 0 for none. With it, another process
-            that scores the same texts by the same model, layers and length limit encodes nothing. They are kept in the folder
+        disk_cache: How much room encoded texts may take on disk, written like `keep_references`; 0 for none. With it,
+            another process
+            that scores the same texts by the same model, layers and length limit encodes nothing. They are kept in the
+            folder
             ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression model either.
         progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
     """
@@ -40,7 +44,8 @@ class RunOptions:
         """Refuse a batch that cannot hold a token, and memory that is no number of bytes.
 
         Raises:
-            SpecError: `batch_tokens` is not a whole number from 1, or `keep_references` or `disk_cache` no number of bytes.
+            SpecError: `batch_tokens` is not a whole number from 1, or `keep_references` or `disk_cache` no number of
+                bytes.
         """
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
@@ -66,7 +71,9 @@ def _bytes(name: str, given: object) -> int:
     """
     found = re.fullmatch(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", str(given)) if type(given) in {int, str} else None
     if found is None:
-        raise SpecError(f'{name}={given!r} is not possible: expected a number of bytes from 0, or one with kB, MB or GB ("256MB").')
+        raise SpecError(
+            f'{name}={given!r} is not possible: expected a number of bytes from 0, or one with kB, MB or GB ("256MB").'
+        )
     return int(float(found[1]) * _UNITS[found[2]])
 
 
@@ -90,7 +97,9 @@ def split_options(given: dict[str, Any], menu_of_keys: tuple[str, ...]) -> tuple
     keys = {name: value for name, value in given.items() if name not in OPTION_NAMES}
     for name in keys:
         if name == "preset":
-            raise SpecError("a preset is no key: name it in scorer(metric, preset), evaluate.load(metric, preset) or by --preset.")
+            raise SpecError(
+                "a preset is no key: name it in scorer(metric, preset), evaluate.load(metric, preset) or by --preset."
+            )
         if name not in (*menu_of_keys, *KEYS):
             raise SpecError(f"unknown key {name!r}; {menu(name, (*menu_of_keys, *OPTION_NAMES))}.")
     return RunOptions(**options), keys

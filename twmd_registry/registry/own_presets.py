@@ -13,12 +13,25 @@ from twmd_registry.registry.spec import MetricSpec, apply_preset
 
 PRESET_FILE = "preset.toml"
 """The preset in the folder of a trained adapter."""
-_LEARNED = ("metric", "layer", "aggregation", "special", "ngram", "vectors", "centering", "temperature", "iterations", "objective", "normalize")
+_LEARNED = (
+    "metric",
+    "layer",
+    "aggregation",
+    "special",
+    "ngram",
+    "vectors",
+    "centering",
+    "temperature",
+    "iterations",
+    "objective",
+    "normalize",
+)
 """What a score depends on so much that an adapter trained under another value is another metric."""
 
 
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:
-    """Check a TOML file with one preset and keep a copy of it, and of the hashes of the data that it was chosen on, where they are beside it.
+    """Check a TOML file with one preset and keep a copy of it, and of the hashes of the data that it was chosen on,
+    where they are beside it.
 
     Args:
         path: The file; its form is that of this package's own presets (see `twmd_registry.registry.presets`).
@@ -34,7 +47,9 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
     content, added = read_preset_file(path)
     names = sorted({preset.name for preset in added})
     if len(names) > 1:
-        raise SpecError(f"{path} holds {len(names)} presets ({', '.join(names)}): add them one by one, each from a file of its own.")
+        raise SpecError(
+            f"{path} holds {len(names)} presets ({', '.join(names)}): add them one by one, each from a file of its own."
+        )
     if name is not None:
         check_name(name, f"--name {name!r}")
         added = [dataclasses.replace(preset, name=name) for preset in added]
@@ -72,7 +87,8 @@ def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
 
 
 def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
-    """Say that an adapter is used under other settings than those it was trained under, where its folder holds a preset that knows them.
+    """Say that an adapter is used under other settings than those it was trained under, where its folder holds a preset
+    that knows them.
 
     Args:
         spec: The settings that apply.
@@ -86,7 +102,11 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
         return
     for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
         own, there = (one.values() | {"metric": one.metric, "centering": one.centering_kind} for one in (spec, trained))
-        if odd := [f"{name} is {own.get(name)}, and was {there.get(name)}" for name in _LEARNED if own.get(name) != there.get(name)]:
+        if odd := [
+            f"{name} is {own.get(name)}, and was {there.get(name)}"
+            for name in _LEARNED
+            if own.get(name) != there.get(name)
+        ]:
             warn(f"adapter {spec.adapter} was trained under other settings: {'; '.join(odd)} ({path} holds them all).")
 
 
@@ -120,5 +140,7 @@ def _check(preset: Preset, path: Path) -> None:
         raise SpecError(f"{path}: model={model!r} is neither a Hub id nor the whole path of a folder that is here.")
     adapter = str(preset.keys.get("adapter") or "")
     if Path(adapter).is_absolute() and not Path(adapter).is_dir():
-        raise SpecError(f"{path}: adapter={adapter!r} is no folder that is here; was it moved? Write its place into the file.")
+        raise SpecError(
+            f"{path}: adapter={adapter!r} is no folder that is here; was it moved? Write its place into the file."
+        )
     apply_preset(preset, {"model": model})

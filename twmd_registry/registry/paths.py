@@ -8,7 +8,9 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """``$TWMD_HOME``; without it ``$XDG_DATA_HOME/twmd_registry``, which is ``~/.local/share/twmd_registry`` if unset."""
+    """``$TWMD_HOME``; without it ``$XDG_DATA_HOME/twmd_registry``, which is ``~/.local/share/twmd_registry`` if
+    unset.
+    """
     own = os.environ.get("TWMD_HOME")
     if own:
         return Path(own)

@@ -2,7 +2,8 @@
 
 They come with this package, from packages that name a TOML file in the entry-point group `GROUP`, and from
 files that a user has added (``twmd preset add``). All have one form: a table per preset, with ``provenance``, keys
-shared by its metrics, and a table per metric with keys of its own. ``tuned`` names the keys whose values were chosen by measurement, ``tuned_on``
+shared by its metrics, and a table per metric with keys of its own. ``tuned`` names the keys whose values were chosen by
+measurement, ``tuned_on``
 the data; hashes of these data are in a safetensors file with the TOML file's name.
 """
 
@@ -62,8 +63,12 @@ class Preset:
 
     @property
     def training_data(self) -> Path:
-        """The file of hashes that tells `tuned_on` (`twmd_registry.metaeval.overlap`): beside the TOML file, with its name."""
-        return (Path(str(resources.files(PACKAGED))) / _OWN if self.source == PACKAGED else Path(self.source)).with_suffix(HASHES)
+        """The file of hashes that tells `tuned_on` (`twmd_registry.metaeval.overlap`): beside the TOML file, with its
+        name.
+        """
+        return (
+            Path(str(resources.files(PACKAGED))) / _OWN if self.source == PACKAGED else Path(self.source)
+        ).with_suffix(HASHES)
 
     @property
     def model(self) -> str | None:
@@ -89,7 +94,9 @@ def read_presets(text: str, source: str) -> list[Preset]:
     except RecursionError as error:
         raise SpecError(f"{source} is nested too deeply.") from error
     if not tables:
-        raise SpecError(f"{source} holds no preset: expected a table [NAME] with provenance, and a table [NAME.metrics.METRIC].")
+        raise SpecError(
+            f"{source} holds no preset: expected a table [NAME] with provenance, and a table [NAME.metrics.METRIC]."
+        )
     return [preset for name, table in tables.items() for preset in _read_table(name, table, source)]
 
 
@@ -104,9 +111,17 @@ def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
     table = _quoted(name)  # a bare name with a dot in it would be a table in a table
     lines = [f"[{table}]", f"provenance = {_quoted(provenance)}"]
     for preset in presets:
-        lines += ["", f"[{table}.metrics.{preset.metric}]", *(f"{key_name} = {_toml(value)}" for key_name, value in preset.keys.items())]
+        lines += [
+            "",
+            f"[{table}.metrics.{preset.metric}]",
+            *(f"{key_name} = {_toml(value)}" for key_name, value in preset.keys.items()),
+        ]
         lines += [f"fingerprint = {_quoted(preset.fingerprint)}"] if preset.fingerprint else []
-        lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name in ("tuned", "tuned_on") if (value := getattr(preset, name))]
+        lines += [
+            f"{name} = {json.dumps(value, ensure_ascii=False)}"
+            for name in ("tuned", "tuned_on")
+            if (value := getattr(preset, name))
+        ]
         lines.append(f"provenance = {_quoted(preset.provenance)}")
     return "\n".join(lines) + "\n"
 
@@ -142,7 +157,8 @@ def name_preset(given: str | None, origin: str) -> str:
 
     Args:
         given: The name that was asked for; None to make one.
-        origin: The name or path that it is made of: its last part, with a number after it where a preset of that name is there.
+        origin: The name or path that it is made of: its last part, with a number after it where a preset of that name
+            is there.
 
     Raises:
         SpecError: No preset can have the name.
@@ -151,7 +167,9 @@ def name_preset(given: str | None, origin: str) -> str:
         return check_name(given, f"--name {given!r}")
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", origin.strip("/.").rpartition("/")[2])
     taken = {preset.name for preset in presets().values()}
-    free = next(one for number in itertools.count(1) if (one := name if number == 1 else f"{name}-{number}") not in taken)
+    free = next(
+        one for number in itertools.count(1) if (one := name if number == 1 else f"{name}-{number}") not in taken
+    )
     return check_name(free, f"--name {free!r}")
 
 
@@ -162,7 +180,10 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
     if not isinstance(metrics, dict) or not metrics:
         raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
     if unknown := set(table) - {"provenance", "shared", "metrics"}:
-        raise SpecError(f"{where}: what is {', '.join(sorted(unknown))}? Expected provenance, [{name}.shared] and [{name}.metrics.METRIC].")
+        raise SpecError(
+            f"{where}: what is {', '.join(sorted(unknown))}? Expected provenance, [{name}.shared] and "
+            f"[{name}.metrics.METRIC]."
+        )
     shared = table.get("shared", {})
     for metric, own in metrics.items():
         keys = {**shared, **own}
@@ -257,7 +278,8 @@ def preset_named(metric: MetricName, name: str) -> Preset:
 
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
-    """The packaged preset that was tuned for a model: ``embedded`` for none; for a model nobody tuned, the one that names none.
+    """The packaged preset that was tuned for a model: ``embedded`` for none; for a model nobody tuned, the one that
+    names none.
 
     Presets that others bring are never a default: the same call gives the same score on every machine.
     """

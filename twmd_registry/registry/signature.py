@@ -24,7 +24,14 @@ from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import Preset
-from twmd_registry.registry.spec import MetricSpec, apply_preset, check_keys_together, member_specs, required_keys, without_neutral
+from twmd_registry.registry.spec import (
+    MetricSpec,
+    apply_preset,
+    check_keys_together,
+    member_specs,
+    required_keys,
+    without_neutral,
+)
 from twmd_registry.version import __version__
 
 _SAFE = "/._-+ ,[]="
@@ -60,7 +67,8 @@ class Signature:
     def format(self, *, short: bool = False) -> str:
         """Write the signature.
 
-        A key that the metric needs and that is not settled (the layer and the model of a preset for any model, ``last:5``) is
+        A key that the metric needs and that is not settled (the layer and the model of a preset for any model,
+        ``last:5``) is
         shown as ``?``; such a line stands for the preset and is not parsed.
 
         Args:
@@ -96,7 +104,8 @@ def _written(name: str, value: Value) -> str:
 def canonical(preset: Preset) -> Signature:
     """The signature of a preset, before anything is scored: complete when its model's content is known in advance.
 
-    A model that the preset leaves open, or a layer, is shown as ``?``; a Hub model has no fingerprint before it is read.
+    A model that the preset leaves open, or a layer, is shown as ``?``; a Hub model has no fingerprint before it is
+    read.
     """
     if preset.model is not None or MEMBERS in preset.keys:
         return Signature(apply_preset(preset, {}))
@@ -109,7 +118,9 @@ def is_request(name: str, value: Value) -> bool:
 
 
 class _SignatureField(NamedTuple):
-    """One ``key:value`` of a signature: its canonical key, its text as written, and the column it starts at (from 1)."""
+    """One ``key:value`` of a signature: its canonical key, its text as written, and the column it starts at (from
+    1).
+    """
 
     name: str
     text: str
@@ -131,7 +142,8 @@ def parse_signature(text: str | Signature) -> Signature:
             names the column.
 
     Warns:
-        TwmdWarning: A value is not written as this package writes it, or an older version wrote the signature; says what has changed since.
+        TwmdWarning: A value is not written as this package writes it, or an older version wrote the signature; says
+            what has changed since.
     """
     if isinstance(text, Signature):
         return text
@@ -198,7 +210,10 @@ def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _SignatureF
 def _read_value(field: _SignatureField, read_as: list[str]) -> Value:
     text = field.text.partition("@")[0] if field.name == "model" else field.text
     if text == BLANK:
-        _fail(field.column, f"{field.name} is a blank: this line stands for a preset; fill in the model that was used, and its layer.")
+        _fail(
+            field.column,
+            f"{field.name} is a blank: this line stands for a preset; fill in the model that was used, and its layer.",
+        )
     try:
         value = unquote(text, errors="strict")
     except UnicodeDecodeError as error:
@@ -218,7 +233,9 @@ def _check_settled(name: str, value: Value, column: int) -> None:
     """Refuse a value that stands for what is not known yet, or for a file on somebody's disk."""
     named = str(value).partition(":")[2] if name in {"centering", "idf"} else str(value)
     if name in _FITTED and named and value != KEYS[name].neutral and not _HASH.fullmatch(named):
-        _fail(column, f"{value} names a file: a signature names {_FITTED[name]} by its hash, {LENGTH} hexadecimal digits.")
+        _fail(
+            column, f"{value} names a file: a signature names {_FITTED[name]} by its hash, {LENGTH} hexadecimal digits."
+        )
     if is_request(name, value):
         _fail(column, f"layer:{value} is a request: a signature says which layers were read.")
 
@@ -233,9 +250,18 @@ def _read_members(metric: MetricName, members: str | None, column: int, read_as:
         _fail(column, error, error)
     for number, (_, spec) in enumerate(specs, 1):
         if missing := [name for name in required_keys(spec) if getattr(spec, name) is None]:
-            _fail(column, f"member {number} of the ensemble, {spec.metric}, lacks {', '.join(missing)}: the signature is edited, or cut off.")
+            _fail(
+                column,
+                (
+                    f"member {number} of the ensemble, {spec.metric}, lacks {', '.join(missing)}: the signature is "
+                    "edited, or cut off."
+                ),
+            )
         if spec.fingerprint is not None and not _HASH.fullmatch(spec.fingerprint):
-            _fail(column, f"@{spec.fingerprint} is not the content of a model: expected {LENGTH} hexadecimal digits after @.")
+            _fail(
+                column,
+                f"@{spec.fingerprint} is not the content of a model: expected {LENGTH} hexadecimal digits after @.",
+            )
         for name, value in spec.values().items():
             if value == BLANK:
                 _fail(column, f"{name} of member {number} is a blank: fill in what was used.")
@@ -246,7 +272,12 @@ def _read_members(metric: MetricName, members: str | None, column: int, read_as:
     return usual
 
 
-_FITTED = {"centering": "a mean vector", "idf": "document frequencies", "stopwords": "a list of stop words", "baseline": "a baseline"}
+_FITTED = {
+    "centering": "a mean vector",
+    "idf": "document frequencies",
+    "stopwords": "a list of stop words",
+    "baseline": "a baseline",
+}
 """Keys whose value may name a file, and what is in it."""
 
 
@@ -264,15 +295,25 @@ def _check_whole(spec: MetricSpec, fields: dict[str, _SignatureField], end: int)
     order = list(KEYS)
     for name in required_keys(spec):
         if name not in fields and name != MEMBERS:
-            later = [field.column for other, field in fields.items() if other in _TRAILER or order.index(other) > order.index(name)]
-            _fail(min(later, default=end), f"{name} is missing here: the signature is cut off, edited, or not from this package.")
+            later = [
+                field.column
+                for other, field in fields.items()
+                if other in _TRAILER or order.index(other) > order.index(name)
+            ]
+            _fail(
+                min(later, default=end),
+                f"{name} is missing here: the signature is cut off, edited, or not from this package.",
+            )
     try:
         check_keys_together(spec)
     except SpecError as error:
         _fail(max((field.column for field in fields.values() if field.name in str(error)), default=end), error, error)
 
 
-_TRAILING = {"nrefs": (r"var|[1-9][0-9]{0,8}", "a number from 1 or 'var'"), "seed": (r"none|[0-9]{1,20}", "a number or 'none'")}
+_TRAILING = {
+    "nrefs": (r"var|[1-9][0-9]{0,8}", "a number from 1 or 'var'"),
+    "seed": (r"none|[0-9]{1,20}", "a number or 'none'"),
+}
 _COUNT = (r"[1-9][0-9]{0,8}", "a number from 1")
 
 
@@ -288,6 +329,13 @@ def _read_version(fields: dict[str, _SignatureField], end: int) -> str:
     if version is None:
         _fail(end, "version is missing here: the signature is cut off or not from this package.")
     if version.text not in versions.VERSIONS:
-        hint = f"; if it is newer, pip install 'twmd-registry=={version.text}'" if re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version.text) else ""
-        _fail(version.column, f"version {version.text!r} is not known here (those are {', '.join(versions.VERSIONS)}){hint}.")
+        hint = (
+            f"; if it is newer, pip install 'twmd-registry=={version.text}'"
+            if re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version.text)
+            else ""
+        )
+        _fail(
+            version.column,
+            f"version {version.text!r} is not known here (those are {', '.join(versions.VERSIONS)}){hint}.",
+        )
     return version.text

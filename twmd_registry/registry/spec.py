@@ -11,7 +11,16 @@ from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.ensemble import read_members, write_members
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, KeyValues, Value, key, layers_of
-from twmd_registry.registry.names import EMBEDDED_MODEL, Aggregation, Centering, Dtype, MetricName, Side, Special, Vectors
+from twmd_registry.registry.names import (
+    EMBEDDED_MODEL,
+    Aggregation,
+    Centering,
+    Dtype,
+    MetricName,
+    Side,
+    Special,
+    Vectors,
+)
 from twmd_registry.registry.presets import Preset, default_preset, preset_named
 
 CENTERING_SIZE = 32
@@ -28,8 +37,10 @@ _ALL_CENTERING_KEYS = frozenset(name for names in _CENTERING_KEYS.values() for n
 class MetricSpec(KeyValues):
     """A metric and every setting that moves its numbers.
 
-    A key the metric does not use is None, and so is one whose value does nothing (`Key.neutral`). Before a model has been
-    read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; `scorer` turns such
+    A key the metric does not use is None, and so is one whose value does nothing (`Key.neutral`). Before a model has
+    been
+    read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; `scorer` turns
+    such
     a *requested* specification into the *applied* one, which is what a signature shows.
     """
 
@@ -149,7 +160,9 @@ def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
 
 
 def keys_to_set(spec: MetricSpec) -> dict[str, str]:
-    """What to set for a specification beside its metric's name, KEY to value: its model, and what differs from the model's default."""
+    """What to set for a specification beside its metric's name, KEY to value: its model, and what differs from the
+    model's default.
+    """
     own, usual = spec.values(), make_spec(spec.metric, model=spec.model).values()
     if spec.model != EMBEDDED_MODEL:
         del usual["model"]
@@ -233,29 +246,46 @@ def check_keys_together(spec: MetricSpec) -> None:
     if spec.special == Special.PARTNERS and spec.metric is not MetricName.BERTSCORE_CENTERED:
         raise SpecError(f"special=partners is bert_score's way of matching; {spec.metric} takes cls, none or all.")
     if spec.vectors == Vectors.RAW and spec.centering_kind is Centering.SENTENCE:
-        raise SpecError("centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering.")
+        raise SpecError(
+            "centering=sentence makes the mean of raw vectors zero: use vectors=unit, or another centering."
+        )
     if spec.symmetric and spec.first:
         raise SpecError(f"first={spec.first} has no meaning with symmetric=yes: both orders are read.")
     if spec.stride and spec.metric is MetricName.STSSCORE:
         raise SpecError("truncation=window averages the vectors of a token, and stsscore has none: use cut or cut:N.")
     for name in sorted(_ALL_CENTERING_KEYS):
         if getattr(spec, name) is not None and name not in _CENTERING_KEYS.get(spec.centering_kind, ()):
-            raise SpecError(f"{name} has no meaning with centering={spec.centering_kind}: give it with centering=batch or corpus only.")
+            raise SpecError(
+                f"{name} has no meaning with centering={spec.centering_kind}: give it with centering=batch or "
+                "corpus only."
+            )
 
 
 def _check_layers_together(spec: MetricSpec) -> None:
     several = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1")
     if several and not spec.aggregation:
         choices = ", ".join(one for one in Aggregation if one is not Aggregation.SINGLE)
-        raise SpecError(f"layer={spec.layer} are several layers: say by aggregation how they become one vector ({choices}).")
+        raise SpecError(
+            f"layer={spec.layer} are several layers: say by aggregation how they become one vector ({choices})."
+        )
     if spec.aggregation and not several:
-        raise SpecError(f"aggregation={spec.aggregation} needs several layers: layer={spec.layer} is not; expected 2-6, 1,3,6 or last:5, say.")
+        raise SpecError(
+            f"aggregation={spec.aggregation} needs several layers: layer={spec.layer} is not; expected 2-6, "
+            "1,3,6 or last:5, say."
+        )
 
 
 def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:
     """Leave out the centering keys of the preset that its new centering does not have, and fill in defaults."""
     kind = Centering(str(merged.get("centering", Centering.NONE)).partition(":")[0])
     used = _CENTERING_KEYS.get(kind, ())
-    settled = {name: value for name, value in merged.items() if name not in _ALL_CENTERING_KEYS or name in used or name in given}
-    defaults: dict[str, Value] = {"centering_size": CENTERING_SIZE, "centering_side": CENTERING_SIDE.get(kind, Side.JOINT)}
+    settled = {
+        name: value
+        for name, value in merged.items()
+        if name not in _ALL_CENTERING_KEYS or name in used or name in given
+    }
+    defaults: dict[str, Value] = {
+        "centering_size": CENTERING_SIZE,
+        "centering_side": CENTERING_SIDE.get(kind, Side.JOINT),
+    }
     return {name: value for name, value in defaults.items() if name in used} | settled

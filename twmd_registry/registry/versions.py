@@ -16,12 +16,21 @@ and the line of CHANGELOG.md."""
 
 
 def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:
-    """Return what moved the scores of a specification (of an ensemble: those of its members) between two versions, in either order."""
+    """Return what moved the scores of a specification (of an ensemble: those of its members) between two versions, in
+    either order.
+    """
     old, new = sorted((VERSIONS.index(one), VERSIONS.index(other)))
     metrics = {member.metric for _, member in member_specs(spec)} if spec.members else {spec.metric}
-    return [f"{version}: {what}" for version, concerned, what in CHANGES if old < VERSIONS.index(version) <= new and metrics & set(concerned)]
+    return [
+        f"{version}: {what}"
+        for version, concerned, what in CHANGES
+        if old < VERSIONS.index(version) <= new and metrics & set(concerned)
+    ]
 
 
 def describe_changes(spec: MetricSpec, version: str) -> str:
     """Return what moved the scores of a specification since a version, as a sentence."""
-    return " ".join(changes_between(spec, version, __version__)) or f"nothing that moves these scores of {spec.metric} has changed since {version}"
+    return (
+        " ".join(changes_between(spec, version, __version__))
+        or f"nothing that moves these scores of {spec.metric} has changed since {version}"
+    )

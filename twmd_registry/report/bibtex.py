@@ -36,4 +36,6 @@ def bibtex(metrics: Iterable[MetricName], *, sacrebleu: bool = False) -> str:
     """
     used = set(metrics)
     others = [SACREBLEU] if sacrebleu else []
-    return "\n\n".join([*dict.fromkeys(CATALOGUE[metric].citation for metric in CATALOGUE if metric in used), *others, SOFTWARE])
+    return "\n\n".join(
+        [*dict.fromkeys(CATALOGUE[metric].citation for metric in CATALOGUE if metric in used), *others, SOFTWARE]
+    )

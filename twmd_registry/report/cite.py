@@ -1,4 +1,6 @@
-"""What a paper or a model card needs to publish a record: sentence, LaTeX with footnotes, BibTeX, Markdown, badge, metadata."""
+"""What a paper or a model card needs to publish a record: sentence, LaTeX with footnotes, BibTeX, Markdown, badge,
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,9 @@ def _own(system: str, result: RecordedScores) -> _CitedResult:
     side = f", {'F1' if output is Output.F1 else output}" if output else ""
     software = f"{metric} of twmd-registry {__version__}"
     own = replace(result, signature=str(signature))
-    return _CitedResult(system, own, str(metric), CATALOGUE[metric].title, side, CATALOGUE[metric].citation, software, metric)
+    return _CitedResult(
+        system, own, str(metric), CATALOGUE[metric].title, side, CATALOGUE[metric].citation, software, metric
+    )
 
 
 def _sentences(record: Record, digits: int) -> Iterator[tuple[str, str]]:
@@ -107,7 +111,9 @@ def _sentences(record: Record, digits: int) -> Iterator[tuple[str, str]]:
 
 
 def _sentence(record: Record, digits: int, _dataset: CitedDataset) -> str:
-    return "\n".join(f"{sentence}, with the signature {signature}." for sentence, signature in _sentences(record, digits))
+    return "\n".join(
+        f"{sentence}, with the signature {signature}." for sentence, signature in _sentences(record, digits)
+    )
 
 
 def _who(citation: str) -> str:
@@ -124,12 +130,19 @@ def _latex(record: Record, digits: int, _dataset: CitedDataset) -> str:
     def footnote(signature: str) -> str:
         return f"\\footnote{{\\raggedright\\texttt{{{_escape_latex(signature)}}}}}"
 
-    return "\n".join(f"{_escape_latex(sentence)}.{footnote(signature)}" for sentence, signature in _sentences(record, digits))
+    return "\n".join(
+        f"{_escape_latex(sentence)}.{footnote(signature)}" for sentence, signature in _sentences(record, digits)
+    )
 
 
 def _escape_latex(text: str) -> str:
     """Every character as itself in LaTeX; a line may break after each field."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}\allowbreak{}"}
+    special = {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "|": r"\textbar{}\allowbreak{}",
+    }
     escaped = (special.get(c, f"\\{c}" if c in "_%#&${}" else c) for c in text)
     return "".join(escaped)
 
@@ -145,7 +158,8 @@ def _paper(record: Record, digits: int, dataset: CitedDataset) -> str:
 
 def _markdown(record: Record, digits: int, _dataset: CitedDataset) -> str:
     rows = [
-        f"| {_escape_markdown(cited.system)} | {cited.metric} | {cited.score(digits)} | `{cited.result.signature.replace('|', chr(92) + '|')}` |"
+        f"| {_escape_markdown(cited.system)} | {cited.metric} | {cited.score(digits)} | "
+        f"`{cited.result.signature.replace('|', chr(92) + '|')}` |"
         for cited in _each(record)
     ]
     return "\n".join(["| system | metric | score | signature |", "| --- | --- | ---: | --- |", *rows])
@@ -158,9 +172,13 @@ def _escape_markdown(text: str) -> str:
 def _badge(record: Record, digits: int, _dataset: CitedDataset) -> str:
     lines = []
     for cited in _each(record):
-        label, value = (quote(text.replace("-", "--").replace("_", "__"), safe="") for text in (cited.metric, cited.score(digits)))
+        label, value = (
+            quote(text.replace("-", "--").replace("_", "__"), safe="") for text in (cited.metric, cited.score(digits))
+        )
         title = cited.result.signature.replace('"', "%22")
-        lines.append(f'![{_escape_markdown(cited.system)}: {cited.metric}](https://img.shields.io/badge/{label}-{value}-blue "{title}")')
+        lines.append(
+            f'![{_escape_markdown(cited.system)}: {cited.metric}](https://img.shields.io/badge/{label}-{value}-blue "{title}")'
+        )
     return "\n".join(lines)
 
 

@@ -53,7 +53,9 @@ def pictures(remark: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> list[Al
     """
     which = next((k for k, one in enumerate(scores[0]) if one.metric in PLANS), None)
     if which is None:
-        return [AlignmentPicture(system, None, "none of the metrics has an alignment to show.") for system in remark.systems]
+        return [
+            AlignmentPicture(system, None, "none of the metrics has an alignment to show.") for system in remark.systems
+        ]
     return [_picture(system, scores[system][which], remark.segment) for system in remark.systems]
 
 

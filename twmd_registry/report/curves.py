@@ -58,8 +58,15 @@ def curves(panels: Mapping[str, Sequence[PlotCurve]], x: PlotAxis, y: PlotAxis, 
             (line,) = axes.plot(curve.x, curve.y, ".-", linewidth=1, markersize=4, label=curve.name)
             if curve.error is not None:
                 half = NORMAL_95 * curve.error
-                axes.fill_between(curve.x, curve.y - half, curve.y + half, alpha=0.3, color=line.get_color(), linewidth=0)
-        axes.set(xlabel=x.label, ylabel=y.label, xscale="log" if x.logarithmic else "linear", yscale="log" if y.logarithmic else "linear")
+                axes.fill_between(
+                    curve.x, curve.y - half, curve.y + half, alpha=0.3, color=line.get_color(), linewidth=0
+                )
+        axes.set(
+            xlabel=x.label,
+            ylabel=y.label,
+            xscale="log" if x.logarithmic else "linear",
+            yscale="log" if y.logarithmic else "linear",
+        )
         if low < high and not y.logarithmic:
             margin = 0.05 * (high - low)
             axes.set_ylim(low - margin, high + margin)

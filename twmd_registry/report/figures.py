@@ -125,7 +125,9 @@ def require_matplotlib() -> None:
         raise MissingExtraError("figures need matplotlib: pip install 'twmd-registry[plots]'") from error
 
 
-def draw_panels(names: list[str], panel: Callable[[Axes, str], None], title: str, suffix: str, inches: float = CELL_INCHES) -> bytes:
+def draw_panels(
+    names: list[str], panel: Callable[[Axes, str], None], title: str, suffix: str, inches: float = CELL_INCHES
+) -> bytes:
     """Draw a panel per name, side by side; the same data give the same bytes.
 
     Args:
@@ -154,5 +156,7 @@ def draw_panels(names: list[str], panel: Callable[[Axes, str], None], title: str
             axes.set_title(name, fontsize=8)
             panel(axes, name)
         file = io.BytesIO()
-        figure.savefig(file, format=suffix.removeprefix("."), metadata={"Date": None} if suffix == ".svg" else {"Software": None})
+        figure.savefig(
+            file, format=suffix.removeprefix("."), metadata={"Date": None} if suffix == ".svg" else {"Software": None}
+        )
     return file.getvalue()

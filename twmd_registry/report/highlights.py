@@ -44,13 +44,15 @@ def spreads(column: MetricColumn) -> np.ndarray:
 
 
 def standings(column: MetricColumn) -> np.ndarray:
-    """Which share of all other scores a score beats, ties counting half: ``(rank - 1) / (n - 1)``, over all systems' segments together.
+    """Which share of all other scores a score beats, ties counting half: ``(rank - 1) / (n - 1)``, over all systems'
+    segments together.
 
     Args:
         column: One metric; where less is better, less beats more.
 
     Returns:
-        From 0 (the worst) to 1 (the best), shape (systems, segments); NaN where the score is undefined, or the only one.
+        From 0 (the worst) to 1 (the best), shape (systems, segments); NaN where the score is undefined, or the only
+        one.
     """
     from scipy.stats import rankdata
 
@@ -78,7 +80,8 @@ def disagreements(columns: tuple[MetricColumn, ...]) -> np.ndarray:
 
 
 def remarks(comparison: SystemComparison, most: int) -> tuple[Highlight, ...]:
-    """Choose segments: half of them where the first metric tells systems apart most, the others where metrics disagree most.
+    """Choose segments: half of them where the first metric tells systems apart most, the others where metrics disagree
+    most.
 
     A segment comes once; one on which everything agrees never comes.
 
@@ -110,8 +113,14 @@ def _where_metrics_disagree(comparison: SystemComparison, taken: set[int], most:
             break
         if segment not in taken and segment not in found:
             own = every[:, system, segment]
-            highest, lowest = (f"{columns[k].name} ranks it above {own[k]:.0%}" for k in (int(np.nanargmax(own)), int(np.nanargmin(own))))
-            reason = f"metrics disagree on {visible(comparison.systems[system])}: {highest}, and {lowest}, of all other scores"
+            highest, lowest = (
+                f"{columns[k].name} ranks it above {own[k]:.0%}"
+                for k in (int(np.nanargmax(own)), int(np.nanargmin(own)))
+            )
+            reason = (
+                f"metrics disagree on {visible(comparison.systems[system])}: {highest}, and {lowest}, of all other "
+                "scores"
+            )
             found[segment] = Highlight(segment, (system,), reason)
     return list(found.values())
 

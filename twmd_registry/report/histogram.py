@@ -10,7 +10,9 @@ import numpy as np
 BINS = 30
 ROUNDING = 1e-9
 COLOURS = 6
-"""Systems that have a colour of their own, ``--s0`` to ``--s5`` in the page's style; more of them differ by their dashes."""
+"""Systems that have a colour of their own, ``--s0`` to ``--s5`` in the page's style; more of them differ by their
+dashes.
+"""
 WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 360, 150, 8, 18, 8
 """In the units of the drawing."""
 
@@ -22,7 +24,8 @@ def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]
         values: Finite numbers by system; shape (N,) each.
 
     Returns:
-        Counts, shape (systems, bins), and the bins' edges, shape (bins + 1,); bins from half below to half above where all values are one number but
+        Counts, shape (systems, bins), and the bins' edges, shape (bins + 1,); bins from half below to half above where
+        all values are one number but
         for rounding, which is too little for bins of a finite size.
 
     Raises:

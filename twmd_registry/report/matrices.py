@@ -17,7 +17,8 @@ def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str,
     """Draw the lower triangles of symmetric matrices, a panel each, every number written into its cell.
 
     Args:
-        panels: By name, numbers from -100 to 100, NaN for an empty cell; shape (names, names). Those below 0 are as white as 0.
+        panels: By name, numbers from -100 to 100, NaN for an empty cell; shape (names, names). Those below 0 are as
+            white as 0.
         names: Of rows and columns.
         title: Of the figure.
         suffix: Of `report.figures.SUFFIXES`.
@@ -32,6 +33,14 @@ def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str,
         axes.set_xticks(range(len(names)), list(names), rotation=45, ha="right", fontsize=6)
         axes.set_yticks(range(len(names)), list(names), fontsize=6)
         for i, j in np.argwhere(np.isfinite(shown)).tolist():
-            axes.text(j, i, f"{shown[i, j]:.0f}", ha="center", va="center", fontsize=6, color="white" if shown[i, j] > 60 else "black")
+            axes.text(
+                j,
+                i,
+                f"{shown[i, j]:.0f}",
+                ha="center",
+                va="center",
+                fontsize=6,
+                color="white" if shown[i, j] > 60 else "black",
+            )
 
     return draw_panels(list(panels), panel, title, suffix)

@@ -40,8 +40,13 @@ from twmd_registry.report.words import mark_differences
 FAINT = 0.02
 """Cells of a picture that carry less than this share of the greatest amount are left empty."""
 PAGE_BYTES, PICTURES_BYTES = 4_800_000, 1_000_000
-"""Pictures fill a page up to the first, and take the second where texts leave less; those without room are left out, and that is said."""
-SAVED = "The record holds all scores, tests and intervals. Save it to a file, and <code>twmd verify</code> computes them again."
+"""Pictures fill a page up to the first, and take the second where texts leave less; those without room are left
+out, and that is said.
+"""
+SAVED = (
+    "The record holds all scores, tests and intervals. Save it to a file, and <code>twmd verify</code> computes "
+    "them again."
+)
 BIDI_CONTROLS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNSAFE = re.compile("[<>&\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -68,7 +73,8 @@ class Report:
         comparison: Scores with intervals and tests, of every segment.
         predictions: By system, a text per segment.
         references: Per segment its references.
-        correlations: By the statistic's name, of every metric with every other; shape (metrics, metrics) each, NaN where undefined.
+        correlations: By the statistic's name, of every metric with every other; shape (metrics, metrics) each, NaN
+            where undefined.
         remarks: Segments to look at, each with its pictures.
         record: All of it, to be verified.
         overlaps: Which metrics were trained or tuned on the references, in a sentence each.
@@ -88,7 +94,8 @@ class Report:
 def report_page(report: Report) -> str:
     """Write a report as a page of HTML.
 
-    Texts are in the page as JSON in which no character can end the script element that holds it, and the page's script puts them in as text.
+    Texts are in the page as JSON in which no character can end the script element that holds it, and the page's script
+    puts them in as text.
     A Content-Security-Policy allows that one script, by its hash, and no address at all.
 
     Args:
@@ -107,7 +114,10 @@ def report_page(report: Report) -> str:
     room = max(PICTURES_BYTES, PAGE_BYTES - len(data.encode()) - len(record.encode()))
     return Template(_file("page.html")).substitute(
         title=escape(f"Scores of {names}"),
-        summary=escape(f"{number} segment{'s' * (number != 1)}, {metrics} metric{'s' * (metrics != 1)}; made {report.record.created}"),
+        summary=escape(
+            f"{number} segment{'s' * (number != 1)}, {metrics} metric{'s' * (metrics != 1)}; made "
+            f"{report.record.created}"
+        ),
         style=STYLE + _file("page.css"),
         script=script,
         script_hash=f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
@@ -127,7 +137,8 @@ def _file(name: str) -> str:
 
 
 def in_script(text: str) -> str:
-    r"""JSON as it may stand in a script element: what could end it, steer the text's direction or not be encoded is escaped, as JSON allows.
+    r"""JSON as it may stand in a script element: what could end it, steer the text's direction or not be encoded is
+    escaped, as JSON allows.
 
     >>> in_script('["</script>"]')
     '["\\u003c/script\\u003e"]'
@@ -141,7 +152,10 @@ def legible(text: str) -> str:
     >>> legible("a\tb")
     'a\\tb'
     """
-    return "".join(c.encode("unicode_escape").decode() if c in BIDI_CONTROLS or unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
+    return "".join(
+        c.encode("unicode_escape").decode() if c in BIDI_CONTROLS or unicodedata.category(c) in ("Cc", "Cs") else c
+        for c in text
+    )
 
 
 def _data(report: Report) -> dict[str, Any]:
@@ -151,7 +165,9 @@ def _data(report: Report) -> dict[str, Any]:
     marked = [mark_differences(list(map(legible, own)), list(map(legible, theirs))) for own, theirs in segments]
     return {
         "systems": list(map(visible, report.comparison.systems)),
-        "metrics": [{"name": column.name, "digits": digits_of(column), "direction": direction(column)} for column in columns],
+        "metrics": [
+            {"name": column.name, "digits": digits_of(column), "direction": direction(column)} for column in columns
+        ],
         "sources": None if report.sources is None else list(map(legible, report.sources)),
         "references": [theirs for _, theirs in marked],
         "predictions": [list(own) for own in zip(*(own for own, _ in marked), strict=True)],
@@ -172,7 +188,8 @@ def _remarkable(report: Report, room: int) -> str:
         return "<p>No segment stands out: systems and metrics agree on all of them.</p>"
     about = (
         "First come the segments whose scores by the first metric differ most between systems. "
-        "Then come those on which metrics disagree most: one metric ranks the segment high among all its scores, another low. "
+        "Then come those on which metrics disagree most: one metric ranks the segment high among all its "
+        "scores, another low. "
         "Open a segment to see its texts and its token alignment. "
         f"In an alignment, cells below {FAINT:.0%} of the greatest amount are left blank."
     )
@@ -182,7 +199,9 @@ def _remarkable(report: Report, room: int) -> str:
         for picture in pictures:
             written = _picture(picture, report.comparison)
             if len(written.encode()) > room:
-                without = AlignmentPicture(picture.system, None, "the page would be too large with it; 'twmd align' draws it.")
+                without = AlignmentPicture(
+                    picture.system, None, "the page would be too large with it; 'twmd align' draws it."
+                )
                 written = _picture(without, report.comparison)
             room -= len(written.encode())
             drawn.append(written)
@@ -214,8 +233,16 @@ def _record(report: Report) -> str:
             _button("signatures", "Copy the signatures"),
             _button("record-text", "Copy the record (JSON)"),
             f'<p class="note">{SAVED}</p>',
-            html_table(["file", "role", "sha256"], [[visible(name), role, digest] for role, name, digest in record.inputs], "files that were scored"),
-            html_table(["system", "metric", *Counts._fields], list(_counts(report.comparison)), "counts of segments, texts and tokens"),
+            html_table(
+                ["file", "role", "sha256"],
+                [[visible(name), role, digest] for role, name, digest in record.inputs],
+                "files that were scored",
+            ),
+            html_table(
+                ["system", "metric", *Counts._fields],
+                list(_counts(report.comparison)),
+                "counts of segments, texts and tokens",
+            ),
             html_table(["property", "value"], list(_circumstances(record)), "date and environment"),
         ]
     )

@@ -29,7 +29,8 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str)
     """
     heads = "".join(map(_head, head))
     body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(text)}</td>" for text in others)}</tr>' for first, *others in rows
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(text)}</td>" for text in others)}</tr>'
+        for first, *others in rows
     )
     return _boxed(f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>", caption)
 
@@ -60,13 +61,18 @@ def systems_table(comparison: SystemComparison, remarks: Sequence[str] = ()) -> 
         comparison: The scores, with bootstrap intervals where there are several segments.
         remarks: Sentences that a reader of the scores needs.
     """
-    rows = [[visible(name), *(_corpus_score(column, column.cells[i]) for column in comparison.columns)] for i, name in enumerate(comparison.systems)]
+    rows = [
+        [visible(name), *(_corpus_score(column, column.cells[i]) for column in comparison.columns)]
+        for i, name in enumerate(comparison.systems)
+    ]
     rows[0][0] += " (baseline)" if len(rows) > 1 else ""
     caption = "corpus scores"
     if _has_intervals(comparison):
         caption += "; below each, the mean of the bootstrap resamples ± half the width of their 95% interval"
     table = html_table(["system", *_metric_heads(comparison)], rows, caption)
-    return "\n".join([table, *(f'<p class="note">{escape(visible(text))}</p>' for text in (*_notes(comparison), *remarks))])
+    return "\n".join(
+        [table, *(f'<p class="note">{escape(visible(text))}</p>' for text in (*_notes(comparison), *remarks))]
+    )
 
 
 def _has_intervals(comparison: SystemComparison) -> bool:
@@ -105,10 +111,14 @@ def differences_table(comparison: SystemComparison) -> str:
         return ""
     names = list(map(visible, comparison.systems))
     pairs = list(combinations(range(len(names)), 2))
-    rows = [[f"{names[i]} minus {names[j]}", *(_difference(column, i, j) for column in comparison.columns)] for i, j in pairs]
+    rows = [
+        [f"{names[i]} minus {names[j]}", *(_difference(column, i, j) for column in comparison.columns)]
+        for i, j in pairs
+    ]
     caption = "differences between the scores of two systems; below each, its 95% interval"
     note = (
-        f"An interval holds the middle 95% of the differences over the {test.samples} resamples of the paired bootstrap. "
+        f"An interval holds the middle 95% of the differences over the {test.samples} resamples of the paired "
+        "bootstrap. "
         "A resample scores both systems on the same segments. † marks an interval that does not contain 0."
     )
     table = html_table(["systems", *_metric_heads(comparison)], rows, caption)
@@ -134,7 +144,8 @@ def group_tables(comparison: SystemComparison, references: Sequence[Sequence[str
         "Segments are split into up to four groups of about equal size: by the number of words of the first reference, "
         "and by the frequency of these words, the geometric mean of how often each of them occurs in all references. "
         "Words are in lower case and without punctuation; in scripts without blanks, a word is a character. "
-        "The tables show means of segment scores. Undefined scores are left out. A segment without a word has no frequency."
+        "The tables show means of segment scores. Undefined scores are left out. A segment without a word has "
+        "no frequency."
     )
     if any(column.hundred for column in comparison.columns):
         about += " For SacreBLEU's metrics, the mean of segment scores is not the corpus score."
@@ -143,7 +154,10 @@ def group_tables(comparison: SystemComparison, references: Sequence[Sequence[str
     tables = [
         f"<div>{_group_table(column, comparison.systems, groups, what)}</div>"
         for column in comparison.columns
-        for what, groups in (("length of the reference", by_length), ("frequency of the reference's words", by_frequency))
+        for what, groups in (
+            ("length of the reference", by_length),
+            ("frequency of the reference's words", by_frequency),
+        )
         if groups
     ]
     return f'<p class="note">{escape(about)}</p>\n<div class="grid">\n{"".join(tables)}\n</div>'
@@ -158,8 +172,13 @@ def _range(group: Group, unit: str, digits: int) -> str:
 
 def _group_table(column: MetricColumn, systems: Sequence[str], groups: Sequence[tuple[str, Group]], what: str) -> str:
     scores = segment_scores(column)
-    rows = [[visible(name), *(_mean(column, own[group.segments]) for _, group in groups)] for name, own in zip(systems, scores, strict=True)]
-    return html_table(["system", *(head for head, _ in groups)], rows, f"mean {column.name} ({direction(column)}) by {what}")
+    rows = [
+        [visible(name), *(_mean(column, own[group.segments]) for _, group in groups)]
+        for name, own in zip(systems, scores, strict=True)
+    ]
+    return html_table(
+        ["system", *(head for head, _ in groups)], rows, f"mean {column.name} ({direction(column)}) by {what}"
+    )
 
 
 def _mean(column: MetricColumn, scores: np.ndarray) -> str:
@@ -186,18 +205,31 @@ def distributions(comparison: SystemComparison) -> str:
 
 def _sample(i: int) -> str:
     """A piece of a system's line."""
-    return f'<svg class="legend" viewBox="0 0 32 10" aria-hidden="true"><path class="{line_style(i)}" d="M0 5H32"/></svg>'
+    return (
+        f'<svg class="legend" viewBox="0 0 32 10" aria-hidden="true"><path class="{line_style(i)}" d="M0 5H32"/></svg>'
+    )
 
 
 def _distribution(column: MetricColumn, systems: Sequence[str]) -> str:
     known = [own[np.isfinite(own)] for own in segment_scores(column)]
     missing = sum(len(cell.segments) for cell in column.cells) - sum(map(len, known))
     label = f"histogram of the segment scores by {column.name}"
-    drawing = histogram(known, label, digits_of(column)) if any(map(len, known)) else f"<p>{UNDEFINED}: no segment has a score.</p>"
+    drawing = (
+        histogram(known, label, digits_of(column))
+        if any(map(len, known))
+        else f"<p>{UNDEFINED}: no segment has a score.</p>"
+    )
     note = f'<p class="note">Left out: {missing} {UNDEFINED} score{"s" * (missing != 1)}.</p>' if missing else ""
     rows = [[visible(name), *_quartiles(column, own)] for name, own in zip(systems, known, strict=True)]
-    table = html_table(["system", "lowest", "25%", "median", "75%", "highest"], rows, f"quartiles of the segment scores by {column.name}")
-    return f"<figure><figcaption>{escape(column.name)} <small>{direction(column)}</small></figcaption>{drawing}{note}{table}</figure>"
+    table = html_table(
+        ["system", "lowest", "25%", "median", "75%", "highest"],
+        rows,
+        f"quartiles of the segment scores by {column.name}",
+    )
+    return (
+        f"<figure><figcaption>{escape(column.name)} "
+        f"<small>{direction(column)}</small></figcaption>{drawing}{note}{table}</figure>"
+    )
 
 
 def _quartiles(column: MetricColumn, values: np.ndarray) -> list[str]:
@@ -210,7 +242,8 @@ def correlation_tables(correlations: Mapping[str, np.ndarray], comparison: Syste
     """A matrix per statistic, coloured by its numbers.
 
     Args:
-        correlations: By the statistic's name, of every metric with every other, from -1 to 1, NaN where undefined; shape (metrics, metrics) each.
+        correlations: By the statistic's name, of every metric with every other, from -1 to 1, NaN where undefined;
+            shape (metrics, metrics) each.
         comparison: The scores.
     """
     systems = len(comparison.systems)
@@ -221,7 +254,9 @@ def correlation_tables(correlations: Mapping[str, np.ndarray], comparison: Syste
         "They are undefined where a metric gives the same score to every segment, and for fewer than 3 scores."
     )
     errors = [column.name for column in comparison.columns if column.errors]
-    lower = f" Lower scores by {', '.join(errors)} are better: a negative correlation with another metric means agreement."
+    lower = (
+        f" Lower scores by {', '.join(errors)} are better: a negative correlation with another metric means agreement."
+    )
     sign = lower if errors else ""
     tables = "\n".join(f"<div>{_matrix(name, values, comparison)}</div>" for name, values in correlations.items())
     return f'<p class="note">{escape(about + sign)}</p>\n<div class="grid">\n{tables}\n</div>'
@@ -231,9 +266,12 @@ def _matrix(statistic: str, values: np.ndarray, comparison: SystemComparison) ->
     names = [column.name for column in comparison.columns]
     heads = "".join(map(_head, _metric_heads(comparison)))
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>{"".join(map(_coloured, own))}</tr>' for name, own in zip(names, values.tolist(), strict=True)
+        f'<tr><th scope="row">{escape(name)}</th>{"".join(map(_coloured, own))}</tr>'
+        for name, own in zip(names, values.tolist(), strict=True)
     )
-    return _boxed(f'<thead><tr><th scope="col">metric</th>{heads}</tr></thead><tbody>{rows}</tbody>', statistic.capitalize())
+    return _boxed(
+        f'<thead><tr><th scope="col">metric</th>{heads}</tr></thead><tbody>{rows}</tbody>', statistic.capitalize()
+    )
 
 
 def _coloured(value: float) -> str:

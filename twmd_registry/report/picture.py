@@ -18,7 +18,8 @@ MOST = 200
 
 
 def draw(alignment: Alignment, path: Path) -> None:
-    """Draw an alignment: per side, hypothesis tokens as rows, reference tokens as columns, as dark as the plan carries much.
+    """Draw an alignment: per side, hypothesis tokens as rows, reference tokens as columns, as dark as the plan carries
+    much.
 
     The same alignment gives the same bytes, with the same fonts installed.
 
@@ -59,7 +60,9 @@ def check_drawable(alignment: Alignment, most: int = MOST) -> None:
     if not rows or not columns:
         raise InputError(f"there is nothing to draw: the {'reference' if rows else 'hypothesis'} has no tokens.")
     if max(rows, columns) > most:
-        raise SpecError(f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; explain(i) gives the data.")
+        raise SpecError(
+            f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; explain(i) gives the data."
+        )
 
 
 def writer_of(path: Path) -> Callable[[Alignment], bytes]:
@@ -83,7 +86,9 @@ def _plotted(suffix: str) -> Callable[[Alignment], bytes]:
 
             from twmd_registry.report.picture_plot import plot
         except ImportError as error:
-            raise MissingExtraError(f"a picture as {suffix} needs matplotlib: pip install 'twmd-registry[plots]' (.html needs nothing)") from error
+            raise MissingExtraError(
+                f"a picture as {suffix} needs matplotlib: pip install 'twmd-registry[plots]' (.html needs nothing)"
+            ) from error
         return plot(alignment, suffix)
 
     return write

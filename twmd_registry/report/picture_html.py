@@ -1,4 +1,6 @@
-"""A picture as one HTML file: a table per side, no script, nothing from elsewhere, light or dark as the reader likes."""
+"""A picture as one HTML file: a table per side, no script, nothing from elsewhere, light or dark as the reader
+likes.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ if TYPE_CHECKING:
 FEW = 16
 """Columns up to which amounts are written into the cells."""
 READING = "<p>Rows are the hypothesis's tokens, columns the reference's; point at a cell to read it.</p>"
-LIGHT = "--page: #fff; --ink: #1a1a1a; --line: #d8d8d8; --more: 8 48 107; --less: 165 15 21; --strong: #fff; --share: #b8b8b8; --sum: #08306b;"
+LIGHT = (
+    "--page: #fff; --ink: #1a1a1a; --line: #d8d8d8; --more: 8 48 107; --less: 165 15 21; --strong: #fff; --share: "
+    "#b8b8b8; --sum: #08306b;"
+)
 DARK = (
-    "--page: #16181c; --ink: #e8e8e8; --line: #3a3d44; --more: 140 195 255; --less: 255 150 130; --strong: #101010; --share: #6b7078; --sum: #8cc3ff;"
+    "--page: #16181c; --ink: #e8e8e8; --line: #3a3d44; --more: 140 195 255; --less: 255 150 130; --strong: #101010; "
+    "--share: #6b7078; --sum: #8cc3ff;"
 )
 """Colours, as variables."""
 TABLES = """
@@ -79,7 +85,8 @@ def panels(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> Itera
     Args:
         alignment: What to show.
         level: Of the headings.
-        least: Cells that carry less than this share of the greatest amount stay empty, which saves nine tenths of a page.
+        least: Cells that carry less than this share of the greatest amount stay empty, which saves nine tenths of a
+            page.
     """
     for side in alignment.sides:
         most = float(np.abs(alignment.plans[side]).max()) or 1.0
@@ -100,7 +107,10 @@ def _table(alignment: Alignment, side: str, most: float, least: float) -> Iterat
     """The rows of one side's table: tokens, cells, bars."""
     of_rows, of_columns = marginals(alignment, side)
     columns = len(alignment.reference)
-    heads = "".join(f'<th scope="col" {_whole(token)}><span dir="auto">{escape(label(token))}</span></th>' for token in alignment.reference)
+    heads = "".join(
+        f'<th scope="col" {_whole(token)}><span dir="auto">{escape(label(token))}</span></th>'
+        for token in alignment.reference
+    )
     sums = '<th scope="col">sum</th>' if of_rows.differ else ""
     corner = f"hypothesis ({len(alignment.hypothesis)}) \\ reference ({columns})"
     yield f'<thead><tr><th scope="col">{corner}</th>{heads}<th scope="col">share</th>{sums}</tr></thead>'
@@ -108,12 +118,18 @@ def _table(alignment: Alignment, side: str, most: float, least: float) -> Iterat
     top = _longest(of_rows)
     for i, token in enumerate(alignment.hypothesis):
         cells = "".join(_cell(alignment, (side, i, j), most, least) for j in range(columns))
-        bars = "".join(_bar(name, values[i], top, token, side="hypothesis", text=f"{values[i]:.4f}") for name, values in _drawn(of_rows))
+        bars = "".join(
+            _bar(name, values[i], top, token, side="hypothesis", text=f"{values[i]:.4f}")
+            for name, values in _drawn(of_rows)
+        )
         yield f'<tr><th scope="row" {_whole(token)} dir="auto">{escape(label(token))}</th>{cells}{bars}</tr>'
     yield "</tbody>\n<tfoot>"
     top = _longest(of_columns)
     for name, values in _drawn(of_columns):
-        bars = "".join(_bar(name, value, top, token, side="reference") for value, token in zip(values, alignment.reference, strict=True))
+        bars = "".join(
+            _bar(name, value, top, token, side="reference")
+            for value, token in zip(values, alignment.reference, strict=True)
+        )
         yield f'<tr><th scope="row">{name} (up to {top:.4f})</th>{bars}</tr>'
     yield "</tfoot>"
 

@@ -1,4 +1,6 @@
-"""A picture by matplotlib: all places are computed in inches from the upper left corner, so that nothing meets anything."""
+"""A picture by matplotlib: all places are computed in inches from the upper left corner, so that nothing meets
+anything.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,17 @@ import numpy as np
 
 from twmd_registry.errors import warn
 from twmd_registry.report import picture_text
-from twmd_registry.report.picture_text import BASE_FONT, BOX, HEADINGS, AxisMarginals, label, marginals, title, unseen, wide
+from twmd_registry.report.picture_text import (
+    BASE_FONT,
+    BOX,
+    HEADINGS,
+    AxisMarginals,
+    label,
+    marginals,
+    title,
+    unseen,
+    wide,
+)
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
@@ -58,7 +70,9 @@ class _FigureSheet:
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
         """A field without frame and ticks."""
-        axes = self.figure.add_axes((x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height))
+        axes = self.figure.add_axes(
+            (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
+        )
         axes.set_axis_off()
         return axes
 
@@ -136,12 +150,23 @@ def plot(alignment: Alignment, suffix: str) -> bytes:
         figure = make_figure(alignment, suffix)
         out = BytesIO()
         if suffix == ".svg":
-            made = {"Date": None, "Creator": f"twmd-registry {__version__}", "Title": title(alignment), "Description": str(alignment.signature)}
+            made = {
+                "Date": None,
+                "Creator": f"twmd-registry {__version__}",
+                "Title": title(alignment),
+                "Description": str(alignment.signature),
+            }
             figure.savefig(out, format="svg", metadata=made)
         else:
-            made = {"Software": f"twmd-registry {__version__}", "Title": title(alignment), "Description": str(alignment.signature)}
+            made = {
+                "Software": f"twmd-registry {__version__}",
+                "Title": title(alignment),
+                "Description": str(alignment.signature),
+            }
             width, height = figure.get_size_inches()
-            figure.savefig(out, format="png", dpi=max(100, min(170, int(math.sqrt(PIXELS / (width * height))))), metadata=made)
+            figure.savefig(
+                out, format="png", dpi=max(100, min(170, int(math.sqrt(PIXELS / (width * height))))), metadata=made
+            )
     return out.getvalue()
 
 
@@ -187,7 +212,9 @@ def _words(alignment: Alignment, *, png: bool) -> _TokenLabels:
     families, missing = picture_text.families({*"".join(rows + columns)} | {BOX})
     seen = {c for c in missing if not unseen(c)}
     measured = str.maketrans({c: ("—" if wide(c) else "m") if c in seen else "" for c in missing})
-    widths = [_width([text.translate(measured) for text in texts], POINTS, families) / POINTS for texts in (rows, columns)]
+    widths = [
+        _width([text.translate(measured) for text in texts], POINTS, families) / POINTS for texts in (rows, columns)
+    ]
     if png:
         boxes = str.maketrans({c: BOX if c in seen else "" for c in missing})
         rows, columns = [text.translate(boxes) for text in rows], [text.translate(boxes) for text in columns]
@@ -204,7 +231,11 @@ def _width(texts: list[str], size: float, families: list[str] | None = None) -> 
     untyped: Any = RendererAgg
     renderer = untyped(1, 1, POINTS)
     font = FontProperties(family=families or [BASE_FONT], size=size)
-    return max(float(renderer.get_text_width_height_descent(text, font, ismath=False)[0]) for text in texts) * 1.05 / POINTS
+    return (
+        max(float(renderer.get_text_width_height_descent(text, font, ismath=False)[0]) for text in texts)
+        * 1.05
+        / POINTS
+    )
 
 
 def _wrapped(signature: str, width: float) -> list[str]:
@@ -248,11 +279,22 @@ def _layout(words: _TokenLabels, headings: list[str]) -> _Layout:
     top = 0.5 + words.column_width * font + GAP
     width = max(left + columns * cell + GAP + BAR, _width(headings, HEADING), _width([COLOUR], SMALL) + 1) + MARGIN
     height = top + rows * cell + GAP + BAR + KEY_HEIGHT + MARGIN
-    beside, below = abs(math.log(len(headings) * width / height / 1.4)), abs(math.log(width / height / len(headings) / 1.4))
+    beside, below = (
+        abs(math.log(len(headings) * width / height / 1.4)),
+        abs(math.log(width / height / len(headings) / 1.4)),
+    )
     return _Layout(cell, font, left, top, (width, height), beside <= below)
 
 
-def _panel(sheet: _FigureSheet, alignment: Alignment, side: str, words: _TokenLabels, layout: _Layout, *, corner: tuple[float, float]) -> None:
+def _panel(
+    sheet: _FigureSheet,
+    alignment: Alignment,
+    side: str,
+    words: _TokenLabels,
+    layout: _Layout,
+    *,
+    corner: tuple[float, float],
+) -> None:
     """One side: heading, heat map with its labels, bars along both axes."""
     x, y = corner
     scale, (rows, columns) = _scale(alignment, side), alignment.plans[side].shape
@@ -282,7 +324,15 @@ def _panel(sheet: _FigureSheet, alignment: Alignment, side: str, words: _TokenLa
 def _heat(axes: Axes, plan: np.ndarray, scale: _ColourScale, cell: float) -> None:
     """Cells, as dark as they carry much; a dash in those that carry less than nothing."""
     rows, columns = plan.shape
-    axes.imshow(plan, cmap=scale.map, vmin=scale.low, vmax=scale.high, aspect="auto", interpolation="none", extent=(0, columns, rows, 0))
+    axes.imshow(
+        plan,
+        cmap=scale.map,
+        vmin=scale.low,
+        vmax=scale.high,
+        aspect="auto",
+        interpolation="none",
+        extent=(0, columns, rows, 0),
+    )
     thin: dict[str, Any] = {"colors": "#d0d0d0", "linewidths": 0.5 if cell > 0.2 else 0.25}
     axes.hlines(range(rows + 1), 0, columns, clip_on=False, **thin)
     axes.vlines(range(columns + 1), 0, rows, clip_on=False, **thin)
@@ -314,12 +364,18 @@ def _key(sheet: _FigureSheet, scale: _ColourScale, x: float, y: float) -> None:
     bar.plot([0, 1, 1, 0, 0], [0, 0, 1, 1, 0], color="#808080", linewidth=0.5, clip_on=False)
     sheet.text(x, y, COLOUR + (" (dash: negative)" if scale.low < 0 else ""), SMALL)
     for share, align in ((0.0, "left"), (0.5, "center"), (1.0, "right")):
-        sheet.text(x + share * KEY_WIDTH, y + 0.33, _number(scale.low + share * (scale.high - scale.low), 3), SMALL, ha=align)
+        sheet.text(
+            x + share * KEY_WIDTH, y + 0.33, _number(scale.low + share * (scale.high - scale.low), 3), SMALL, ha=align
+        )
 
 
 def _legend(sheet: _FigureSheet, x: float, y: float, *, sums: bool) -> None:
     """What the bars along the axes mean."""
-    entries = [(SHARE, "tokens' shares"), (SUM, f"{SUMS}, where it differs")] if sums else [(SHARE, f"tokens' shares: {SUMS}")]
+    entries = (
+        [(SHARE, "tokens' shares"), (SUM, f"{SUMS}, where it differs")]
+        if sums
+        else [(SHARE, f"tokens' shares: {SUMS}")]
+    )
     for number, (colour, meaning) in enumerate(entries):
         sheet.axes(x, y + 0.18 * number + 0.01, 0.13, 0.1).axvspan(0, 1, color=colour)
         sheet.text(x + 0.19, y + 0.18 * number, meaning, SMALL)

@@ -46,7 +46,13 @@ class Script(NamedTuple):
     font: str
 
 
-EAST_ASIAN = {"CJK": "CJK ideographs", "HIRAGANA": "kana", "KATAKANA": "kana", "HANGUL": "Hangul", "BOPOMOFO": "Bopomofo"}
+EAST_ASIAN = {
+    "CJK": "CJK ideographs",
+    "HIRAGANA": "kana",
+    "KATAKANA": "kana",
+    "HANGUL": "Hangul",
+    "BOPOMOFO": "Bopomofo",
+}
 EMOJI = Script("emoji", "Noto Emoji")
 
 
@@ -68,7 +74,9 @@ def marginals(alignment: Alignment, side: str) -> tuple[AxisMarginals, AxisMargi
     """Along the hypothesis and along the reference."""
     plan = alignment.plans[side]
     pairs = (alignment.hypothesis_shares, plan.sum(1)), (alignment.reference_shares, plan.sum(0))
-    first, second = (AxisMarginals(shares, sums, not np.allclose(shares, sums, rtol=1e-3, atol=1e-6)) for shares, sums in pairs)
+    first, second = (
+        AxisMarginals(shares, sums, not np.allclose(shares, sums, rtol=1e-3, atol=1e-6)) for shares, sums in pairs
+    )
     return first, second
 
 
@@ -132,7 +140,11 @@ def families(characters: Iterable[str]) -> tuple[list[str], set[str]]:
     """
     names = [BASE_FONT]
     missing = set(characters) - _covered_by(BASE_FONT)
-    for entry in sorted(_installed(), key=lambda entry: (not entry.name.startswith("Noto"), entry.name, entry.fname)) if missing else ():
+    for entry in (
+        sorted(_installed(), key=lambda entry: (not entry.name.startswith("Noto"), entry.name, entry.fname))
+        if missing
+        else ()
+    ):
         if entry.name not in names and missing & _characters(entry.fname):
             here = missing & _covered_by(entry.name)
             if here:
@@ -147,7 +159,9 @@ def _installed() -> list[FontEntry]:
     """Upright fonts of normal weight."""
     from matplotlib.font_manager import fontManager
 
-    regular = (entry for entry in fontManager.ttflist if entry.style == "normal" and entry.weight in (400, "normal", "regular"))
+    regular = (
+        entry for entry in fontManager.ttflist if entry.style == "normal" and entry.weight in (400, "normal", "regular")
+    )
     return [entry for entry in regular if not entry.name.startswith(NO_FONT)]
 
 
@@ -177,10 +191,15 @@ def lacking(missing: set[str]) -> str:
     scripts: dict[Script, list[str]] = {}
     for character in sorted(missing):
         scripts.setdefault(_script(character), []).append(character)
-    listed = "; ".join(f"{script.name}: {''.join(found[:10])}{'…' if len(found) > 10 else ''}" for script, found in scripts.items())
+    listed = "; ".join(
+        f"{script.name}: {''.join(found[:10])}{'…' if len(found) > 10 else ''}" for script, found in scripts.items()
+    )
     fonts = " and ".join(dict.fromkeys(script.font for script in scripts))
     which = "this character" if len(missing) == 1 else f"{len(missing)} of these characters"
-    return f"no installed font has {which} ({listed}): install {fonts}, or write .svg or .html, which use the reader's fonts."
+    return (
+        f"no installed font has {which} ({listed}): install {fonts}, or write .svg or .html, which use the reader's "
+        "fonts."
+    )
 
 
 def _script(character: str) -> Script:
@@ -188,7 +207,9 @@ def _script(character: str) -> Script:
     first = unicodedata.name(character, "").partition(" ")[0].partition("-")[0]
     if first in EAST_ASIAN:
         return Script(EAST_ASIAN[first], "Noto Sans CJK")
-    if unicodedata.category(character) in ("So", "Sk") and (ord(character) >= 0x1F000 or 0x2600 <= ord(character) < 0x2800):
+    if unicodedata.category(character) in ("So", "Sk") and (
+        ord(character) >= 0x1F000 or 0x2600 <= ord(character) < 0x2800
+    ):
         return EMOJI
     if unicodedata.category(character).startswith("L"):
         return Script(first.capitalize(), f"Noto Sans {first.capitalize()}")

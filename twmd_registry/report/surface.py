@@ -31,7 +31,8 @@ class SurfacePoint(NamedTuple):
 
 
 def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
-    """Draw the best agreement at every layer and temperature, whatever else was tried; lines over layers where there is no temperature.
+    """Draw the best agreement at every layer and temperature, whatever else was tried; lines over layers where there is
+    no temperature.
 
     Args:
         points: The settings.
@@ -61,11 +62,22 @@ def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
         axes.set_yticks(range(len(temperatures)), [f"{temperature:g}" for temperature in temperatures], fontsize=7)
         axes.set_ylabel("T")
         row, column = np.unravel_index(np.nanargmax(grid), grid.shape)
-        axes.text(float(column), float(row), f"{grid[row, column]:.3f}", ha="center", va="center", color="black", fontsize=7, backgroundcolor="white")
+        axes.text(
+            float(column),
+            float(row),
+            f"{grid[row, column]:.3f}",
+            ha="center",
+            va="center",
+            color="black",
+            fontsize=7,
+            backgroundcolor="white",
+        )
 
     return draw_panels(list(dict.fromkeys(point.panel for point in points)), panel, title, suffix)
 
 
 def _best(points: Sequence[SurfacePoint], layer: int, temperature: float | None) -> float:
     """The best of what was tried there; NaN, which is drawn as nothing, where nothing was."""
-    return max((point.value for point in points if (point.layer, point.temperature) == (layer, temperature)), default=math.nan)
+    return max(
+        (point.value for point in points if (point.layer, point.temperature) == (layer, temperature)), default=math.nan
+    )

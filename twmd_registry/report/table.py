@@ -17,14 +17,22 @@ TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate ran
 
 
 def number(column: MetricColumn, value: float, digits: int | None = None) -> str:
-    """A score to so many digits after the point; without a number of them to 4, and to 2 on a scale to 100, where they mean the same."""
+    """A score to so many digits after the point; without a number of them to 4, and to 2 on a scale to 100, where they
+    mean the same.
+    """
     return f"{value:.{(2 if column.hundred else 4) if digits is None else digits}f}"
 
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
-    """One system: a row per metric with its sides. Several: a row per system, the baseline first, as SacreBLEU has it."""
-    body = _one_system(comparison, digits) if len(comparison.systems) == 1 else _side_by_side(comparison, digits, "simple")
-    return "\n".join([body, *_explanation(comparison), "", "signatures:", *(f"  {line}" for line in signature_lines(comparison))])
+    """One system: a row per metric with its sides. Several: a row per system, the baseline first, as SacreBLEU has
+    it.
+    """
+    body = (
+        _one_system(comparison, digits) if len(comparison.systems) == 1 else _side_by_side(comparison, digits, "simple")
+    )
+    return "\n".join(
+        [body, *_explanation(comparison), "", "signatures:", *(f"  {line}" for line in signature_lines(comparison))]
+    )
 
 
 def latex_table(comparison: SystemComparison, digits: int | None) -> str:
@@ -41,16 +49,36 @@ def _one_system(comparison: SystemComparison, digits: int | None) -> str:
         cell = column.cells[0]
         sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in Output]
         rows.append([column.name, visible(comparison.systems[0]), _score(column, cell, digits), *sides])
-    return tabulate(rows, headers=["metric", "system", "score", *Output], disable_numparse=True, colalign=("left", "left", *("right",) * 4))
+    return tabulate(
+        rows,
+        headers=["metric", "system", "score", *Output],
+        disable_numparse=True,
+        colalign=("left", "left", *("right",) * 4),
+    )
 
 
 def _side_by_side(comparison: SystemComparison, digits: int | None, style: str) -> str:
     names = list(map(visible, comparison.systems))
     if len(names) > 1:
         names[0] = f"Baseline: {names[0]}"
-    rows = [[name, *(_score(column, column.cells[i], digits) for column in comparison.columns)] for i, name in enumerate(names)]
-    headers = ["system", *(f"{column.name} (μ ± 95% CI)" if column.cells[0].ci is not None else column.name for column in comparison.columns)]
-    return tabulate(rows, headers=headers, tablefmt=style, disable_numparse=True, colalign=("left", *("right",) * len(comparison.columns)))
+    rows = [
+        [name, *(_score(column, column.cells[i], digits) for column in comparison.columns)]
+        for i, name in enumerate(names)
+    ]
+    headers = [
+        "system",
+        *(
+            f"{column.name} (μ ± 95% CI)" if column.cells[0].ci is not None else column.name
+            for column in comparison.columns
+        ),
+    ]
+    return tabulate(
+        rows,
+        headers=headers,
+        tablefmt=style,
+        disable_numparse=True,
+        colalign=("left", *("right",) * len(comparison.columns)),
+    )
 
 
 def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
@@ -69,14 +97,23 @@ def _explanation(comparison: SystemComparison) -> list[str]:
 def lines_of_test(test: SignificanceTest, baseline: str) -> list[str]:
     """What a test's marks mean."""
     return [
-        f"{TEST_NAMES[test.kind]}, {test.samples} samples, seed {test.seed}: every system against {visible(baseline)}. p is the probability of",
-        "a difference at least this large if both came from the same process; * marks p < 0.05. It says that systems differ, not which is better.",
+        (
+            f"{TEST_NAMES[test.kind]}, {test.samples} samples, seed {test.seed}: every system against "
+            f"{visible(baseline)}. p is the probability of"
+        ),
+        (
+            "a difference at least this large if both came from the same process; * marks p < 0.05. It says that "
+            "systems differ, not which is better."
+        ),
     ]
 
 
 def signature_lines(comparison: SystemComparison) -> list[str]:
     """Every column's signature, after the column's name where that says more."""
-    return [f"{column.name}: {column.signature}" if column.name != _head(column) else column.signature for column in comparison.columns]
+    return [
+        f"{column.name}: {column.signature}" if column.name != _head(column) else column.signature
+        for column in comparison.columns
+    ]
 
 
 def _head(column: MetricColumn) -> str:
@@ -107,7 +144,9 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
         segments: Whether every segment's score is in it.
     """
     rows = [
-        _object(system, column, column.cells[i], segments=segments) for i, system in enumerate(comparison.systems) for column in comparison.columns
+        _object(system, column, column.cells[i], segments=segments)
+        for i, system in enumerate(comparison.systems)
+        for column in comparison.columns
     ]
     return json.dumps(rows, indent=2, allow_nan=False)
 
@@ -125,7 +164,9 @@ def _object(system: str, column: MetricColumn, cell: SystemScore, *, segments: b
 def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: bool) -> str:
     """One line per segment, one column per system and metric."""
     chosen = [
-        (f"{escaped(system)}:{column.name}", column, column.cells[i]) for i, system in enumerate(comparison.systems) for column in comparison.columns
+        (f"{escaped(system)}:{column.name}", column, column.cells[i])
+        for i, system in enumerate(comparison.systems)
+        for column in comparison.columns
     ]
     lines = ["\t".join(name for name, _, _ in chosen)] if header else []
     columns = [[number(column, value, digits) for value in cell.segments] for _, column, cell in chosen]

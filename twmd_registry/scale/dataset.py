@@ -161,7 +161,9 @@ def _score_apart(dataset: Any, batch: _BatchScorer, processes: int) -> dict[str,
             found = list(pool.map(_score_range, ranges))
     except BrokenProcessPool as error:
         how = 'a script that starts processes keeps its own work under if __name__ == "__main__"'
-        raise TwmdError(f"a process of num_proc={processes} died: killed, out of memory, or never started ({how}).") from error
+        raise TwmdError(
+            f"a process of num_proc={processes} died: killed, out of memory, or never started ({how})."
+        ) from error
     return {name: [value for columns in found for value in columns[name]] for name in found[0]}
 
 

@@ -106,7 +106,9 @@ class ScoredDataset:
             raise FileError(f"{RECORD} is no record of a data set that this package wrote.") from error
 
 
-def make_record(plan: ScalePlan, names: Sequence[str], summaries: Sequence[dict[str, Any]], *, workers: int, seconds: float) -> ScoredDataset:
+def make_record(
+    plan: ScalePlan, names: Sequence[str], summaries: Sequence[dict[str, Any]], *, workers: int, seconds: float
+) -> ScoredDataset:
     """Make the record of all parts.
 
     Args:
@@ -136,7 +138,9 @@ def make_record(plan: ScalePlan, names: Sequence[str], summaries: Sequence[dict[
         texts=sha256("".join(one["texts"] for one in summaries).encode()).hexdigest(),
         metrics=tuple(_mean(*one, rows) for one in zip(plan.signatures, names, zip(*scored, strict=True), strict=True)),
         warnings=dict(warnings.most_common(_WARNINGS)),
-        environments=tuple(json.loads(one) for one in dict.fromkeys(json.dumps(one["environment"]) for one in summaries)),
+        environments=tuple(
+            json.loads(one) for one in dict.fromkeys(json.dumps(one["environment"]) for one in summaries)
+        ),
         workers=workers,
         seconds=round(seconds, 3),
     )

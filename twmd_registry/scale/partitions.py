@@ -265,7 +265,9 @@ def _parquet(checked: CheckedRows, scores: dict[str, list[float]], summary: dict
     columns = {name: pa.array(values, kind) for name, values, kind in zip(_PLACE, places, types, strict=True)}
     columns |= {name: pa.array(values, pa.float64()) for name, values in scores.items()}
     written = io.BytesIO()
-    pyarrow.parquet.write_table(pa.table(columns).replace_schema_metadata({_SUMMARY: json.dumps(summary).encode()}), written)
+    pyarrow.parquet.write_table(
+        pa.table(columns).replace_schema_metadata({_SUMMARY: json.dumps(summary).encode()}), written
+    )
     return written.getvalue()
 
 

@@ -102,7 +102,9 @@ def score_files(
     return score_parts(scorers, inputs, output, manner or ScaleOptions(), start_workers)
 
 
-def score_parts(scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, start_workers: StartWorkers) -> ScoredDataset:
+def score_parts(
+    scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, start_workers: StartWorkers
+) -> ScoredDataset:
     """Score files as `score_files` does, by any workers; they are not started for what can be refused without them."""
     check_scorers(scorers)
     started = time.perf_counter()

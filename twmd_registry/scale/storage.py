@@ -184,7 +184,9 @@ class OutputFolder:
         try:
             held.enter_context(filelock.FileLock(Path(self._path) / LOCK, blocking=False))
         except filelock.Timeout as error:
-            raise FileError(f"{self.url} is in use by another run: wait for it, or give another output folder.") from error
+            raise FileError(
+                f"{self.url} is in use by another run: wait for it, or give another output folder."
+            ) from error
 
     def _lock_object(self, held: contextlib.ExitStack) -> None:
         own = {"host": platform.node(), "pid": os.getpid()}

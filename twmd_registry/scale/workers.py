@@ -64,7 +64,9 @@ class RayWorkerPool:
             raise SpecError(f"a worker would need {self._gpus:g} GPUs, and Ray has {gpus:g} in all.")
         self.number = workers.number or max(1, int(gpus / self._gpus if self._gpus else there.get("CPU", 1.0)))
 
-    def map(self, dataset: Any, worker: type, arguments: tuple[Any, ...], *, most: int | None = None, **how: Any) -> Any:
+    def map(
+        self, dataset: Any, worker: type, arguments: tuple[Any, ...], *, most: int | None = None, **how: Any
+    ) -> Any:
         """Map a data set of Ray Data, when it is consumed, by `map_batches` of a class with its arguments.
 
         With `most`, the most workers there is work for, all are started at once. Without it, they are started as work

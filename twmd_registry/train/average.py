@@ -1,6 +1,7 @@
 """The mean of several adapters: runs of one recipe from other seeds, as one adapter that costs what each of them costs.
 
-Every adapter k changes a weight W by ``s_k B_k A_k``; the mean of the changed weights (Wortsman et al. 2022, "Model soups") is
+Every adapter k changes a weight W by ``s_k B_k A_k``; the mean of the changed weights (Wortsman et al. 2022, "Model
+soups") is
 ``W + sum_k (s_k / K) B_k A_k``, which is an adapter, too, of all their ranks together.
 """
 
@@ -59,7 +60,12 @@ class _AverageMember(NamedTuple):
     @property
     def settings(self) -> dict[str, object]:
         """Everything but the weights that decides its scores."""
-        own: dict[str, object] = {"metric": self.spec.metric, "fingerprint": self.spec.fingerprint, **self.spec.values(), "adapter": None}
+        own: dict[str, object] = {
+            "metric": self.spec.metric,
+            "fingerprint": self.spec.fingerprint,
+            **self.spec.values(),
+            "adapter": None,
+        }
         return own | ({"centering": f"{Centering.BACKGROUND}:{self.background.origin}"} if self.background else {})
 
 
@@ -75,7 +81,8 @@ def average(
 
     Args:
         folders: What ``twmd finetune`` wrote, of one metric with the same settings, K of them.
-        output: Where it goes: the adapter, ``preset.toml``, ``README.md``, ``signature.txt`` and hashes of the training data.
+        output: Where it goes: the adapter, ``preset.toml``, ``README.md``, ``signature.txt`` and hashes of the training
+            data.
         dtype: How its numbers are kept; float16 and bfloat16 halve the file, and the weights differ by that rounding.
         options: Where the signature is made.
         name: Of the preset.
@@ -116,12 +123,18 @@ def _read(folder: Path, options: RunOptions) -> _AverageMember:
         raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder that 'twmd finetune' wrote.")
     _, presets = read_preset_file(folder / PRESET_FILE)
     if len(presets) != 1:
-        raise SpecError(f"{folder / PRESET_FILE} sets {len(presets)} metrics: expected what 'twmd finetune' wrote, one.")
+        raise SpecError(
+            f"{folder / PRESET_FILE} sets {len(presets)} metrics: expected what 'twmd finetune' wrote, one."
+        )
     spec = apply_preset(presets[0], {})
     if spec.adapter is None:
-        raise SpecError(f"{folder} holds a whole model: adapters are averaged, which 'twmd finetune' trains without --full.")
+        raise SpecError(
+            f"{folder} holds a whole model: adapters are averaged, which 'twmd finetune' trains without --full."
+        )
     spec = spec.replace(adapter=str(folder.resolve()))
-    return _AverageMember(spec, presets[0], find_adapter(str(spec.adapter)), TokenAlignmentBackend(spec, options).background)
+    return _AverageMember(
+        spec, presets[0], find_adapter(str(spec.adapter)), TokenAlignmentBackend(spec, options).background
+    )
 
 
 def _check_alike(members: Sequence[_AverageMember], folders: Sequence[Path]) -> None:
@@ -130,10 +143,17 @@ def _check_alike(members: Sequence[_AverageMember], folders: Sequence[Path]) -> 
     first = members[0].settings
     for i, (member, folder) in enumerate(zip(members, folders, strict=True)):
         own = member.settings
-        if odd := [f"{key} is {own.get(key)}, not {first.get(key)}" for key in dict.fromkeys([*first, *own]) if own.get(key) != first.get(key)]:
+        if odd := [
+            f"{key} is {own.get(key)}, not {first.get(key)}"
+            for key in dict.fromkeys([*first, *own])
+            if own.get(key) != first.get(key)
+        ]:
             raise SpecError(f"{folder} was trained with other settings than {folders[0]}: {'; '.join(odd)}.")
         if hashes[i] in hashes[:i]:
-            raise SpecError(f"{folder} and {folders[hashes.index(hashes[i])]} hold the same adapter: train each with a seed of its own (--seed).")
+            raise SpecError(
+                f"{folder} and {folders[hashes.index(hashes[i])]} hold the same adapter: train each with a seed "
+                "of its own (--seed)."
+            )
 
 
 def _load(members: Sequence[_AverageMember], files: ModelFiles) -> tuple[Any, list[int]]:
@@ -153,7 +173,9 @@ def _load(members: Sequence[_AverageMember], files: ModelFiles) -> tuple[Any, li
 def _combine(wrapped: Any, number: int, dtype: Dtype) -> None:
     """Replace the adapters by their mean, under the name that PEFT saves without a folder of its own."""
     names = [str(k) for k in range(number)]
-    wrapped.add_weighted_adapter(names, [1 / number] * number, "default", combination_type="cat")  # exact: factors side by side
+    wrapped.add_weighted_adapter(
+        names, [1 / number] * number, "default", combination_type="cat"
+    )  # exact: factors side by side
     wrapped.set_adapter("default")
     for one in names:
         wrapped.delete_adapter(one)
@@ -162,7 +184,9 @@ def _combine(wrapped: Any, number: int, dtype: Dtype) -> None:
             weight.data = weight.data.to(getattr(torch, dtype)).contiguous()
 
 
-def _document(members: Sequence[_AverageMember], found: AverageResult, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:
+def _document(
+    members: Sequence[_AverageMember], found: AverageResult, made: Scorer, files: ModelFiles, output: Path, *, name: str
+) -> None:
     """Write preset, card and signature."""
     facts = AverageFacts(
         metric=made.requested.metric,

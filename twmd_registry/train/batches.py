@@ -15,7 +15,8 @@ from twmd_registry.train.recipe import Loss, Recipe
 class Batches(BatchSampler):
     """Batches of like size, each within one pool of rows, in an order that mixes the pools.
 
-    Every pool is shuffled and cut into as few batches as possible, whose sizes differ by one at most: none is left with a single segment,
+    Every pool is shuffled and cut into as few batches as possible, whose sizes differ by one at most: none is left with
+    a single segment,
     which would be its own population, or say nothing of a correlation.
     """
 

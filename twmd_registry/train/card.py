@@ -62,7 +62,11 @@ class TrainingResult(NamedTuple):
 def write_card(trained: TrainingResult, settings: Mapping[str, object], folder: Path) -> None:
     """Write ``README.md`` and ``signature.txt`` beside an adapter."""
     rows = "\n".join(f"| {name} | {settings[name]} |" for name in SHOWN)
-    _write(folder, CARD.format(base=EMBEDDED_MODEL, version=__version__, settings=rows, **trained._asdict()), trained.signature)
+    _write(
+        folder,
+        CARD.format(base=EMBEDDED_MODEL, version=__version__, settings=rows, **trained._asdict()),
+        trained.signature,
+    )
 
 
 def _write(folder: Path, text: str, signature: str) -> None:
@@ -147,9 +151,14 @@ class TrainedMetricFacts(NamedTuple):
 
 def provenance(facts: TrainedMetricFacts) -> str:
     """Where a trained metric comes from, in a few sentences."""
-    train = ", ".join(f"{one.label} with ratings of mean {one.mean:.6g} and standard deviation {one.sd:.6g}" for one in facts.train)
+    train = ", ".join(
+        f"{one.label} with ratings of mean {one.mean:.6g} and standard deviation {one.sd:.6g}" for one in facts.train
+    )
     settings = ", ".join(f"{name} {value}" for name, value in facts.settings.items())
-    start = f"Fine-tuned by twmd-registry {__version__} from {facts.base} on {train}: {LOSSES[facts.recipe.loss]} ({settings})."
+    start = (
+        f"Fine-tuned by twmd-registry {__version__} from {facts.base} on {train}: {LOSSES[facts.recipe.loss]} "
+        f"({settings})."
+    )
     return f"{start} {_about_dev(facts)} {_about_holdout(facts)}"
 
 
@@ -158,7 +167,8 @@ def _about_dev(facts: TrainedMetricFacts) -> str:
         return "There was no development data: the weights are those of the last epoch."
     before, best = facts.before, facts.best
     return (
-        f"The epoch ({best.epoch:g}) was chosen by the mean Pearson correlation over the groups of {', '.join(facts.dev)}: {best.pearson:.4f} "
+        f"The epoch ({best.epoch:g}) was chosen by the mean Pearson correlation over the groups of "
+        f"{', '.join(facts.dev)}: {best.pearson:.4f} "
         f"(Kendall's tau {best.kendall:.4f}); untrained it was {before.pearson:.4f} ({before.kendall:.4f})."
     )
 

@@ -70,10 +70,14 @@ def scale_of(data: TrainingData) -> RatingScale:
     missing = np.flatnonzero(~np.isfinite(ratings))
     if len(missing):
         row = int(missing[0])
-        raise InputError(f"{data.name}: ratings[{row}] is {ratings[row]}; expected a finite number: leave the segment out.")
+        raise InputError(
+            f"{data.name}: ratings[{row}] is {ratings[row]}; expected a finite number: leave the segment out."
+        )
     if len(ratings) < LEAST_SEGMENTS or (ratings == ratings[0]).all():
         found = f"all {len(ratings)} are {ratings[0]:g}" if len(ratings) else "there is none"
-        raise InputError(f"{data.name}: ratings do not vary ({found}); there is nothing to learn from them: leave the data set out.")
+        raise InputError(
+            f"{data.name}: ratings do not vary ({found}); there is nothing to learn from them: leave the data set out."
+        )
     return RatingScale(data.label, float(ratings.mean()), float(ratings.std()))
 
 
@@ -90,7 +94,14 @@ def examples(data: Sequence[TrainingData], scales: Sequence[RatingScale]) -> lis
     found = []
     for one, scale in zip(data, scales, strict=True):
         targets = (np.asarray(one.rated.ratings, dtype=np.float64) - scale.mean) / scale.sd
-        found += list(map(TrainingExample, *segments_of(one), targets.tolist(), [(one.name, str(group)) for group in one.rated.group]))
+        found += list(
+            map(
+                TrainingExample,
+                *segments_of(one),
+                targets.tolist(),
+                [(one.name, str(group)) for group in one.rated.group],
+            )
+        )
     return found
 
 
@@ -103,10 +114,18 @@ def check_groups(rows: Sequence[TrainingExample]) -> None:
     groups = dict[tuple[str, str], list[float]]()
     for row in rows:
         groups.setdefault(row.group, []).append(row.target)
-    if small := [f"{name}, group {group} ({len(own)})" for (name, group), own in groups.items() if len(own) < LEAST_CORRELATED]:
-        raise InputError(f"loss=pearson needs {LEAST_CORRELATED} segments of a group: leave out {'; '.join(small)}, or train with loss=mse.")
+    if small := [
+        f"{name}, group {group} ({len(own)})" for (name, group), own in groups.items() if len(own) < LEAST_CORRELATED
+    ]:
+        raise InputError(
+            f"loss=pearson needs {LEAST_CORRELATED} segments of a group: leave out {'; '.join(small)}, or train "
+            "with loss=mse."
+        )
     if constant := [f"{name}, group {group}" for (name, group), own in groups.items() if min(own) == max(own)]:
-        raise InputError(f"loss=pearson needs ratings that vary within a group: leave out {'; '.join(constant)}, or train with loss=mse.")
+        raise InputError(
+            f"loss=pearson needs ratings that vary within a group: leave out {'; '.join(constant)}, or train "
+            "with loss=mse."
+        )
 
 
 def segments_of(data: TrainingData) -> Segments:
@@ -124,7 +143,8 @@ def segments_of(data: TrainingData) -> Segments:
 def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]) -> None:
     """Refuse data to train on, or to choose by, that hold segments on which the metric will be tested.
 
-    Two segments are the same when they have a reference in common, whatever the prediction: a model that has seen how people rate
+    Two segments are the same when they have a reference in common, whatever the prediction: a model that has seen how
+    people rate
     translations of a sentence knows the sentence. Runs of white space count as one space, and case does not
     count.
 
@@ -135,7 +155,10 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
     found = [(one, _count(one, tested)) for one in data]
     if told := ", ".join(f"{one.name} {count} of {len(one.rated.ratings)}" for one, count in found if count):
         names = ", ".join(one.name for one in holdout)
-        raise InputError(f"segments whose reference is held out ({names}): {told}; take them out of the data, or the test means nothing.")
+        raise InputError(
+            f"segments whose reference is held out ({names}): {told}; take them out of the data, or the test "
+            "means nothing."
+        )
 
 
 def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData]) -> None:
@@ -143,7 +166,10 @@ def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData
     seen = set().union(*map(_references, train))
     for one in dev:
         if count := _count(one, seen):
-            warn(f"{one.name}: segments whose reference is in the training data, too: {count} of {len(one.rated.ratings)}; dev flatters the model.")
+            warn(
+                f"{one.name}: segments whose reference is in the training data, too: {count} of "
+                f"{len(one.rated.ratings)}; dev flatters the model."
+            )
 
 
 def _count(data: TrainingData, references: set[str]) -> int:

@@ -30,12 +30,29 @@ from twmd_registry.registry.spec import MetricSpec, keys_to_set
 from twmd_registry.train.agreement import DevelopmentAgreement
 from twmd_registry.train.batches import Batches, batches_of
 from twmd_registry.train.card import TrainedMetricFacts, provenance, write_metric_card
-from twmd_registry.train.data import TrainingData, TrainingExample, check_held_out, examples, hashes_of, scale_of, segments_of, warn_about_overlap
+from twmd_registry.train.data import (
+    TrainingData,
+    TrainingExample,
+    check_held_out,
+    examples,
+    hashes_of,
+    scale_of,
+    segments_of,
+    warn_about_overlap,
+)
 from twmd_registry.train.interrupted import check_folder, mark
 from twmd_registry.train.mean_transfer import with_means
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe, Weights, check_trainable
-from twmd_registry.train.weights import add_lora, lora_modules, require_training, save_adapter, save_network, set_dropout, unfreeze
+from twmd_registry.train.weights import (
+    add_lora,
+    lora_modules,
+    require_training,
+    save_adapter,
+    save_network,
+    set_dropout,
+    unfreeze,
+)
 
 CHECKPOINTS, LOG = "checkpoints", "log.jsonl"
 START_ROWS = 256
@@ -79,7 +96,9 @@ class FinetunePlan(NamedTuple):
     def settings(self) -> str:
         """Everything that decides the weights, as JSON; a run is resumed with the same only."""
         data = {name: [one.label for one in getattr(self, name)] for name in ("train", "dev")}
-        return json.dumps({"metric": self.spec.metric, **self.spec.values(), **data, **dataclasses.asdict(self.recipe)}, indent=1)
+        return json.dumps(
+            {"metric": self.spec.metric, **self.spec.values(), **data, **dataclasses.asdict(self.recipe)}, indent=1
+        )
 
 
 class FinetuneResult(NamedTuple):
@@ -90,7 +109,8 @@ class FinetuneResult(NamedTuple):
         keys: What to set for it, KEY to value.
         before: On dev, untrained; None without dev.
         best: On dev, of the weights that were kept; likewise.
-        loss: Mean squared error of the trained metric on up to `START_ROWS` training segments, without dropout, in squared standard deviations
+        loss: Mean squared error of the trained metric on up to `START_ROWS` training segments, without dropout, in
+            squared standard deviations
             of the ratings.
         steps: Steps that were made.
     """
@@ -151,12 +171,14 @@ def finetune(
 ) -> FinetuneResult:
     """Train a metric's encoder so that its scores agree with ratings, and write what is needed to score by it.
 
-    Ratings are standardised within each training set. Dropout is on, as recipe or model says. After every epoch the metric is asked
+    Ratings are standardised within each training set. Dropout is on, as recipe or model says. After every epoch the
+    metric is asked
     for its scores on dev, group by group, as `twmd_registry.engine.scorer.Scorer` would give them.
 
     Args:
         plan: What is trained, on what, how.
-        output: Where it goes: the adapter (or the model), ``preset.toml``, ``README.md``, ``signature.txt``, ``log.jsonl``, hashes of the
+        output: Where it goes: the adapter (or the model), ``preset.toml``, ``README.md``, ``signature.txt``,
+            ``log.jsonl``, hashes of the
             training data, and until it is done ``checkpoints/``.
         options: Where and how fast.
         name: Of the preset.
@@ -166,7 +188,8 @@ def finetune(
         The trained metric's signature and what it reached.
 
     Raises:
-        SpecError: A metric or setting that cannot be trained; nothing to resume, a plan that is not the interrupted one's, or an interrupted
+        SpecError: A metric or setting that cannot be trained; nothing to resume, a plan that is not the interrupted
+            one's, or an interrupted
             run that neither is resumed nor was removed.
         InputError: Data that cannot be trained on or chosen by, or that hold segments of the held-out data.
         ModelError: The model is not to be had, or gives numbers that are not finite.
@@ -186,7 +209,10 @@ def finetune(
     _save_weights(run, plan.recipe, output)
     made = _settle(run, plan, output, options)
     if before is not None and result.best is not None and result.best.pearson <= before.pearson:
-        warn(f"on dev the trained metric is no better than the untrained one: Pearson {result.best.pearson:.4f}, untrained {before.pearson:.4f}.")
+        warn(
+            f"on dev the trained metric is no better than the untrained one: Pearson {result.best.pearson:.4f}, "
+            f"untrained {before.pearson:.4f}."
+        )
     done = FinetuneResult(made.signature, keys_to_set(made.requested), before, result.best, result.loss, result.steps)
     _document(plan, done, made, run.backend.files, output, name=name)
     write_hashes(_start_hashes(run) | hashes_of([*plan.train, *plan.dev]), output / TRAINING_DATA)
@@ -200,7 +226,10 @@ def _warn_about_population(run: _Prepared, recipe: Recipe) -> None:
     if spec.centering_kind is Centering.CORPUS:
         warn(f"centering=corpus: in training the {recipe.batch} segments of a batch stand for the corpus.")
     if spec.centering_kind is Centering.BATCH and spec.centering_size != recipe.batch:
-        warn(f"centering=batch: trained in batches of {recipe.batch}, and scored in batches of {spec.centering_size} (centering_size).")
+        warn(
+            f"centering=batch: trained in batches of {recipe.batch}, and scored in batches of "
+            f"{spec.centering_size} (centering_size)."
+        )
 
 
 def _prepare(plan: FinetunePlan, folder: Path, options: RunOptions) -> _Prepared:
@@ -212,10 +241,15 @@ def _prepare(plan: FinetunePlan, folder: Path, options: RunOptions) -> _Prepared
     rows = examples(plan.train, [scale_of(one) for one in plan.train])
     batches = batches_of(rows, plan.recipe)
     wanted = pick_device(options.device)
-    arguments = training_arguments(plan.recipe, folder, len(batches), judged=bool(plan.dev), on_cpu=wanted.type == "cpu")
+    arguments = training_arguments(
+        plan.recipe, folder, len(batches), judged=bool(plan.dev), on_cpu=wanted.type == "cpu"
+    )
     device = torch.device(arguments.device)
     if device.type != wanted.type or (wanted.index or 0) != (device.index or 0) or arguments.world_size > 1:
-        raise SpecError(f"device={options.device}: training runs in one process on {device}; choose another by CUDA_VISIBLE_DEVICES.")
+        raise SpecError(
+            f"device={options.device}: training runs in one process on {device}; choose another by "
+            "CUDA_VISIBLE_DEVICES."
+        )
     backend = TokenAlignmentBackend(plan.spec, options)
     spec, job, reading = backend.spec, backend.job, backend.reading
     set_seed(plan.recipe.seed)
@@ -241,13 +275,18 @@ def _start(model: TrainedMetric, rows: Sequence[TrainingExample], recipe: Recipe
 
 
 def _compare(model: TrainedMetric, rows: Sequence[TrainingExample], recipe: Recipe) -> ComparedBatch:
-    """Similarities and standardised ratings of some of the segments, the same ones always, in batches like those of training."""
+    """Similarities and standardised ratings of some of the segments, the same ones always, in batches like those of
+    training.
+    """
     chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[:START_ROWS]
     drawn = [rows[i] for i in chosen.tolist()]
     model.eval()
     with torch.inference_mode():
         batches = [drawn[start : start + recipe.batch] for start in range(0, len(drawn), recipe.batch)]
-        found = [model.similarities(Segments([row.prediction for row in one], [row.references for row in one])) for one in batches]
+        found = [
+            model.similarities(Segments([row.prediction for row in one], [row.references for row in one]))
+            for one in batches
+        ]
     return ComparedBatch(torch.cat(found).to("cpu", torch.float64).numpy(), np.array([row.target for row in drawn]))
 
 
@@ -257,13 +296,20 @@ def _train(run: _Prepared, plan: FinetunePlan, *, resume: bool) -> _TrainerResul
 
     eval_dataset = run.rows[:1] if plan.dev else None  # Trainer asks for one; the judge has its own
     trainer = MetricTrainer(
-        run.model, run.batches, lambda: _judge(run.model, plan.dev), args=run.arguments, train_dataset=run.rows, eval_dataset=eval_dataset
+        run.model,
+        run.batches,
+        lambda: _judge(run.model, plan.dev),
+        args=run.arguments,
+        train_dataset=run.rows,
+        eval_dataset=eval_dataset,
     )
     found = last_checkpoint(Path(run.arguments.output_dir)) if resume else None
     trainer.train(resume_from_checkpoint=str(found) if found else None)
     best = load_best(run.model, trainer.kept) if plan.dev else None
     log = trainer.state.log_history
-    return _TrainerResult(best, run.model.error(*_compare(run.model, run.rows, plan.recipe)), int(trainer.state.global_step), log)
+    return _TrainerResult(
+        best, run.model.error(*_compare(run.model, run.rows, plan.recipe)), int(trainer.state.global_step), log
+    )
 
 
 def _judge(model: TrainedMetric, dev: Sequence[TrainingData]) -> DevelopmentAgreement:
@@ -273,7 +319,9 @@ def _judge(model: TrainedMetric, dev: Sequence[TrainingData]) -> DevelopmentAgre
         groups, segments = np.asarray(one.rated.group), segments_of(one)
         for name in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == name)
-            scores = model.score(Segments([segments.predictions[i] for i in rows], [segments.references[i] for i in rows]))
+            scores = model.score(
+                Segments([segments.predictions[i] for i in rows], [segments.references[i] for i in rows])
+            )
             try:
                 pearson.append(correlate("pearson", scores, one.rated.ratings[rows]))
                 kendall.append(correlate("kendall", scores, one.rated.ratings[rows]))
@@ -307,7 +355,9 @@ def _start_hashes(run: _Prepared) -> Hashes:
     return {name: own for folder in folders for name, own in read_hashes(folder / TRAINING_DATA).items()}
 
 
-def _document(plan: FinetunePlan, done: FinetuneResult, made: Scorer, files: ModelFiles, output: Path, *, name: str) -> None:
+def _document(
+    plan: FinetunePlan, done: FinetuneResult, made: Scorer, files: ModelFiles, output: Path, *, name: str
+) -> None:
     """Write preset, card and signature."""
     facts = TrainedMetricFacts(
         metric=plan.spec.metric,

@@ -20,7 +20,8 @@ def check_folder(folder: Path, settings: str, *, resume: bool) -> None:
         resume: Whether an interrupted run is to be gone on with.
 
     Raises:
-        SpecError: There is an interrupted run and it is not to be resumed, or there is none to resume, or it is another plan's.
+        SpecError: There is an interrupted run and it is not to be resumed, or there is none to resume, or it is another
+            plan's.
         FileError: The folder of the results holds something.
     """
     path = folder / SETTINGS
@@ -33,7 +34,11 @@ def check_folder(folder: Path, settings: str, *, resume: bool) -> None:
     if not path.is_file():
         raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
     old, new = (json.loads(text) for text in (path.read_text(encoding="utf-8"), settings))
-    if changed := [f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in sorted({*old, *new}) if old.get(key) != new.get(key)]:
+    if changed := [
+        f"{key} was {old.get(key)!r} and is {new.get(key)!r}"
+        for key in sorted({*old, *new})
+        if old.get(key) != new.get(key)
+    ]:
         raise SpecError(f"{folder} holds an interrupted run of another plan: {'; '.join(changed)}.")
 
 

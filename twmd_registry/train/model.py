@@ -1,9 +1,12 @@
 """A metric as a module whose weights are trained, through the stages that score.
 
-``mse = mean (a sim(X, Y) + b - z)^2`` (TWMD paper, 6.2: the mean squared error of similarity and rating), or `MSE_SHARE` times that less
+``mse = mean (a sim(X, Y) + b - z)^2`` (TWMD paper, 6.2: the mean squared error of similarity and rating), or
+`MSE_SHARE` times that less
 Pearson's r of sim and z. z is the rating, standardised within
-its data set; the scale a > 0 and the offset b are learned beside the encoder's weights, as ratings and similarities are in different
-units. Both are thrown away afterwards: an increasing line changes no correlation, and the metric's score is ``sim``. a is kept above 0 so that
+its data set; the scale a > 0 and the offset b are learned beside the encoder's weights, as ratings and similarities are
+in different
+units. Both are thrown away afterwards: an increasing line changes no correlation, and the metric's score is ``sim``. a
+is kept above 0 so that
 higher stays closer.
 """
 
@@ -49,7 +52,9 @@ class TrainedMetric(nn.Module):
         offset: The offset b.
     """
 
-    def __init__(self, encoder: Encoder, job: Job, reading: ReadingMode, recipe: Recipe, *, batch_tokens: int | None = None) -> None:
+    def __init__(
+        self, encoder: Encoder, job: Job, reading: ReadingMode, recipe: Recipe, *, batch_tokens: int | None = None
+    ) -> None:
         """Put them together.
 
         Args:
@@ -65,7 +70,13 @@ class TrainedMetric(nn.Module):
             self.network.forward = self._rounding(self.network.forward, encoder.device.type)
         self.log_scale = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
         self.offset = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
-        self._encoder, self._job, self._reading, self._recipe, self._batch_tokens = encoder, job, reading, recipe, batch_tokens
+        self._encoder, self._job, self._reading, self._recipe, self._batch_tokens = (
+            encoder,
+            job,
+            reading,
+            recipe,
+            batch_tokens,
+        )
 
     def _rounding(self, forward: Callable[..., Any], device: str) -> Callable[..., Any]:
         """The network's forward pass, in bfloat16 where it is trained."""
@@ -83,7 +94,8 @@ class TrainedMetric(nn.Module):
     def similarities(self, segments: Segments) -> Tensor:
         """The similarity of every segment, differentiable in the weights.
 
-        Under ``centering=batch`` and ``corpus`` these segments are the population whose mean is subtracted, however many they are.
+        Under ``centering=batch`` and ``corpus`` these segments are the population whose mean is subtracted, however
+        many they are.
 
         Args:
             segments: B segments.
@@ -94,16 +106,24 @@ class TrainedMetric(nn.Module):
         spec, pairs = self._job.spec, make_pairs(segments)
         if spec.centering_kind is Centering.BATCH:
             spec = spec.replace(centering_size=len(segments.predictions))
-        run = PipelineRun(self._encoder, [self._job._replace(spec=spec)], pairs, self._reading, batch_tokens=self._batch_tokens)
+        run = PipelineRun(
+            self._encoder, [self._job._replace(spec=spec)], pairs, self._reading, batch_tokens=self._batch_tokens
+        )
         fitted = torch.cat([TARGETS[self._recipe.target](one.sides[0], spec) for one in run.align()])  # (pairs,)
-        return torch.segment_reduce(fitted, self._multiref.value, lengths=torch.from_numpy(pairs.counts).to(fitted.device))
+        return torch.segment_reduce(
+            fitted, self._multiref.value, lengths=torch.from_numpy(pairs.counts).to(fitted.device)
+        )
 
     def score(self, segments: Segments) -> np.ndarray:
-        """*The* scores of some segments, as a scorer of the trained metric gives them; shape (segments,). Leaves evaluation mode on."""
+        """*The* scores of some segments, as a scorer of the trained metric gives them; shape (segments,). Leaves
+        evaluation mode on.
+        """
         self.eval()
         pairs = make_pairs(segments)
         with torch.inference_mode(), exact_arithmetic():
-            (found,), _ = PipelineRun(self._encoder, [self._job], pairs, self._reading, batch_tokens=self._batch_tokens).score()
+            (found,), _ = PipelineRun(
+                self._encoder, [self._job], pairs, self._reading, batch_tokens=self._batch_tokens
+            ).score()
         return over_references(found.chosen(self._job.spec.output), pairs.counts, self._multiref)
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:
@@ -117,14 +137,19 @@ class TrainedMetric(nn.Module):
         return {"loss": MSE_SHARE * mse - r}
 
     def start_line(self, similarities: np.ndarray, targets: np.ndarray) -> None:
-        """Set the line to the least-squares fit of some ratings: ``a = r sd(z) / sd(sim)``, r not below `LEAST_CORRELATION`.
+        """Set the line to the least-squares fit of some ratings: ``a = r sd(z) / sd(sim)``, r not below
+        `LEAST_CORRELATION`.
 
         Args:
             similarities: Of the untrained model; shape (N,).
             targets: Standardised ratings; shape (N,).
         """
         sd, spread = float(similarities.std()), float(targets.std())
-        r = float(np.mean((similarities - similarities.mean()) * (targets - targets.mean()))) / (sd * spread) if sd and spread else 0.0
+        r = (
+            float(np.mean((similarities - similarities.mean()) * (targets - targets.mean()))) / (sd * spread)
+            if sd and spread
+            else 0.0
+        )
         scale = max(r, LEAST_CORRELATION) * spread / sd if sd and spread else 1.0
         with torch.no_grad():
             self.log_scale.fill_(math.log(scale))

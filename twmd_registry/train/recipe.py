@@ -36,8 +36,10 @@ class Target(StrEnum):
 class Loss(StrEnum):
     """What is made small.
 
-    ``mse``: the mean squared error of a line on the score (TWMD paper, 6.2). ``pearson``: `MSE_SHARE` times that, less Pearson's r of scores and
-    ratings within the batch; every batch then holds segments of one group of one data set (a language pair), as the agreement that is
+    ``mse``: the mean squared error of a line on the score (TWMD paper, 6.2). ``pearson``: `MSE_SHARE` times that, less
+    Pearson's r of scores and
+    ratings within the batch; every batch then holds segments of one group of one data set (a language pair), as the
+    agreement that is
     reported is a group's, too.
     """
 
@@ -66,8 +68,10 @@ class Recipe:
         seed: Of the adapter's first weights, the order of segments and dropout.
         target: What is fitted.
         loss: What is made small.
-        bf16: Whether the encoder's matrix products are done in bfloat16 while it is trained; weights, losses and every judgement stay float32.
-        dropout: Share of hidden numbers and attention weights that a training step leaves out; None for what the model's configuration says.
+        bf16: Whether the encoder's matrix products are done in bfloat16 while it is trained; weights, losses and every
+            judgement stay float32.
+        dropout: Share of hidden numbers and attention weights that a training step leaves out; None for what the
+            model's configuration says.
         save_steps: Steps between two checkpoints; None for one per epoch.
 
     Raises:
@@ -97,7 +101,10 @@ class Recipe:
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise SpecError(f"dropout={self.dropout!r} is not possible: expected a number from 0 and below 1.")
         if self.loss is Loss.PEARSON and self.batch < LEAST_CORRELATED:
-            raise SpecError(f"batch={self.batch} is not possible with loss=pearson: a correlation needs {LEAST_CORRELATED} segments.")
+            raise SpecError(
+                f"batch={self.batch} is not possible with loss=pearson: a correlation needs {LEAST_CORRELATED} "
+                "segments."
+            )
 
     @property
     def rate(self) -> float:
@@ -113,23 +120,39 @@ def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
         recipe: How it is to be trained.
 
     Raises:
-        SpecError: A metric without a trainable encoder (with the menu), or a key that means nothing in training; says why.
+        SpecError: A metric without a trainable encoder (with the menu), or a key that means nothing in training; says
+            why.
     """
     if spec.metric not in TRAINABLE:
-        raise SpecError(f"{spec.metric} cannot be trained: {CATALOGUE[spec.metric].untrainable}; {menu(spec.metric, TRAINABLE)}.")
+        raise SpecError(
+            f"{spec.metric} cannot be trained: {CATALOGUE[spec.metric].untrainable}; {menu(spec.metric, TRAINABLE)}."
+        )
     if spec.centering_kind in POPULATIONS and recipe.batch == 1:
         raise SpecError(
-            f"centering={spec.centering} with a training batch of 1 subtracts a segment's own mean from it, which is centering=sentence: "
+            f"centering={spec.centering} with a training batch of 1 subtracts a segment's own mean from it, "
+            "which is centering=sentence: "
             "train with a larger batch, or with centering=sentence or background."
         )
     if spec.idf in {Idf.CORPUS, Idf.REFERENCES}:
-        raise SpecError(f"idf={spec.idf} counts over the texts that are scored, which a training batch does not stand for: use idf=background:HASH.")
+        raise SpecError(
+            f"idf={spec.idf} counts over the texts that are scored, which a training batch does not stand for: "
+            "use idf=background:HASH."
+        )
     if spec.baseline is not None:
-        raise SpecError("a baseline belongs to the untrained metric: train without it, and fit one for the trained metric ('twmd fit-baseline').")
+        raise SpecError(
+            "a baseline belongs to the untrained metric: train without it, and fit one for the trained metric "
+            "('twmd fit-baseline')."
+        )
     if spec.dtype != Dtype.FLOAT32:
-        raise SpecError(f"dtype={spec.dtype}: weights are trained in float32 (with --bf16, by products in bfloat16); give the dtype when you score.")
+        raise SpecError(
+            f"dtype={spec.dtype}: weights are trained in float32 (with --bf16, by products in bfloat16); give "
+            "the dtype when you score."
+        )
     if recipe.target is Target.MEAN and spec.output != Output.F1:
         sides = "has no sides" if spec.output is None else f"is asked for its {spec.output} (output={spec.output})"
         raise SpecError(f"target=mean fits the mean of precision and recall, and {spec.metric} {sides}: leave it out.")
     if spec.adapter is not None and recipe.weights is Weights.LORA:
-        raise SpecError(f"adapter={spec.adapter}: an adapter cannot stand on another one; train without it, or train all weights (--full).")
+        raise SpecError(
+            f"adapter={spec.adapter}: an adapter cannot stand on another one; train without it, or train all "
+            "weights (--full)."
+        )

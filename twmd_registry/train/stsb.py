@@ -1,16 +1,24 @@
 """A regression model on the STS benchmark, as a small adapter of the embedded model.
 
-This is how the packaged adapter of STSScore was made: LoRA on every linear layer of the encoder and a line on the cosine of the two texts'
-mean vectors (`twmd_registry.models.siamese`), mean squared error on the ratings 0 to 5, the epoch with the best Pearson correlation on
+This is how the packaged adapter of STSScore was made: LoRA on every linear layer of the encoder and a line on the
+cosine of the two texts'
+mean vectors (`twmd_registry.models.siamese`), mean squared error on the ratings 0 to 5, the epoch with the best Pearson
+correlation on
 the development set. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the same data.
 
-It reaches 0.8963 on dev and, chosen there, 0.8595 on the test set, where 0.87 was hoped for. What was tried, Pearson on dev:
+It reaches 0.8963 on dev and, chosen there, 0.8595 on the test set, where 0.87 was hoped for. What was tried, Pearson on
+dev:
 
-- the cosine of the untrained model 0.8696; a cross-encoder with LoRA and a new head 0.8657, averaged over both orders 0.8723;
-- the siamese line in bfloat16 0.8962; rank 32, batches of 32, learning rate 1e-3 0.8950; weights averaged over steps 0.8951;
-- 4,585 more pairs of STS12-15 that share no sentence with dev or test 0.8948, averaged 0.8956; more epochs 0.8957, 0.8942;
-- siamese and cross-encoder features in one head 0.8953; the mean of both models' scores (0.7, 0.3) 0.9020, at three times the cost;
-- 11,513 pairs of sentences of train labelled by that mean: a siamese student 0.8955, a cross-encoder student 0.8892, their mean 0.8992.
+- the cosine of the untrained model 0.8696; a cross-encoder with LoRA and a new head 0.8657, averaged over both orders
+  0.8723;
+- the siamese line in bfloat16 0.8962; rank 32, batches of 32, learning rate 1e-3 0.8950; weights averaged over steps
+  0.8951;
+- 4,585 more pairs of STS12-15 that share no sentence with dev or test 0.8948, averaged 0.8956; more epochs 0.8957,
+  0.8942;
+- siamese and cross-encoder features in one head 0.8953; the mean of both models' scores (0.7, 0.3) 0.9020, at three
+  times the cost;
+- 11,513 pairs of sentences of train labelled by that mean: a siamese student 0.8955, a cross-encoder student 0.8892,
+  their mean 0.8992.
 """
 
 from __future__ import annotations
@@ -60,7 +68,8 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> TrainingRes
 
     Args:
         data: Folder with ``train.csv`` and ``dev.csv``.
-        output: Where ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors``, ``README.md``, ``signature.txt``
+        output: Where ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors``, ``README.md``,
+            ``signature.txt``
             and hashes of the data go.
         epochs: Passes over the training set.
 
@@ -86,7 +95,12 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> TrainingRes
     network = SiameseRegressor(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
 
     def prepare(name: str) -> Any:
-        encoded = tokenizer(pairs[name].predictions, pairs[name].references, truncation="longest_first", max_length=tokenizer.model_max_length)
+        encoded = tokenizer(
+            pairs[name].predictions,
+            pairs[name].references,
+            truncation="longest_first",
+            max_length=tokenizer.model_max_length,
+        )
         return Dataset.from_dict({**encoded, "labels": pairs[name].ratings.tolist()})
 
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +119,9 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> TrainingRes
     save_line(network.line, output, files.fingerprint)
     with scorer("stsscore", adapter=str(output), scale=HIGHEST) as made:
         trained = TrainingResult(pearson, len(pairs["train"].ratings), len(pairs["dev"].ratings), made.signature)
-    write_hashes(hashes_of(TrainingData(f"STS-B {name}", rated) for name, rated in pairs.items()), output / TRAINING_DATA)
+    write_hashes(
+        hashes_of(TrainingData(f"STS-B {name}", rated) for name, rated in pairs.items()), output / TRAINING_DATA
+    )
     write_card(trained, SETTINGS | {"num_train_epochs": epochs, "rank": RANK}, output)
     return trained
 
@@ -115,4 +131,7 @@ def _warn_about_overlap(train: RatedSegments, dev: RatedSegments) -> None:
     seen = {frozenset(pair) for pair in zip(train.predictions, train.references, strict=True)}
     shared = sum(frozenset(pair) in seen for pair in zip(dev.predictions, dev.references, strict=True))
     if shared:
-        warn(f"pairs of dev.csv that are in train.csv, too: {shared} of {len(dev.ratings)}; the correlation on dev flatters the model.")
+        warn(
+            f"pairs of dev.csv that are in train.csv, too: {shared} of {len(dev.ratings)}; the correlation on "
+            "dev flatters the model."
+        )

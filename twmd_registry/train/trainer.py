@@ -1,4 +1,6 @@
-"""`MetricTrainer`: transformers' Trainer, with a judge instead of an evaluation loop; checkpoints that survive a kill."""
+"""`MetricTrainer`: transformers' Trainer, with a judge instead of an evaluation loop; checkpoints that survive a
+kill.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe
 
 LINE_RATE = 1e-2
-"""Learning rate of scale and offset: two numbers of the size of 1, which at an encoder's rate would stay where they started."""
+"""Learning rate of scale and offset: two numbers of the size of 1, which at an encoder's rate would stay where they
+started.
+"""
 WARM_UP = 0.1
 """Share of all steps in which the learning rate rises."""
 LOG_STEPS = 10
@@ -36,12 +40,16 @@ WEIGHTS = "model.safetensors"
 
 
 class MetricTrainer(Trainer):  # type: ignore[misc]
-    """Trains a `TrainedMetric`; the judge is asked where Trainer would run its evaluation loop, and the weights it likes best are kept."""
+    """Trains a `TrainedMetric`; the judge is asked where Trainer would run its evaluation loop, and the weights it
+    likes best are kept.
+    """
 
     control: Any
     optimizer: Any
 
-    def __init__(self, model: TrainedMetric, batches: Batches, judge: Callable[[], DevelopmentAgreement], **settings: Any) -> None:
+    def __init__(
+        self, model: TrainedMetric, batches: Batches, judge: Callable[[], DevelopmentAgreement], **settings: Any
+    ) -> None:
         """Remember batches and judge; the rest is Trainer's."""
         self._batches, self._judge = batches, judge
         super().__init__(model=model, data_collator=collate, **settings)
@@ -54,15 +62,22 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> Any:
         """Our batches."""
-        return self.accelerator.prepare(DataLoader(self.train_dataset, batch_sampler=self._batches, collate_fn=self.data_collator))
+        return self.accelerator.prepare(
+            DataLoader(self.train_dataset, batch_sampler=self._batches, collate_fn=self.data_collator)
+        )
 
-    def evaluate(self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval") -> dict[str, float]:
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
         """Ask the judge, log the answer, keep the weights if they are the best so far."""
         del eval_dataset, ignore_keys
         found = self._judge()._replace(epoch=float(self.state.epoch or 0.0))
         if self.is_world_process_zero() and (not self.kept.is_file() or found.pearson > read_best(self.kept).pearson):
             # One metadata entry, so that the same weights are the same bytes.
-            content = save({name: weight.cpu() for name, weight in self.model.state_dict().items()}, metadata={"twmd": json.dumps(found._asdict())})
+            content = save(
+                {name: weight.cpu() for name, weight in self.model.state_dict().items()},
+                metadata={"twmd": json.dumps(found._asdict())},
+            )
             write_whole(self.kept, content)
         metrics = {f"{metric_key_prefix}_pearson": found.pearson, f"{metric_key_prefix}_kendall": found.kendall}
         self.log(metrics)
@@ -85,7 +100,10 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
 
     def _diverged(self) -> str:
         rate = f"the learning rate is {self.args.learning_rate:g}"
-        return f"training diverged at step {self.state.global_step + 1}: train anew, in a new folder, with a lower one ({rate})."
+        return (
+            f"training diverged at step {self.state.global_step + 1}: train anew, in a new folder, with a lower one "
+            f"({rate})."
+        )
 
     def create_optimizer(self, model: Any = None) -> Any:
         """Trainer's optimizer, with a learning rate of its own for the line."""
@@ -101,7 +119,11 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
 def collate(rows: Sequence[TrainingExample]) -> dict[str, Any]:
     """A batch as `TrainedMetric.forward` takes it."""
     predictions, references, targets, _ = zip(*rows, strict=True)
-    return {"predictions": list(predictions), "references": list(references), "targets": torch.tensor(targets, dtype=torch.float32)}
+    return {
+        "predictions": list(predictions),
+        "references": list(references),
+        "targets": torch.tensor(targets, dtype=torch.float32),
+    }
 
 
 def training_arguments(recipe: Recipe, folder: Path, batches: int, *, judged: bool, on_cpu: bool) -> TrainingArguments:
@@ -135,7 +157,8 @@ def training_arguments(recipe: Recipe, folder: Path, batches: int, *, judged: bo
         disable_tqdm=not sys.stderr.isatty(),
     )
     if arguments.n_gpu > 1:
-        # Trainer would cut a batch in pieces for several devices of one process, and lists of texts cannot be cut: one device works.
+        # Trainer would cut a batch in pieces for several devices of one process, and lists of texts cannot be cut: one
+        # device works.
         arguments._n_gpu = 1  # noqa: SLF001 (there is no public way)
     return arguments
 

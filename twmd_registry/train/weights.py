@@ -47,9 +47,13 @@ def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
     from peft import LoraConfig, TaskType, get_peft_model
 
     targets = modules if isinstance(modules, str) else list(modules)
-    config = LoraConfig(task_type=TaskType.FEATURE_EXTRACTION, r=rank, lora_alpha=2 * rank, lora_dropout=DROPOUT, target_modules=targets)
+    config = LoraConfig(
+        task_type=TaskType.FEATURE_EXTRACTION, r=rank, lora_alpha=2 * rank, lora_dropout=DROPOUT, target_modules=targets
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # as when an adapter is loaded (`twmd_registry.models.adapter.merge`)
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # as when an adapter is loaded (`twmd_registry.models.adapter.merge`)
         return get_peft_model(network, config)
 
 
@@ -63,7 +67,11 @@ def set_dropout(network: nn.Module, share: float) -> None:
     for module in network.modules():
         if isinstance(module, nn.Dropout):
             module.p = share
-        own = [name for name, value in vars(module).items() if isinstance(value, float) and "dropout" in name and "layer" not in name]
+        own = [
+            name
+            for name, value in vars(module).items()
+            if isinstance(value, float) and "dropout" in name and "layer" not in name
+        ]
         for name in own:  # attention that is given the number when it is computed
             setattr(module, name, share)
 
@@ -122,7 +130,10 @@ def lora_modules(encoder: Encoder, layer: int) -> list[str]:
     named = encoder.network.named_modules()
     found = [name for name, module in named if isinstance(module, (nn.Linear, Conv1D)) and id(module) not in unused]
     if not found:
-        raise SpecError(f"layer={layer} of {encoder.files.name} stands on no linear layer: there is nothing an adapter could change.")
+        raise SpecError(
+            f"layer={layer} of {encoder.files.name} stands on no linear layer: there is nothing an adapter "
+            "could change."
+        )
     return found
 
 
@@ -133,7 +144,10 @@ def unfreeze(encoder: Encoder, layer: int) -> None:
         ModelError: The network is half of a model, which cannot be saved as a model of its own.
     """
     if getattr(encoder.network.config, "is_encoder_decoder", False):
-        raise ModelError(f"{encoder.files.name}: the encoder of a model that also decodes cannot be saved alone; train an adapter instead.")
+        raise ModelError(
+            f"{encoder.files.name}: the encoder of a model that also decodes cannot be saved alone; train an "
+            "adapter instead."
+        )
     encoder.network.requires_grad_(True)  # noqa: FBT003 (torch's own signature)
     for module in _never_run(encoder, layer):
         module.requires_grad_(False)  # noqa: FBT003

@@ -45,7 +45,9 @@ def test_every_form_gives_the_texts(form: Any) -> None:
     assert texts_of(form, tiny.tokenizer(), "predictions") == TEXTS
 
 
-@pytest.mark.parametrize("wrong", [np.zeros((3, 6, 24), dtype=np.float32), np.zeros((3, 6), dtype=np.float32), np.zeros(3, dtype=np.int64)])
+@pytest.mark.parametrize(
+    "wrong", [np.zeros((3, 6, 24), dtype=np.float32), np.zeros((3, 6), dtype=np.float32), np.zeros(3, dtype=np.int64)]
+)
 def test_what_is_no_ids_is_refused(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"predictions must be token ids.*set predict_with_generate=True"):
         texts_of(wrong, tiny.tokenizer(), "predictions")

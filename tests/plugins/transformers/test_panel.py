@@ -64,7 +64,10 @@ def test_references_are_encoded_for_the_first_evaluation_only() -> None:
         encoder = panel.ours["twmd"].backend.model
         before.append(encoder.sentences_encoded)
         # References that no other test has kept with this model.
-        scores = panel.score([f"{text} {len(before)}" for text in PREDICTIONS], [[f"{text}, kept" for text in texts] for texts in REFERENCES])
+        scores = panel.score(
+            [f"{text} {len(before)}" for text in PREDICTIONS],
+            [[f"{text}, kept" for text in texts] for texts in REFERENCES],
+        )
         before[-1] = encoder.sentences_encoded - before[-1]
         assert set(scores.signatures) == {"twmd", "trwmd"}
     assert before == [3 + 4, 3, 3 + 4]
@@ -120,22 +123,34 @@ def test_our_own_modules_are_scorers_too() -> None:
 def test_a_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
     one = twmd_registry.scorer("trwmd", model=str(folder), layer=1)
     own = f"sbert;model={folder};layer=1"
-    panel = make_panel({"signed": twmd_registry.scorer("sbert").signature, "mean": f"ensemble({own},{own};special=none)", "one": one})
-    assert {name: str(own.requested.metric) for name, own in panel.ours.items()} == {"signed": "sbert", "mean": "ensemble", "one": "trwmd"}
+    panel = make_panel(
+        {"signed": twmd_registry.scorer("sbert").signature, "mean": f"ensemble({own},{own};special=none)", "one": one}
+    )
+    assert {name: str(own.requested.metric) for name, own in panel.ours.items()} == {
+        "signed": "sbert",
+        "mean": "ensemble",
+        "one": "trwmd",
+    }
     scored = panel.score(PREDICTIONS, REFERENCES)
-    assert scored.values["signed"] == pytest.approx(twmd_registry.scorer("sbert").score(PREDICTIONS, REFERENCES).score, abs=1e-6)
+    assert scored.values["signed"] == pytest.approx(
+        twmd_registry.scorer("sbert").score(PREDICTIONS, REFERENCES).score, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("predictions", [["", "", ""], ["  ", "", "."], PREDICTIONS])
 def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: list[str]) -> None:
-    scored = make_panel([twmd_registry.scorer("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"]).score(predictions, REFERENCES)
+    scored = make_panel([twmd_registry.scorer("twmd", model=str(folder), layer=1), "bleu", "chrf", "ter"]).score(
+        predictions, REFERENCES
+    )
     assert set(scored.values) == {"twmd", *(f"twmd_{key}" for key in BESIDE), "bleu", "chrf", "ter"}
     assert all(map(math.isfinite, scored.values.values()))
 
 
 def test_a_number_that_is_none_is_left_out_and_said() -> None:
     with pytest.warns(TwmdWarning, match="own_bad is nan and is left out"):
-        scored = make_panel([Module({"own": np.float32(0.5), "bad": math.nan, "yes": True, "text": "x", "array": np.array(2.0)})]).score(*_pair())
+        scored = make_panel(
+            [Module({"own": np.float32(0.5), "bad": math.nan, "yes": True, "text": "x", "array": np.array(2.0)})]
+        ).score(*_pair())
     assert scored.values == {"own": 0.5, "own_array": 2.0}
 
 
@@ -201,7 +216,9 @@ def test_references_go_in_the_form_that_a_module_takes() -> None:
         panel.score(PREDICTIONS, ["a", "b", "c"])
         assert module.seen == single
         if many is None:
-            with pytest.raises(SpecError, match="own takes one reference per row, and row 1 has 2: leave the metric out, or give one"):
+            with pytest.raises(
+                SpecError, match="own takes one reference per row, and row 1 has 2: leave the metric out, or give one"
+            ):
                 panel.score(PREDICTIONS, several)
         else:
             panel.score(PREDICTIONS, several)

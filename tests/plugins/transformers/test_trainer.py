@@ -67,7 +67,14 @@ def scores(metrics: dict[str, Any], prefix: str = "eval_") -> dict[str, float]:
 def run(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Seq2SeqTrainer:
     """A training run that evaluates and saves at every step."""
     metrics = make(encoder, references=[[target, source] for target, source in zip(TARGETS, SOURCES, strict=True)])
-    found = trainer(tmp_path_factory.mktemp("run"), metrics, **EVERY_STEP, load_best_model_at_end=True, metric_for_best_model="twmd", max_steps=3)
+    found = trainer(
+        tmp_path_factory.mktemp("run"),
+        metrics,
+        **EVERY_STEP,
+        load_best_model_at_end=True,
+        metric_for_best_model="twmd",
+        max_steps=3,
+    )
     found.train()
     return found
 
@@ -92,7 +99,9 @@ class TestOneRun:
         assert Path(run.state.best_model_checkpoint).name == f"checkpoint-{best}"
         assert run.state.best_metric == logged[best]["eval_twmd"]
 
-    def test_every_checkpoint_has_a_record_that_verifies(self, run: Any, encoder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_every_checkpoint_has_a_record_that_verifies(
+        self, run: Any, encoder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         for step, found in self.logged(run).items():
             folder = Path(run.args.output_dir) / f"checkpoint-{step}"
             record = twmd_registry.read_record(folder / "eval_record.json")
@@ -108,8 +117,22 @@ class TestOneRun:
     def test_a_record_of_other_texts_does_not_verify(self, run: Any, encoder: Path, tmp_path: Path) -> None:
         folder = Path(run.args.output_dir) / "checkpoint-1"
         texts = (folder / "eval_texts.jsonl").read_text(encoding="utf-8")
-        (tmp_path / "eval_texts.jsonl").write_text(texts.replace("the cat sat on the mat .", "we saw it"), encoding="utf-8")
-        assert main(["verify", str(folder / "eval_record.json"), "-i", str(tmp_path / "eval_texts.jsonl"), "--part", f"model={encoder}"]) == 1
+        (tmp_path / "eval_texts.jsonl").write_text(
+            texts.replace("the cat sat on the mat .", "we saw it"), encoding="utf-8"
+        )
+        assert (
+            main(
+                [
+                    "verify",
+                    str(folder / "eval_record.json"),
+                    "-i",
+                    str(tmp_path / "eval_texts.jsonl"),
+                    "--part",
+                    f"model={encoder}",
+                ]
+            )
+            == 1
+        )
 
     def test_signatures_are_written_once(self, run: Any) -> None:
         written = json.loads((Path(run.args.output_dir) / "metric_signatures.json").read_text(encoding="utf-8"))
@@ -121,7 +144,9 @@ class TestOneRun:
     def test_the_card_holds_the_best_checkpoints_scores(self, run: Any) -> None:
         card = ModelCard.load(Path(run.args.output_dir) / "README.md")
         best = self.logged(run)[int(Path(run.state.best_model_checkpoint).name.rpartition("-")[2])]
-        assert {one.metric_type: one.metric_value for one in card.data.eval_results} == {name: best[f"eval_{name}"] for name in ("twmd", "bleu")}
+        assert {one.metric_type: one.metric_value for one in card.data.eval_results} == {
+            name: best[f"eval_{name}"] for name in ("twmd", "bleu")
+        }
         signature = next(one.metric_args["signature"] for one in card.data.eval_results if one.metric_type == "twmd")
         assert twmd_registry.parse(signature).layer == 2
 
@@ -161,7 +186,9 @@ def test_a_data_set_of_the_hub_says_its_split(encoder: Path, tmp_path: Path, wan
     rows = Rows()
     columns = {name: [rows[i][name] for i in range(len(rows))] for name in ("input_ids", "labels")}
     data = datasets.Dataset.from_dict({**columns, "unused": TARGETS}, split=datasets.Split.VALIDATION)
-    assert scores(trainer(tmp_path, make(encoder, {"validation": TARGETS}), data=data).evaluate()) == pytest.approx(wanted, abs=1e-6)
+    assert scores(trainer(tmp_path, make(encoder, {"validation": TARGETS}), data=data).evaluate()) == pytest.approx(
+        wanted, abs=1e-6
+    )
     with pytest.raises(SpecError, match="no references of the split 'validation'"):
         trainer(tmp_path, make(encoder, {"test": TARGETS}), data=data).evaluate()
 
@@ -172,14 +199,25 @@ def test_several_sets_are_told_apart_by_their_split(encoder: Path, tmp_path: Pat
     metrics = make(encoder, references)
     run = trainer(tmp_path, metrics, data=sets, **EVERY_STEP, max_steps=1, metric_for_best_model="eval_talk_twmd")
     run.train()
-    (logged,) = ({**a, **b} for a, b in [[entry for entry in run.state.log_history if "eval_news_twmd" in entry or "eval_talk_twmd" in entry]])
+    (logged,) = (
+        {**a, **b}
+        for a, b in [
+            [entry for entry in run.state.log_history if "eval_news_twmd" in entry or "eval_talk_twmd" in entry]
+        ]
+    )
     # The same rows in another order: the same corpus scores, if every row found its own references.
     assert logged["eval_news_bleu"] == pytest.approx(logged["eval_talk_bleu"])
     assert logged["eval_news_twmd"] == pytest.approx(logged["eval_talk_twmd"], abs=1e-5)
     checkpoint = tmp_path / "checkpoint-1"
-    assert {path.name for path in checkpoint.glob("*_record.json")} == {"eval_news_record.json", "eval_talk_record.json"}
+    assert {path.name for path in checkpoint.glob("*_record.json")} == {
+        "eval_news_record.json",
+        "eval_talk_record.json",
+    }
     card = ModelCard.load(tmp_path / "README.md")
-    assert {(one.dataset_name, one.dataset_split) for one in card.data.eval_results} == {("eval_news", "news"), ("eval_talk", "talk")}
+    assert {(one.dataset_name, one.dataset_split) for one in card.data.eval_results} == {
+        ("eval_news", "news"),
+        ("eval_talk", "talk"),
+    }
     plain = trainer(tmp_path / "plain", make(encoder, TARGETS), data=sets)
     with pytest.raises(InputError, match="two evaluation sets"):
         plain.evaluate()
@@ -192,7 +230,12 @@ def wanted(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 @pytest.mark.parametrize(
     "settings",
-    [{"batch_eval_metrics": True}, {"eval_do_concat_batches": False}, {"eval_accumulation_steps": 1}, {"per_device_eval_batch_size": 5}],
+    [
+        {"batch_eval_metrics": True},
+        {"eval_do_concat_batches": False},
+        {"eval_accumulation_steps": 1},
+        {"per_device_eval_batch_size": 5},
+    ],
     ids=["batch metrics", "list of batches", "accumulated", "one batch"],
 )
 @pytest.mark.parametrize("callback", [True, False])
@@ -223,12 +266,16 @@ def test_rows_in_another_order_are_refused(encoder: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("offload", [None, "cpu", "close"])
-def test_the_metrics_model_goes_where_it_is_told(encoder: Path, tmp_path: Path, wanted: dict[str, float], offload: str | None) -> None:
+def test_the_metrics_model_goes_where_it_is_told(
+    encoder: Path, tmp_path: Path, wanted: dict[str, float], offload: str | None
+) -> None:
     metrics = make(encoder, offload=offload, prefix="own_")
     run = trainer(tmp_path, metrics)
     for _ in range(2):
         found = run.evaluate()
-        assert {key.replace("own_", ""): value for key, value in scores(found, "eval_own_").items()} == pytest.approx(wanted, abs=1e-6)
+        assert {key.replace("own_", ""): value for key, value in scores(found, "eval_own_").items()} == pytest.approx(
+            wanted, abs=1e-6
+        )
         backend = metrics.panel.ours["twmd"].backend
         assert (backend._handle is None) == (offload == Offload.CLOSE)
         if offload != Offload.CLOSE:
@@ -250,14 +297,18 @@ def test_cards_that_the_trainer_writes_keep_the_results(encoder: Path, tmp_path:
     card = ModelCard.load(tmp_path / "README.md")
     assert card.data.model_name == "tiny"
     assert "made-for-tests" in card.data.tags
-    values = {(one.dataset_name, one.dataset_split, one.metric_type): one.metric_value for one in card.data.eval_results}
+    values = {
+        (one.dataset_name, one.dataset_split, one.metric_type): one.metric_value for one in card.data.eval_results
+    }
     assert values[("eval", None, "twmd")] == found["eval_twmd"]
     assert values[("test", "test", "twmd")] == predicted.metrics["test_twmd"]
     metrics.write_card(tmp_path)
     assert len(ModelCard.load(tmp_path / "README.md").data.eval_results) == len(values) == 4
 
 
-def test_rows_of_an_evaluation_that_was_broken_off_are_nobodys(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
+def test_rows_of_an_evaluation_that_was_broken_off_are_nobodys(
+    encoder: Path, tmp_path: Path, wanted: dict[str, float]
+) -> None:
     metrics = make(encoder)
     run = trainer(tmp_path, metrics, batch_eval_metrics=True)
     step, calls = run.prediction_step, list[int]()
@@ -287,7 +338,9 @@ def test_a_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("full", ["eval_record.json", "eval_texts.jsonl", "metric_signatures.json", "README.md"])
-def test_a_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
+def test_a_full_disk_ends_no_training(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
     real, room = paths.write_whole, list[bool]()
 
     def write_whole(path: Path, written: bytes) -> None:
@@ -302,18 +355,22 @@ def test_a_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch
     with pytest.warns(TwmdWarning, match=f"cannot write .*{full}: No space left on device"):
         running.train()
     assert running.state.global_step == 2
-    assert {name for name in ("eval_record.json", "eval_texts.jsonl") if (tmp_path / "checkpoint-2" / name).exists()} == (
-        set() if full.startswith("eval_") else {"eval_record.json", "eval_texts.jsonl"}
-    )
+    assert {
+        name for name in ("eval_record.json", "eval_texts.jsonl") if (tmp_path / "checkpoint-2" / name).exists()
+    } == (set() if full.startswith("eval_") else {"eval_record.json", "eval_texts.jsonl"})
     room.append(True)
     metrics.follow(running)
     running.evaluate()
     running.create_model_card()
-    assert json.loads((tmp_path / "metric_signatures.json").read_text(encoding="utf-8"))["eval"]["twmd"].startswith("twmd|")
+    assert json.loads((tmp_path / "metric_signatures.json").read_text(encoding="utf-8"))["eval"]["twmd"].startswith(
+        "twmd|"
+    )
     assert len([entry for entry in running.state.log_history if "metric_signatures" in entry]) == 1
 
 
-def test_a_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     metrics = make(encoder)
     running = trainer(tmp_path, metrics)
     metrics.follow(running)
@@ -323,7 +380,9 @@ def test_a_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(encoder: Pat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("twmd_registry.plugins.transformers.outputs.write_whole", write_whole)
-    with pytest.warns(TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space left on device"):
+    with pytest.warns(
+        TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space left on device"
+    ):
         running.create_model_card()
 
 
@@ -336,10 +395,18 @@ class Broken:
 
 def evaluate_in_pieces(rank: int, port: int, encoder: Path, out: Path) -> dict[str, Any]:
     """What one of two processes does."""
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
     warnings.simplefilter("ignore")
     found: dict[str, Any] = {"labels": scores(trainer(out / "labels", make(encoder), ddp_backend="gloo").evaluate())}
-    found["listed"] = scores(trainer(out / "listed", make(encoder, TARGETS), ddp_backend="gloo", batch_eval_metrics=True).evaluate())
+    found["listed"] = scores(
+        trainer(out / "listed", make(encoder, TARGETS), ddp_backend="gloo", batch_eval_metrics=True).evaluate()
+    )
     with pytest.raises(InputError) as error:
         trainer(out / "broken", make_compute_metrics(tiny.tokenizer(), [Broken()]), ddp_backend="gloo").evaluate()
     found["error"] = str(error.value)

@@ -7,21 +7,38 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import BartConfig, BartForConditionalGeneration, DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    DataCollatorForSeq2Seq,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+)
 
 from tests import tiny
 
 SOURCES = ["the cat sat", "a dog ran over the hill", "we saw it again", "rain today", "the dog and the cat"]
-TARGETS = ["the cat sat on the mat .", "a dog ran over a hill .", "we saw it again today .", "it saw rain .", "the dog and the cat ran ."]
+TARGETS = [
+    "the cat sat on the mat .",
+    "a dog ran over a hill .",
+    "we saw it again today .",
+    "it saw rain .",
+    "the dog and the cat ran .",
+]
 
 
 class Rows(torch.utils.data.Dataset[dict[str, list[int]]]):
     """Encoded rows, as a data set of torch; `split` is what some data sets say of themselves."""
 
-    def __init__(self, sources: Sequence[str] = SOURCES, targets: Sequence[str] = TARGETS, split: str | None = None) -> None:
+    def __init__(
+        self, sources: Sequence[str] = SOURCES, targets: Sequence[str] = TARGETS, split: str | None = None
+    ) -> None:
         tokenizer = tiny.tokenizer()
         labels = tokenizer(text_target=list(targets))["input_ids"]
-        self._rows = [{"input_ids": ids, "labels": own} for ids, own in zip(tokenizer(list(sources))["input_ids"], labels, strict=True)]
+        self._rows = [
+            {"input_ids": ids, "labels": own}
+            for ids, own in zip(tokenizer(list(sources))["input_ids"], labels, strict=True)
+        ]
         self.split = split
 
     def __len__(self) -> int:

@@ -70,7 +70,9 @@ def arm() -> None:
 
 
 def wrap_factory(loading: ModuleType) -> None:
-    """Let the factory answer for our names and ask the original for all others; with ours it refuses a ``revision`` (SpecError)."""
+    """Let the factory answer for our names and ask the original for all others; with ours it refuses a ``revision``
+    (SpecError).
+    """
     original = getattr(loading, "evaluation_module_factory", None)
     if original is None or hasattr(original, MARK):
         return
@@ -83,7 +85,10 @@ def wrap_factory(loading: ModuleType) -> None:
         if kwargs.get("revision") is not None:
             from twmd_registry.errors import SpecError
 
-            raise SpecError("evaluate keeps the keyword revision for its modules: give a model's revision as model='org/name@revision'.")
+            raise SpecError(
+                "evaluate keeps the keyword revision for its modules: give a model's revision as "
+                "model='org/name@revision'."
+            )
         return loading.ImportableModule(module, "0" * 64)
 
     setattr(factory, MARK, True)

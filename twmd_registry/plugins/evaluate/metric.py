@@ -18,7 +18,17 @@ from twmd_registry.registry.options import split_options
 from twmd_registry.registry.spec import make_spec
 
 EVALUATE_SETTINGS = frozenset(
-    {"keep_in_memory", "cache_dir", "num_process", "process_id", "seed", "experiment_id", "hash", "max_concurrent_cache_files", "timeout"}
+    {
+        "keep_in_memory",
+        "cache_dir",
+        "num_process",
+        "process_id",
+        "seed",
+        "experiment_id",
+        "hash",
+        "max_concurrent_cache_files",
+        "timeout",
+    }
 )
 """What `evaluate` itself accepts; every other keyword must be one of our keys or run options."""
 
@@ -83,7 +93,15 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         segments = check_segments(predictions, references, first_row=len(self))
         super().add_batch(predictions=segments.predictions, references=segments.references, **other)
 
-    def add(self, *, prediction: Any = None, reference: Any = None, predictions: Any = None, references: Any = None, **other: Any) -> None:
+    def add(
+        self,
+        *,
+        prediction: Any = None,
+        reference: Any = None,
+        predictions: Any = None,
+        references: Any = None,
+        **other: Any,
+    ) -> None:
         """Add one prediction and its reference or references.
 
         Args:
@@ -96,7 +114,10 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         Raises:
             InputError: The texts cannot be scored; names the row.
         """
-        one, against = (several if single is None else single for single, several in ((prediction, predictions), (reference, references)))
+        one, against = (
+            several if single is None else single
+            for single, several in ((prediction, predictions), (reference, references))
+        )
         segments = check_segments([one], [against], first_row=len(self))
         super().add(prediction=segments.predictions[0], reference=segments.references[0], **other)
 

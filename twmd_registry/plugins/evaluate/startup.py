@@ -59,7 +59,9 @@ def install() -> Path:
         partial.write_text(LINE, encoding="utf-8")
         partial.replace(file)
     except OSError as error:
-        raise FileError(f"cannot write {file}: {error.strerror}. Use an environment of your own (python -m venv).") from error
+        raise FileError(
+            f"cannot write {file}: {error.strerror}. Use an environment of your own (python -m venv)."
+        ) from error
     return file
 
 

@@ -34,7 +34,8 @@ class ComparisonRequest(NamedTuple):
         resamples: Bootstrap resamples for confidence intervals, 0 for none.
         seed: Of the resampling.
         short: Write signatures in their short form.
-        segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have them anyway).
+        segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have
+            them anyway).
         keep_resamples: Keep the score of every resample of the paired bootstrap in `SystemScore.resampled`.
     """
 
@@ -82,7 +83,8 @@ def compare_systems(
     Args:
         systems: Names and predictions, the baseline first.
         references: Per segment its references.
-        metrics: In the order of the columns: ours with their scores of these systems, and names of SacreBLEU's, of `LEXICAL_NAMES`.
+        metrics: In the order of the columns: ours with their scores of these systems, and names of SacreBLEU's, of
+            `LEXICAL_NAMES`.
         request: Tests and intervals.
         progress: Called with 1 when a metric has scored, and with 1 when it has been tested.
 
@@ -139,8 +141,15 @@ def _labels(metrics: Sequence[ScoredMetricColumn | str]) -> list[str]:
     return [LEXICAL_NAMES[one] if isinstance(one, str) else next(own) for one in metrics]
 
 
-def _enter(contest: _PairedComparison, one: ScoredMetricColumn | str, streams: Streams, references: Sequence[Sequence[str]] | None) -> None:
-    """Add a metric with the scores of every system; segments are scored by SacreBLEU's where references are given by segment."""
+def _enter(
+    contest: _PairedComparison,
+    one: ScoredMetricColumn | str,
+    streams: Streams,
+    references: Sequence[Sequence[str]] | None,
+) -> None:
+    """Add a metric with the scores of every system; segments are scored by SacreBLEU's where references are given by
+    segment.
+    """
     if isinstance(one, str):
         contest.metrics.append(_lexical(one, streams))
         contest.cells.append(tuple(_lexical_cell(one, streams, system, references) for system in contest.predictions))
@@ -167,14 +176,20 @@ def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:
     return metric
 
 
-def _lexical_cell(name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None) -> SystemScore:
+def _lexical_cell(
+    name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None
+) -> SystemScore:
     """A system by one of SacreBLEU's metrics; its segments only where references are given by segment."""
     cell = SystemScore(float(_lexical(name, streams).corpus_score(system, None).score), {}, ())
     if references is None:
         return cell
     # Sentences have a metric of their own, as on SacreBLEU's command line: BLEU has settings for them.
     metric = _lexical(name, streams, **({"effective_order": True} if name == "bleu" else {}))
-    return cell._replace(segments=tuple(float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True)))
+    return cell._replace(
+        segments=tuple(
+            float(metric.sentence_score(text, list(own)).score) for text, own in zip(system, references, strict=True)
+        )
+    )
 
 
 def _column(contest: _PairedComparison, k: int, name: str, request: ComparisonRequest) -> MetricColumn:
@@ -183,7 +198,10 @@ def _column(contest: _PairedComparison, k: int, name: str, request: ComparisonRe
     if request.test:
         signature, cells = _tested(contest, k, request.test, request)
     elif request.resamples:
-        cells = tuple(_with_interval(metric, *pair, request.resamples) for pair in zip(contest.predictions, contest.cells[k], strict=True))
+        cells = tuple(
+            _with_interval(metric, *pair, request.resamples)
+            for pair in zip(contest.predictions, contest.cells[k], strict=True)
+        )
         signature = metric.get_signature()
     else:
         signature, cells = metric.get_signature(), contest.cells[k]
@@ -191,7 +209,9 @@ def _column(contest: _PairedComparison, k: int, name: str, request: ComparisonRe
         shown, long = (signature.whole(short=short) for short in (request.short, False))
         return MetricColumn(name, shown, hundred=False, cells=cells, long_signature=long)
     shown, long = (f"{name}|{signature.format(short=short)}" for short in (request.short, False))
-    return MetricColumn(name, shown, hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]), long_signature=long)
+    return MetricColumn(
+        name, shown, hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]), long_signature=long
+    )
 
 
 def _scale(metric: Metric) -> float:
@@ -204,8 +224,12 @@ def _with_interval(metric: Metric, system: Sequence[str], cell: SystemScore, res
     return cell._replace(mean=mean, ci=ci)
 
 
-def _tested(contest: _PairedComparison, k: int, test: SignificanceTest, request: ComparisonRequest) -> tuple[Any, tuple[SystemScore, ...]]:
-    """Run SacreBLEU's `PairedTest`, one metric at a time: it keeps results by the score's name, which two variants may share."""
+def _tested(
+    contest: _PairedComparison, k: int, test: SignificanceTest, request: ComparisonRequest
+) -> tuple[Any, tuple[SystemScore, ...]]:
+    """Run SacreBLEU's `PairedTest`, one metric at a time: it keeps results by the score's name, which two variants may
+    share.
+    """
     metric = contest.metrics[k]
     paired = PairedTest(
         list(zip(contest.names, contest.predictions, strict=True)),
@@ -220,7 +244,9 @@ def _tested(contest: _PairedComparison, k: int, test: SignificanceTest, request:
     signatures, results = paired()
     (name,) = signatures
     cells = contest.cells[k]
-    tested = [_tested_cell(cell, result, cells[0], _scale(metric)) for cell, result in zip(cells, results[name], strict=True)]
+    tested = [
+        _tested_cell(cell, result, cells[0], _scale(metric)) for cell, result in zip(cells, results[name], strict=True)
+    ]
     if request.keep_resamples and test.kind == "bs":
         pairs = zip(contest.predictions, tested, strict=True)
         tested = [cell._replace(resampled=_resampled(metric, system, test.samples)) for system, cell in pairs]
@@ -235,7 +261,9 @@ def _resampled(metric: Metric, system: Sequence[str], samples: int) -> tuple[flo
 
 def _tested_cell(cell: SystemScore, result: Any, baseline: SystemScore, scale: float) -> SystemScore:
     p_value = result.p_value
-    if p_value is not None and cell.score == baseline.score:  # SacreBLEU gives a system against itself the smallest p of all
+    if (
+        p_value is not None and cell.score == baseline.score
+    ):  # SacreBLEU gives a system against itself the smallest p of all
         p_value = 1.0
     mean, ci = (None if value is None else float(value) / scale for value in (result.mean, result.ci))
     return cell._replace(mean=mean, ci=ci, p_value=p_value)

@@ -49,7 +49,11 @@ class EmbeddingScore(Score):
         if self._ci >= 0:
             mean, half = f"{self._mean:.{width}f}", f"{self._ci:.{width}f}"
             number = f"{number} (μ = {mean} ± {half})"
-            fields |= {"confidence_mean": float(mean), "confidence_var": float(half), "confidence": f"μ = {mean} ± {half}"}
+            fields |= {
+                "confidence_mean": float(mean),
+                "confidence_var": float(half),
+                "confidence": f"μ = {mean} ± {half}",
+            }
         if score_only:
             return number
         if is_json:
@@ -82,7 +86,9 @@ class EmbeddingSignature(BaseSignature):
 
     def whole(self, *, short: bool = False) -> str:
         """The signature with the metric's name, as everything but SacreBLEU writes it."""
-        known: dict[str, Any] = {name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None}
+        known: dict[str, Any] = {
+            name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None
+        }
         return Signature(self._spec, **known).format(short=short)
 
 
@@ -90,7 +96,8 @@ class EmbeddingMetric(Metric):
     """One metric of the registry as a SacreBLEU metric.
 
     Segments are scored in one batch, and once: texts that were scored before (by SacreBLEU's tests, say, which ask
-    again) are remembered. SacreBLEU's own `PairedTest` runs on it; two of its habits are settled only in `compare_systems`
+    again) are remembered. SacreBLEU's own `PairedTest` runs on it; two of its habits are settled only in
+    `compare_systems`
     (and so on the command line): it gives a system against itself the smallest p of all, and takes seed 0 for none.
 
     Attributes:
@@ -119,7 +126,8 @@ class EmbeddingMetric(Metric):
             preset: A preset's name.
             references: Streams of references, to be used when none are given later.
             scorer_used: A scorer to use, instead of `preset` and `keys`.
-            name: The name of its scores; without one, the metric's, with every key that differs from its default preset.
+            name: The name of its scores; without one, the metric's, with every key that differs from its default
+                preset.
             keys: Keys of the specification and run options.
 
         Raises:
@@ -139,7 +147,9 @@ class EmbeddingMetric(Metric):
         """The name of its scores. Loads the model, for it says what is applied."""
         return self._name or short_name(self.scorer.spec)
 
-    def corpus_score(self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None, n_bootstrap: int = 1) -> EmbeddingScore:
+    def corpus_score(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None, n_bootstrap: int = 1
+    ) -> EmbeddingScore:
         """The corpus score times 100.
 
         Args:
@@ -185,12 +195,16 @@ class EmbeddingMetric(Metric):
         found: list[Any] = super()._cache_references(references)  # type: ignore[arg-type]
         return found
 
-    def _extract_corpus_statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None) -> list[list[float]]:
+    def _extract_corpus_statistics(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None
+    ) -> list[list[float]]:
         cache = self._cache_references(references) if references is not None else self._ref_cache
         if cache is None:
             raise SpecError("no references: give them here, or to the metric when it is made.")
         if len(cache) != len(hypotheses):
-            raise InputError(f"there are {len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream. {STREAMS}")
+            raise InputError(
+                f"there are {len(hypotheses)} hypotheses, but {len(cache)} texts in each reference stream. {STREAMS}"
+            )
         segments = check_segments(hypotheses, [entry["refs"] for entry in cache])
         digest = digest_of_texts(segments)
         if digest not in self._known:
@@ -230,7 +244,8 @@ def _scorer(metric: MetricName, preset: str | None, keys: dict[str, Any]) -> Sco
 
 
 def short_name(spec: MetricSpec) -> str:
-    """A metric's name, with the model if it is not the embedded one, and every key that differs from the model's own preset.
+    """A metric's name, with the model if it is not the embedded one, and every key that differs from the model's own
+    preset.
 
     >>> short_name(make_spec("twmd", temperature=0.2, layer=3))
     'twmd[layer=3,temperature=0.2]'
@@ -238,12 +253,22 @@ def short_name(spec: MetricSpec) -> str:
     if spec.members:
         return str(spec.metric)
     usual = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
-    own = {name: value for name, value in spec.values().items() if value != usual.get(name) and not (name == "truncation" and usual[name] == "cut")}
-    return f"{spec.metric}[{','.join(f'{name}={KEYS[name].format(value)}' for name, value in own.items())}]" if own else str(spec.metric)
+    own = {
+        name: value
+        for name, value in spec.values().items()
+        if value != usual.get(name) and not (name == "truncation" and usual[name] == "cut")
+    }
+    return (
+        f"{spec.metric}[{','.join(f'{name}={KEYS[name].format(value)}' for name, value in own.items())}]"
+        if own
+        else str(spec.metric)
+    )
 
 
 METRICS: dict[MetricName, type[EmbeddingMetric]] = {
-    name: type(metric.class_name, (EmbeddingMetric,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": __name__})
+    name: type(
+        metric.class_name, (EmbeddingMetric,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": __name__}
+    )
     for name, metric in CATALOGUE.items()
 }
 """By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""

@@ -51,17 +51,27 @@ def verify_record(
     """
     record = record if isinstance(record, Record) else read_record(record)
     return verify.verify_record(
-        record, systems, inputs=inputs, options=options, parts=parts, tolerance=tolerance, progress=progress, compare=compare_again
+        record,
+        systems,
+        inputs=inputs,
+        options=options,
+        parts=parts,
+        tolerance=tolerance,
+        progress=progress,
+        compare=compare_again,
     )
 
 
-def compare_again(record: Record, texts: Sequence[SystemTexts], metrics: Sequence[tuple[Scorer, tuple[ScoreSet, ...]] | str]) -> SystemComparison:
+def compare_again(
+    record: Record, texts: Sequence[SystemTexts], metrics: Sequence[tuple[Scorer, tuple[ScoreSet, ...]] | str]
+) -> SystemComparison:
     """Compare the systems of a record as they were compared when it was written.
 
     Args:
         record: Says which test and which intervals.
         texts: Of every system.
-        metrics: In the record's order: ours with their scores of every system, and names of SacreBLEU's, of `LEXICAL_NAMES`.
+        metrics: In the record's order: ours with their scores of every system, and names of SacreBLEU's, of
+            `LEXICAL_NAMES`.
 
     Raises:
         InputError: The systems hold different references, or SacreBLEU cannot score the texts.
@@ -73,6 +83,15 @@ def compare_again(record: Record, texts: Sequence[SystemTexts], metrics: Sequenc
     how = record.resampling
     test = SignificanceTest(how.test, how.samples, how.seed) if how and how.test else None
     segments = any(result.is_lexical and result.scores for system in record.systems for result in system.results)
-    request = ComparisonRequest(test, how.resamples, how.seed, segments=segments) if how else ComparisonRequest(segments=segments)
+    request = (
+        ComparisonRequest(test, how.resamples, how.seed, segments=segments)
+        if how
+        else ComparisonRequest(segments=segments)
+    )
     systems = [(system.name, own.predictions) for system, own in zip(record.systems, texts, strict=True)]
-    return compare_systems(systems, references, [one if isinstance(one, str) else ScoredMetricColumn(*one) for one in metrics], request=request)
+    return compare_systems(
+        systems,
+        references,
+        [one if isinstance(one, str) else ScoredMetricColumn(*one) for one in metrics],
+        request=request,
+    )

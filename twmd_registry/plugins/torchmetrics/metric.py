@@ -36,15 +36,22 @@ TORCHMETRICS_SETTINGS = frozenset(
 class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
     """One metric of the registry as a `torchmetrics.Metric`.
 
-    ``update`` keeps texts, ``compute`` scores all of them together, so that the value is the one `Scorer.score` gives for the whole data set,
-    also where a score depends on its neighbours (``centering=batch``, ``centering=corpus``, ``idf=corpus``). Under ``torch.distributed``
-    every process gathers the texts of all and computes the same value. Their order is then that of the ranks: all of rank 0, then all
-    of rank 1, and so on. Scores that depend on the order of the data (``centering=batch``) are those of that order, unless ``update`` is
+    ``update`` keeps texts, ``compute`` scores all of them together, so that the value is the one `Scorer.score` gives
+    for the whole data set,
+    also where a score depends on its neighbours (``centering=batch``, ``centering=corpus``, ``idf=corpus``). Under
+    ``torch.distributed``
+    every process gathers the texts of all and computes the same value. Their order is then that of the ranks: all of
+    rank 0, then all
+    of rank 1, and so on. Scores that depend on the order of the data (``centering=batch``) are those of that order,
+    unless ``update`` is
     told the positions; with them, segments that a sampler repeats to even out the processes also count once.
 
-    ``forward`` (calling the metric) scores the batch by itself and keeps its texts; where that value is not needed, ``update`` is cheaper.
-    In a `torchmetrics.MetricCollection` the texts are kept once for all of these metrics; every metric encodes them by itself.
-    The encoder is no submodule: ``.to(device)`` moves the texts, and the encoder runs where the run option ``device`` says.
+    ``forward`` (calling the metric) scores the batch by itself and keeps its texts; where that value is not needed,
+    ``update`` is cheaper.
+    In a `torchmetrics.MetricCollection` the texts are kept once for all of these metrics; every metric encodes them by
+    itself.
+    The encoder is no submodule: ``.to(device)`` moves the texts, and the encoder runs where the run option ``device``
+    says.
 
     ``counts`` holds the truncated, empty, unknown and repeated texts of the latest ``compute`` (`Counts`); None before
     the first ``compute`` and after ``reset``.
@@ -105,8 +112,10 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
 
         Args:
             preds: Predictions, one per segment; or one text.
-            target: References: one text per segment, or one list of texts per segment. Of a single prediction, its reference or a list of them.
-            positions: The segments' numbers in the data set, whole numbers from 0: the order in which ``compute`` scores. One that comes
+            target: References: one text per segment, or one list of texts per segment. Of a single prediction, its
+                reference or a list of them.
+            positions: The segments' numbers in the data set, whole numbers from 0: the order in which ``compute``
+                scores. One that comes
                 twice counts once.
 
         Raises:
@@ -120,7 +129,8 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
         """Score everything that was kept, on all processes.
 
         Returns:
-            The corpus score, a scalar tensor. With ``as_dict`` a dict of tensors: the corpus score under the metric's name, corpus
+            The corpus score, a scalar tensor. With ``as_dict`` a dict of tensors: the corpus score under the metric's
+                name, corpus
             ``precision``, ``recall`` and ``f1`` of a two-sided metric, the counts of `Counts`, and ``scores``, shape
             (segments,); torchmetrics makes a scalar of ``scores`` for a single segment.
 
@@ -129,7 +139,9 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
             SpecError: As for `Scorer.score`.
             ModelError: As for `Scorer.score`.
         """
-        gathered = [self.texts] if isinstance(self.texts, torch.Tensor) else self.texts  # one tensor after processes were gathered
+        gathered = (
+            [self.texts] if isinstance(self.texts, torch.Tensor) else self.texts
+        )  # one tensor after processes were gathered
         found = self.scorer.score(*in_order([row for content in gathered for row in read_rows(content)]))
         self.counts = found.counts
         return self._all_of(found) if self.as_dict else self._tensor(found.score)
@@ -148,7 +160,8 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
     def sync(self, *args: Any, **settings: Any) -> None:
         """Gather the texts of all processes; arguments are torchmetrics'.
 
-        A process without texts takes part with no bytes: torchmetrics would send an empty tensor of floats, which does not go with the others'.
+        A process without texts takes part with no bytes: torchmetrics would send an empty tensor of floats, which does
+            not go with the others'.
         """
         if not len(self.texts):
             self.texts = [write_rows([], self.device)]
@@ -158,7 +171,8 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
         """Plot one value, or several as a line, without the scores of segments and the counts of texts.
 
         Args:
-            val: What ``forward`` or ``compute`` gave, or a list of such values; what ``compute`` gives now if not given.
+            val: What ``forward`` or ``compute`` gave, or a list of such values; what ``compute`` gives now if not
+                given.
             ax: Axes of matplotlib to draw on.
 
         Returns:
@@ -177,11 +191,17 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
 def _corpus_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_corpus_values(one) for one in value]
-    return {name: one for name, one in value.items() if name not in {"scores", *Counts._fields}} if isinstance(value, dict) else value
+    return (
+        {name: one for name, one in value.items() if name not in {"scores", *Counts._fields}}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 METRICS: dict[MetricName, type[EmbeddingMetric]] = {
-    name: type(metric.class_name, (EmbeddingMetric,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": __name__})
+    name: type(
+        metric.class_name, (EmbeddingMetric,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": __name__}
+    )
     for name, metric in CATALOGUE.items()
 }
 """By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""

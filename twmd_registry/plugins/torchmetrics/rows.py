@@ -27,7 +27,9 @@ class Row(NamedTuple):
     references: list[str]
 
 
-def make_rows(predictions: object, references: object, positions: torch.Tensor | Sequence[int] | int | None) -> list[Row]:
+def make_rows(
+    predictions: object, references: object, positions: torch.Tensor | Sequence[int] | int | None
+) -> list[Row]:
     """Check segments and number them.
 
     Args:
@@ -43,10 +45,15 @@ def make_rows(predictions: object, references: object, positions: torch.Tensor |
         return [Row(None, *segment) for segment in zip(*segments, strict=True)]
     numbers = np.atleast_1d(positions.cpu() if isinstance(positions, torch.Tensor) else positions).tolist()
     if len(numbers) != len(segments.predictions):
-        raise InputError(f"there are {len(segments.predictions)} predictions but {len(numbers)} positions: give one position for each.")
+        raise InputError(
+            f"there are {len(segments.predictions)} predictions but {len(numbers)} positions: give one position "
+            "for each."
+        )
     for row, number in enumerate(numbers):
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise InputError(f"positions[{row}] must be a whole number from 0, the segment's place in the data set; got {number!r}.")
+            raise InputError(
+                f"positions[{row}] must be a whole number from 0, the segment's place in the data set; got {number!r}."
+            )
     return [Row(*row) for row in zip(numbers, *segments, strict=True)]
 
 
@@ -68,7 +75,8 @@ def read_rows(content: torch.Tensor) -> list[Row]:
     """Read segments that `write_rows` wrote.
 
     Args:
-        content: Shape (bytes,); of any type, for a byte is exact in all of them (torchmetrics' ``set_dtype`` converts states).
+        content: Shape (bytes,); of any type, for a byte is exact in all of them (torchmetrics' ``set_dtype`` converts
+            states).
 
     >>> row = Row(None, "it rains", ["rain"])
     >>> read_rows(write_rows([row], torch.device("cpu")).bfloat16()) == [row]
@@ -91,11 +99,16 @@ def in_order(rows: Sequence[Row]) -> Segments:
         raise InputError("there is nothing to score: update() with predictions and references first.")
     if any(row.position is None for row in rows):
         if any(row.position is not None for row in rows):
-            raise InputError("some segments came with positions and others without: give positions in every update() or in none.")
+            raise InputError(
+                "some segments came with positions and others without: give positions in every update() or in none."
+            )
         return Segments([row.prediction for row in rows], [row.references for row in rows])
     found: dict[int, Row] = {}
     for row in rows:
         if row.position is not None and found.setdefault(row.position, row) != row:
-            raise InputError(f"two segments with different texts came as position {row.position}: a position is a segment's place in the data set.")
+            raise InputError(
+                f"two segments with different texts came as position {row.position}: a position is a segment's "
+                "place in the data set."
+            )
     ordered = [found[position] for position in sorted(found)]
     return Segments([row.prediction for row in ordered], [row.references for row in ordered])

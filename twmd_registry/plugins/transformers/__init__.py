@@ -1,6 +1,7 @@
 """The face to `transformers.Trainer`: metrics of the registry, and any others, while a model is trained.
 
-Make ``metrics = make_compute_metrics(tokenizer, ["twmd", "bleu"])`` and give it to the trainer twice, ``compute_metrics=metrics`` and
+Make ``metrics = make_compute_metrics(tokenizer, ["twmd", "bleu"])`` and give it to the trainer twice,
+``compute_metrics=metrics`` and
 ``callbacks=[metrics]``.
 """
 

@@ -14,7 +14,13 @@ from transformers import TrainerCallback
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
 from twmd_registry.plugins.transformers.decode import texts_of
-from twmd_registry.plugins.transformers.outputs import Evaluation, describe, write_evidence, write_results, write_signatures
+from twmd_registry.plugins.transformers.outputs import (
+    Evaluation,
+    describe,
+    write_evidence,
+    write_results,
+    write_signatures,
+)
 from twmd_registry.plugins.transformers.panel import MetricPanel, PanelScores, make_panel
 from twmd_registry.plugins.transformers.rows import EvaluationRows, References
 
@@ -23,7 +29,9 @@ KEPT = "256MB"
 TIMED = "_runtime"
 """What `Trainer` puts behind the name of every evaluation."""
 BY_LENGTH = "group_by_length"
-"""The setting (of its own up to transformers 4, a value of ``train_sampling_strategy`` since) that reorders evaluation rows."""
+"""The setting (of its own up to transformers 4, a value of ``train_sampling_strategy`` since) that reorders
+evaluation rows.
+"""
 
 
 class Offload(StrEnum):
@@ -47,19 +55,24 @@ def make_compute_metrics(
 ) -> RegistryCallback:
     """Make what `Trainer` takes as ``compute_metrics=`` and, being the same object, in ``callbacks=[...]``.
 
-    It works without being a callback, too, in one process: then it writes nothing, and cannot tell evaluation sets apart.
+    It works without being a callback, too, in one process: then it writes nothing, and cannot tell evaluation sets
+    apart.
 
     Args:
         tokenizer: Decodes what the model writes, and the labels.
         metrics: A list, or a dict by the names that the scores shall have: metrics of the catalogue (``"twmd"``,
-            ``"ensemble(stsscore,sbert)"``), signatures, scorers (``scorer("twmd", layer=6, device="cpu")``), SacreBLEU's ``"bleu"``,
+            ``"ensemble(stsscore,sbert)"``), signatures, scorers (``scorer("twmd", layer=6, device="cpu")``),
+            SacreBLEU's ``"bleu"``,
             ``"chrf"`` and ``"ter"`` (to 100), and modules of `evaluate`, loaded or by name.
-        references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists by the split that
+        references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists by
+            the split that
             a set says it is (``dataset.split``), or a function from the set to its list. None for the decoded labels.
         prefix: Stands before the name of every score. `Trainer` puts ``eval_`` before that.
-        offload: What becomes of the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"`` frees them, None leaves
+        offload: What becomes of the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"`` frees
+            them, None leaves
             them where they are.
-        keep_references: Most main memory for encoded references, so that every evaluation after the first encodes predictions only;
+        keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
+            predictions only;
             0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets them.
 
     Raises:
@@ -70,7 +83,8 @@ def make_compute_metrics(
 
 @contextlib.contextmanager
 def _training_goes_on(lost: str) -> Iterator[None]:
-    """Turn the error of a file that cannot be written or read into a warning: a full disk does not end hours of training.
+    """Turn the error of a file that cannot be written or read into a warning: a full disk does not end hours of
+    training.
 
     Args:
         lost: What is lost, for the warning.
@@ -84,12 +98,19 @@ def _training_goes_on(lost: str) -> Iterator[None]:
 class RegistryCallback(TrainerCallback):  # type: ignore[misc]
     """Scores every evaluation of a `Trainer`, and leaves behind what it takes to trust the scores.
 
-    As a callback it writes ``metric_signatures.json`` into the output folder; beside every checkpoint that was evaluated a record and its
+    As a callback it writes ``metric_signatures.json`` into the output folder; beside every checkpoint that was
+    evaluated a record and its
     texts, for ``twmd verify eval_record.json -i eval_texts.jsonl``; and at the end the results into the model card.
     """
 
     def __init__(
-        self, tokenizer: Any, panel: MetricPanel, references: References = None, *, prefix: str | None = "", offload: str | None = None
+        self,
+        tokenizer: Any,
+        panel: MetricPanel,
+        references: References = None,
+        *,
+        prefix: str | None = "",
+        offload: str | None = None,
     ) -> None:
         """Remember what to do; no model is loaded yet.
 
@@ -176,7 +197,9 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         by_length = getattr(args, BY_LENGTH, False) or getattr(args, "train_sampling_strategy", None) == BY_LENGTH
         self._rows.watch(getattr(eval_dataloader, "dataset", None), in_order=not by_length)
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **_: Any) -> None:
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **_: Any
+    ) -> None:
         """Keep the evaluation, and write its signatures.
 
         Warns:
@@ -196,7 +219,9 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._evaluations.setdefault(step, {})[name] = self._current[name] = found
         self._sign(Path(args.output_dir), state, found)
 
-    def on_predict(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **others: Any) -> None:
+    def on_predict(
+        self, args: Any, state: Any, control: Any, metrics: Mapping[str, float] | None = None, **others: Any
+    ) -> None:
         """Keep what `Trainer.predict` scored, as after an evaluation.
 
         Warns:
@@ -210,7 +235,9 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         if self._signatures.get(found.name) != own:
             self._signatures[found.name] = own
             self._unwritten = True
-            state.log_history.append({"metric_signatures": {found.name: own}, "step": state.global_step, "epoch": state.epoch})
+            state.log_history.append(
+                {"metric_signatures": {found.name: own}, "step": state.global_step, "epoch": state.epoch}
+            )
         if self._unwritten:
             with _training_goes_on("metric signatures are not written"):
                 write_signatures(folder, self._signatures)
@@ -234,7 +261,8 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         """Write the results of the final weights into the model card.
 
         Warns:
-            TwmdWarning: The best checkpoint was taken back, and its evaluation was not in this run; or the card cannot be read or written.
+            TwmdWarning: The best checkpoint was taken back, and its evaluation was not in this run; or the card cannot
+                be read or written.
         """
         del control
         if not state.is_world_process_zero:
@@ -244,7 +272,10 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             self._current = dict(self._evaluations.get(self._restored, {}))
             if not self._current:
                 way = f"call trainer.evaluate() and write_card({args.output_dir!r})"
-                warn(f"the best checkpoint ({self._restored}) was not evaluated in this run, so the card lacks its results: {way}.")
+                warn(
+                    f"the best checkpoint ({self._restored}) was not evaluated in this run, so the card lacks "
+                    f"its results: {way}."
+                )
         with _training_goes_on("the model card is left as it is"):
             self.write_card(args.output_dir)
 
@@ -258,15 +289,20 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             FileError: The card cannot be read or written.
         """
         if self._current:
-            write_results(Path(folder), (found._replace(scored=self._named(found.scored)) for found in self._current.values()))
+            write_results(
+                Path(folder), (found._replace(scored=self._named(found.scored)) for found in self._current.values())
+            )
 
     def _named(self, scored: PanelScores) -> PanelScores:
         """Scores by the keys that the user sees."""
         values = {f"{self.prefix}{key}": value for key, value in scored.values.items()}
-        return scored._replace(values=values, signatures={f"{self.prefix}{key}": value for key, value in scored.signatures.items()})
+        return scored._replace(
+            values=values, signatures={f"{self.prefix}{key}": value for key, value in scored.signatures.items()}
+        )
 
     def follow(self, trainer: Any) -> None:
-        """Have the results in every card that a trainer writes from now on (``push_to_hub`` writes one); otherwise it leaves them out.
+        """Have the results in every card that a trainer writes from now on (``push_to_hub`` writes one); otherwise it
+        leaves them out.
 
         Args:
             trainer: The trainer that this object is a callback of.

@@ -14,7 +14,8 @@ def texts_of(ids: Any, tokenizer: Any, what: str) -> list[str]:
     """Decode token ids in any of the forms that `Trainer` has for them.
 
     Args:
-        ids: Whole numbers of shape (rows, tokens), as an array or a tensor; a list of such batches; or a tuple of outputs, of which
+        ids: Whole numbers of shape (rows, tokens), as an array or a tensor; a list of such batches; or a tuple of
+            outputs, of which
             the first holds the ids. Negative numbers (the -100 of joined batches) and padding may stand side by side.
         tokenizer: A tokenizer, or a processor that holds one.
         what: Whose they are, for messages.
@@ -33,7 +34,8 @@ def texts_of(ids: Any, tokenizer: Any, what: str) -> list[str]:
     numbers = ids.detach().cpu().numpy() if torch.is_tensor(ids) else np.asarray(ids)
     if numbers.ndim != 2 or not np.issubdtype(numbers.dtype, np.integer):
         raise InputError(
-            f"{what} must be token ids, whole numbers of shape (rows, tokens), not {numbers.dtype} of shape {numbers.shape}: "
+            f"{what} must be token ids, whole numbers of shape (rows, tokens), not {numbers.dtype} of shape "
+            f"{numbers.shape}: "
             "set predict_with_generate=True in Seq2SeqTrainingArguments."
         )
     padded = np.where(numbers < 0, padding_of(tokenizer), numbers)
@@ -50,4 +52,6 @@ def padding_of(tokenizer: Any) -> int:
     for token in (own.pad_token_id, own.eos_token_id):
         if token is not None:
             return int(token)
-    raise SpecError("the tokenizer has neither a padding nor an end token to put in the place of -100: set tokenizer.pad_token.")
+    raise SpecError(
+        "the tokenizer has neither a padding nor an end token to put in the place of -100: set tokenizer.pad_token."
+    )

@@ -78,7 +78,13 @@ def write_evidence(folder: Path, evaluation: Evaluation, device: str) -> None:
     texts = _json_lines(scored.segments)
     source = InputFile("predictions", f"{name}_texts.jsonl", hashlib.sha256(texts.encode()).hexdigest())
     comparison = SystemComparison((source.name,), (*map(column_of, scored.score_sets), *scored.lexical))
-    record = make_record([(source.name, scored.score_sets)], inputs=[source], seconds=scored.seconds, device=device, comparison=comparison)
+    record = make_record(
+        [(source.name, scored.score_sets)],
+        inputs=[source],
+        seconds=scored.seconds,
+        device=device,
+        comparison=comparison,
+    )
     write_record(record, folder / f"{name}_record.json")
     try:
         _write(folder / source.name, texts)
@@ -93,7 +99,8 @@ def _json_lines(segments: Segments) -> str:
 
 
 def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
-    """Put scores with their signatures into a model card's metadata (its ``model-index``), in the place of older ones of the same sets.
+    """Put scores with their signatures into a model card's metadata (its ``model-index``), in the place of older ones
+    of the same sets.
 
     Args:
         folder: The model's; a card is made where there is none.
@@ -106,7 +113,11 @@ def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
 
     path, new = folder / CARD, [result for evaluation in evaluations for result in _results(evaluation)]
     try:
-        card = ModelCard.load(path) if path.is_file() else ModelCard(f"---\n{ModelCardData().to_yaml()}\n---\n\n# {folder.resolve().name}\n")
+        card = (
+            ModelCard.load(path)
+            if path.is_file()
+            else ModelCard(f"---\n{ModelCardData().to_yaml()}\n---\n\n# {folder.resolve().name}\n")
+        )
     except Exception as error:  # the YAML library has errors of its own kinds
         reason = " ".join(str(error).split())
         raise FileError(f"{path}: its metadata cannot be read: {reason:.200}") from error
@@ -117,7 +128,9 @@ def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
 
 
 def _results(evaluation: Evaluation) -> list[Any]:
-    """One `EvalResult` per score; precision, recall, F1 and counts stay in the log, for the signature is that of the score."""
+    """One `EvalResult` per score; precision, recall, F1 and counts stay in the log, for the signature is that of the
+    score.
+    """
     from huggingface_hub import EvalResult
 
     scored = evaluation.scored

@@ -31,7 +31,8 @@ class PanelScores(NamedTuple):
     """What the metrics say of one evaluation.
 
     Attributes:
-        values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and the like
+        values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and the
+            like
             for what else it gives.
         signatures: By metric, of those that have one.
         score_sets: Of our metrics.
@@ -64,7 +65,8 @@ class MetricPanel(NamedTuple):
     def score(self, predictions: Sequence[str], references: Any) -> PanelScores:
         """Score one evaluation, every text encoded once per model.
 
-        `Trainer` calls every process with all texts, and each needs the same numbers: to choose the best checkpoint, or to stop. Each scores
+        `Trainer` calls every process with all texts, and each needs the same numbers: to choose the best checkpoint, or
+            to stop. Each scores
         its share by our metrics; the others are not made to be shared, and are the first process's.
 
         Args:
@@ -94,7 +96,9 @@ class MetricPanel(NamedTuple):
         """What SacreBLEU's metrics and `evaluate` modules give."""
         found, signatures, columns = list[tuple[str, float]](), dict[str, str](), tuple[MetricColumn, ...]()
         if self.lexical:
-            columns = compare_systems([("", segments.predictions)], segments.references, list(self.lexical.values())).columns
+            columns = compare_systems(
+                [("", segments.predictions)], segments.references, list(self.lexical.values())
+            ).columns
             found += [(name, column.cells[0].score) for name, column in zip(self.lexical, columns, strict=True)]
             signatures |= {name: column.signature for name, column in zip(self.lexical, columns, strict=True)}
         for name, module in self.modules.items():
@@ -115,7 +119,8 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int 
 
     Args:
         metrics: Metrics, or metrics by the names that their scores shall have. One of the catalogue (``"twmd"``,
-            ``"ensemble(stsscore,sbert)"``), a signature, a scorer, one of SacreBLEU (``"bleu"``), or one of `evaluate`, loaded or by name.
+            ``"ensemble(stsscore,sbert)"``), a signature, a scorer, one of SacreBLEU (``"bleu"``), or one of `evaluate`,
+            loaded or by name.
         keep_references: As in `RunOptions`, for the scorers that are made here.
 
     Raises:
@@ -142,7 +147,9 @@ def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any
     """A metric's usual name, the field of `MetricPanel` where it belongs, and what stands there."""
     if isinstance(metric, str) and metric in LEXICAL_NAMES:
         return metric, "lexical", metric
-    if isinstance(metric, Signature) or (isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))):
+    if isinstance(metric, Signature) or (
+        isinstance(metric, str) and ("|" in metric or split_name(metric)[0] in set(MetricName))
+    ):
         metric = scorer(metric, keep_references=keep_references)
     elif isinstance(metric, str):
         metric = _load(metric)
@@ -151,7 +158,9 @@ def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any
     if isinstance(own, Scorer):
         return str(own.requested.metric), "ours", own
     if not callable(getattr(metric, "compute", None)):
-        raise SpecError(f"{metric!r:.60} is no metric: expected a name, a signature, a scorer, or a loaded evaluate module.")
+        raise SpecError(
+            f"{metric!r:.60} is no metric: expected a name, a signature, a scorer, or a loaded evaluate module."
+        )
     return getattr(metric, "name", None), "modules", metric
 
 
@@ -162,7 +171,9 @@ def _load(name: str) -> Any:
         return evaluate.load(name)
     except Exception as error:  # whatever the library stumbles over, the user gets one line
         reason, choices = str(error).strip().partition("\n")[0], menu(name, [*MetricName, *LEXICAL_NAMES])
-        raise SpecError(f"there is no metric {name!r} here, and evaluate cannot load it ({reason}); {choices}.") from error
+        raise SpecError(
+            f"there is no metric {name!r} here, and evaluate cannot load it ({reason}); {choices}."
+        ) from error
 
 
 def _ours(sets: Mapping[str, ScoreSet]) -> Iterable[tuple[str, float]]:
@@ -176,7 +187,9 @@ def _ours(sets: Mapping[str, ScoreSet]) -> Iterable[tuple[str, float]]:
 def _of_module(name: str, module: Any, segments: Segments) -> Iterable[tuple[str, float]]:
     """Every single number that a module gives."""
     try:
-        found = module.compute(predictions=list(segments.predictions), references=_references_for(name, module, segments))
+        found = module.compute(
+            predictions=list(segments.predictions), references=_references_for(name, module, segments)
+        )
     except SpecError:
         raise
     except Exception as error:
@@ -208,7 +221,10 @@ def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
     if takes_lists:
         return segments.references
     row = next(i for i, texts in enumerate(segments.references) if len(texts) > 1)
-    raise SpecError(f"{name} takes one reference per row, and row {row + 1} has {len(segments.references[row])}: leave the metric out, or give one.")
+    raise SpecError(
+        f"{name} takes one reference per row, and row {row + 1} has {len(segments.references[row])}: leave the "
+        "metric out, or give one."
+    )
 
 
 def _finite(found: Iterable[tuple[str, float]]) -> dict[str, float]:

@@ -32,8 +32,13 @@ class EvaluationRows:
         Raises:
             SpecError: They are of no such kind.
         """
-        if isinstance(references, (str, bytes)) or not (references is None or callable(references) or hasattr(references, "__len__")):
-            raise SpecError(f"references must be a list, a dict of lists by split, a function of the data set, or None; got {references!r:.60}.")
+        if isinstance(references, (str, bytes)) or not (
+            references is None or callable(references) or hasattr(references, "__len__")
+        ):
+            raise SpecError(
+                "references must be a list, a dict of lists by split, a function of the data set, or None; got "
+                f"{references!r:.60}."
+            )
         self._references = references
         self._labels_of: dict[str, str] = {}
         self.dataset: Any = None
@@ -49,11 +54,15 @@ class EvaluationRows:
             SpecError: They do not, and references belong to rows by their order.
         """
         if not in_order and self._references is not None:
-            raise SpecError("grouping by length evaluates rows in another order than the data set's: references can only be the labels (None).")
+            raise SpecError(
+                "grouping by length evaluates rows in another order than the data set's: references can only be "
+                "the labels (None)."
+            )
         self.dataset = dataset
 
     def number(self, found: int) -> int:
-        """How many of the rows that came are the data set's; the rest repeats some, to fill the last batch of every process.
+        """How many of the rows that came are the data set's; the rest repeats some, to fill the last batch of every
+        process.
 
         Args:
             found: Rows that came.
@@ -68,7 +77,10 @@ class EvaluationRows:
         several = world_size() > 1
         if self.dataset is None:
             if several:
-                raise SpecError("several processes evaluate, and repeat rows at the end: give the same object in callbacks=[...], too.")
+                raise SpecError(
+                    "several processes evaluate, and repeat rows at the end: give the same object in "
+                    "callbacks=[...], too."
+                )
             return found
         size = len(self.dataset) if hasattr(self.dataset, "__len__") else None
         if size is None:
@@ -76,7 +88,10 @@ class EvaluationRows:
                 warn("the data set has no length: rows that several processes repeat at its end are scored twice.")
             return found
         if found > size and not several:
-            raise InputError(f"{found} predictions came for an evaluation set of {size} rows: were there some of an evaluation that was broken off?")
+            raise InputError(
+                f"{found} predictions came for an evaluation set of {size} rows: were there some of an "
+                "evaluation that was broken off?"
+            )
         if found < size:
             warn(f"predictions came for {found} of the {size} rows of the evaluation set only (dataloader_drop_last?).")
         return min(found, size)
@@ -103,7 +118,10 @@ class EvaluationRows:
             found = self._references
         size = len(self.dataset) if hasattr(self.dataset, "__len__") else len(labels)
         if len(found) != size:
-            raise InputError(f"there are {len(found)} references{name and f' of {name!r}'} for an evaluation set of {size} rows. {_SEVERAL}")
+            raise InputError(
+                f"there are {len(found)} references{name and f' of {name!r}'} for an evaluation set of {size} "
+                f"rows. {_SEVERAL}"
+            )
         if not callable(self._references):
             self._check_labels(name, labels)
         return found[: len(labels)]
@@ -117,16 +135,24 @@ class EvaluationRows:
         """The split that the data set says it is."""
         split = getattr(self._known(), "split", None)
         if split is None:
-            raise SpecError("references are given by split, but the evaluation set does not say which split it is: give a function of the data set.")
+            raise SpecError(
+                "references are given by split, but the evaluation set does not say which split it is: give a "
+                "function of the data set."
+            )
         if str(split) not in self._references:  # type: ignore[operator]
-            raise SpecError(f"there are no references of the split {str(split)!r}; {menu(str(split), self._references)}.")  # type: ignore[arg-type]
+            raise SpecError(
+                f"there are no references of the split {str(split)!r}; {menu(str(split), self._references)}."
+            )  # type: ignore[arg-type]
         return str(split)
 
     def _check_labels(self, name: str, labels: Sequence[str]) -> None:
         """Refuse another evaluation set than the one that the references were used for before."""
         digest = hashlib.sha256(json.dumps(list(labels)).encode()).hexdigest()
         if self._labels_of.setdefault(name, digest) != digest:
-            raise InputError(f"the references{name and f' of {name!r}'} were used for rows with other labels before: two evaluation sets? {_SEVERAL}")
+            raise InputError(
+                f"the references{name and f' of {name!r}'} were used for rows with other labels before: two "
+                f"evaluation sets? {_SEVERAL}"
+            )
 
 
 _SEVERAL = "For several evaluation sets give a dict {split: references}, or a function of the data set."

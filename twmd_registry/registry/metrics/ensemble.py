@@ -4,7 +4,10 @@ from twmd_registry.registry.declaration import Metric
 
 METRIC = Metric(
     title="Ensemble",
-    about="The weighted mean of other metrics' scores of each segment, ensemble(stsscore,2*sbert): steadier than any of them.",
+    about=(
+        "The weighted mean of other metrics' scores of each segment, ensemble(stsscore,2*sbert): steadier than any "
+        "of them."
+    ),
     formula="sum_k w_k score_k / sum_k w_k",
     keys=("members",),
     class_name="Ensemble",

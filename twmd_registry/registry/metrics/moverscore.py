@@ -4,12 +4,19 @@ from twmd_registry.registry.declaration import ENCODER_KEYS, TAIL_KEYS, Metric
 
 METRIC = Metric(
     title="MoverScore",
-    about="Exact word mover distance as a score: the best balanced transport plan between the words (or n-grams) of two texts.",
-    formula="1 - EMD or 1 / (1 + EMD), EMD = min <pi, cost> over plans whose row and column sums are the tokens' weights",
+    about=(
+        "Exact word mover distance as a score: the best balanced transport plan between the words (or n-grams) of "
+        "two texts."
+    ),
+    formula=(
+        "1 - EMD or 1 / (1 + EMD), EMD = min <pi, cost> over plans whose row and column sums are the tokens' weights"
+    ),
     keys=(*ENCODER_KEYS, "distance", "transform", *TAIL_KEYS),
     class_name="MoverScore",
     aligner="exact",
-    untrainable="exact transport is solved pair by pair and its plan does not move with the weights; twmd is its tempered form",
+    untrainable=(
+        "exact transport is solved pair by pair and its plan does not move with the weights; twmd is its tempered form"
+    ),
     two_sided=False,
     self_normalised=False,
     lowest=-3.0,

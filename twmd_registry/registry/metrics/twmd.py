@@ -5,7 +5,10 @@ from twmd_registry.registry.declaration import ENCODER_KEYS, TAIL_KEYS, Metric
 METRIC = Metric(
     title="Tempered Word Mover Distance",
     about="How well the words of two texts can be transported onto each other, with a tempered, balanced plan.",
-    formula="<pi, S>, pi = exp(S/T) after a few Sinkhorn sweeps, hypothesis marginals last (precision) or reference marginals last (recall)",
+    formula=(
+        "<pi, S>, pi = exp(S/T) after a few Sinkhorn sweeps, hypothesis marginals last (precision) or reference "
+        "marginals last (recall)"
+    ),
     keys=("output", *ENCODER_KEYS, "temperature", "iterations", "objective", "normalize", *TAIL_KEYS),
     class_name="TWMD",
     aligner="sinkhorn",
