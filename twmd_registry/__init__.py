@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twmd_registry.engine.scorer import score_all as score_all
     from twmd_registry.engine.scorer import scorer as scorer
     from twmd_registry.models.vectors import save_vectors as save_vectors
-    from twmd_registry.plugins.sacrebleu.verify import verify_record as verify_record
+    from twmd_registry.plugins.sacrebleu.compare import verify_record as verify_record
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.file import read_record as read_record
@@ -55,7 +55,7 @@ _WHERE = {
     "score_all": "engine.scorer",
     "score_over_ranks": "engine.distributed",
     "scorer": "engine.scorer",
-    "verify_record": "plugins.sacrebleu.verify",
+    "verify_record": "plugins.sacrebleu.compare",
     "write_record": "record.file",
 }
 """Public names and the modules they are loaded from when first used."""

@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr(module_cache.sysconfig, "get_path", lambda _name: str(site))
+    monkeypatch.setattr("sysconfig.get_path", lambda _name: str(site))
     return tmp_path / "modules" / "evaluate_modules" / "metrics"
 
 

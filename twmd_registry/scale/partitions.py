@@ -19,7 +19,7 @@ from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, collect_warnings
 from twmd_registry.judgments.reader import TableRow
 from twmd_registry.progress import Progress
-from twmd_registry.record.environment import environment
+from twmd_registry.record.content import environment
 from twmd_registry.registry.names import Output
 from twmd_registry.scale.plan import ScalePlan, part_name
 from twmd_registry.scale.storage import OutputFolder, open_table

@@ -12,8 +12,7 @@ from urllib.parse import quote
 from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import FileError
 from twmd_registry.plugins.transformers.panel import BESIDE, PanelScores
-from twmd_registry.record.comparison import SystemComparison, column_of
-from twmd_registry.record.content import InputFile, make_record
+from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record
 from twmd_registry.record.file import write_record
 from twmd_registry.registry.paths import write_whole
 

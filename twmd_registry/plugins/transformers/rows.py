@@ -141,8 +141,8 @@ class EvaluationRows:
             )
         if str(split) not in self._references:  # type: ignore[operator]
             raise SpecError(
-                f"there are no references of the split {str(split)!r}; {menu(str(split), self._references)}."
-            )  # type: ignore[arg-type]
+                f"there are no references of the split {str(split)!r}; {menu(str(split), self._references)}."  # type: ignore[arg-type]
+            )
         return str(split)
 
     def _check_labels(self, name: str, labels: Sequence[str]) -> None:
