@@ -187,7 +187,11 @@ def systems(texts: Texts) -> list[tuple[str, Sequence[str]]]:
 
 @pytest.fixture(scope="module")
 def scored(texts: Texts) -> list[tuple[Scorer, list[ScoreSet]]]:
-    made = (("twmd", {}), ("twmd", {"temperature": 0.5}), ("sbert", {"centering": "corpus", "special": "none"}))
+    made: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("twmd", {}),
+        ("twmd", {"temperature": 0.5}),
+        ("sbert", {"centering": "corpus", "special": "none"}),
+    )
     scorers = [twmd_registry.scorer(metric, **keys) for metric, keys in made]
     return [(scorer, [scorer.score(own, texts.references) for _, own in systems(texts)]) for scorer in scorers]
 
@@ -197,7 +201,7 @@ class TestComparison:
     def _bind(self, texts: Texts, scored: list[tuple[Scorer, list[ScoreSet]]]) -> None:
         self.texts, self.scored = texts, scored
 
-    def compare(self, *resampling: Any, lexical: Sequence[str] = (), **asked: bool) -> SystemComparison:
+    def compare(self, *resampling: Any, lexical: Sequence[str] = (), **asked: Any) -> SystemComparison:
         references = [[reference] for reference in self.texts.references]
         return compare_systems(
             systems(self.texts), references, [*self.scored, *lexical], resampling=Resampling(*resampling), **asked

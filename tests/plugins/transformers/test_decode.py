@@ -11,7 +11,7 @@ import torch
 
 from tests import tiny
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.transformers.decode import padding_of, texts_of
+from twmd_registry.plugins.transformers.evaluation_rows import decode_texts, padding_of
 
 TEXTS = ["the cat sat", "", "rain"]
 
@@ -42,7 +42,7 @@ def ids(width: int = 6) -> np.ndarray[Any, Any]:
 def test_every_form_gives_the_texts(form: Any) -> None:
     assert (ids() == -100).any()
     assert (ids() == 1).any()
-    assert texts_of(form, tiny.tokenizer(), "predictions") == TEXTS
+    assert decode_texts(form, tiny.tokenizer(), "predictions") == TEXTS
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_every_form_gives_the_texts(form: Any) -> None:
 )
 def test_what_is_no_ids_is_refused(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"predictions must be token ids.*set predict_with_generate=True"):
-        texts_of(wrong, tiny.tokenizer(), "predictions")
+        decode_texts(wrong, tiny.tokenizer(), "predictions")
 
 
 def test_a_tokenizer_without_padding_ends_texts_instead() -> None:

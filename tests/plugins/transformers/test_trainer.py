@@ -25,7 +25,6 @@ from tests.processes import run_beside
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
-from twmd_registry.plugins.transformers.callback import Offload
 from twmd_registry.plugins.transformers.panel import BESIDE
 from twmd_registry.registry import paths
 
@@ -277,9 +276,9 @@ def test_the_metrics_model_goes_where_it_is_told(
             wanted, abs=1e-6
         )
         backend = metrics.panel.ours["twmd"].backend
-        assert (backend._handle is None) == (offload == Offload.CLOSE)
-        if offload != Offload.CLOSE:
-            assert backend.model.parked == (offload == Offload.CPU)
+        assert (backend._handle is None) == (offload == "close")
+        if offload != "close":
+            assert backend.model.parked == (offload == "cpu")
 
 
 def test_an_unknown_place_is_refused(encoder: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.plugins.transformers import rows as module
-from twmd_registry.plugins.transformers.rows import EvaluationRows
+from twmd_registry.plugins.transformers import evaluation_rows as module
+from twmd_registry.plugins.transformers.evaluation_rows import EvaluationRows
 
 LABELS = ["a", "b", "c"]
 
@@ -30,23 +30,23 @@ def watching(references: Any, dataset: Any) -> EvaluationRows:
 
 class TestNumber:
     def test_of_one_process(self) -> None:
-        assert EvaluationRows(None).number(7) == 7
-        assert watching(None, Named("x")).number(3) == 3
-        assert watching(None, iter([])).number(5) == 5
+        assert EvaluationRows(None).count(7) == 7
+        assert watching(None, Named("x")).count(3) == 3
+        assert watching(None, iter([])).count(5) == 5
         with pytest.raises(InputError, match="4 predictions came for an evaluation set of 3 rows"):
-            watching(None, Named("x")).number(4)
+            watching(None, Named("x")).count(4)
 
     def test_missing_rows_are_said(self) -> None:
         with pytest.warns(TwmdWarning, match="2 of the 3 rows"):
-            assert watching(None, Named("x")).number(2) == 2
+            assert watching(None, Named("x")).count(2) == 2
 
     def test_of_several_processes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "world_size", lambda: 2)
-        assert watching(None, Named("x", 5)).number(8) == 5
+        assert watching(None, Named("x", 5)).count(8) == 5
         with pytest.raises(SpecError, match="give the same object in callbacks"):
-            EvaluationRows(None).number(8)
+            EvaluationRows(None).count(8)
         with pytest.warns(TwmdWarning, match="no length"):
-            assert watching(None, iter([])).number(8) == 8
+            assert watching(None, iter([])).count(8) == 8
 
 
 class TestReferences:
