@@ -9,7 +9,7 @@ import pytest
 import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.registry.diff import compare
-from twmd_registry.registry.ensemble import read_members, split_name, write_members
+from twmd_registry.registry.members import read_members, split_name, write_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, dtypes, is_pinned, make_spec, member_specs

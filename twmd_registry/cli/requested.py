@@ -14,8 +14,8 @@ from twmd_registry.errors import SpecError, menu
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.registry.artifacts import Parts, check_parts
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.ensemble import split_name, with_members
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import split_name, with_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.signature import parse_signature

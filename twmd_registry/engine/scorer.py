@@ -26,7 +26,7 @@ from twmd_registry.errors import SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, StageProgress
 from twmd_registry.registry.artifacts import Parts, SharedParts, check_parts
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.ensemble import with_members, write_members
+from twmd_registry.registry.members import with_members, write_members
 from twmd_registry.registry.names import MetricName, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature

@@ -10,8 +10,8 @@ from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
 from twmd_registry.metaeval.overlap import warn_about_overlap
 from twmd_registry.progress import Progress
-from twmd_registry.registry.ensemble import write_members
-from twmd_registry.registry.labels import labels_of
+from twmd_registry.registry.diff import labels_of
+from twmd_registry.registry.members import write_members
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
 

@@ -1,4 +1,4 @@
-"""Where the parts of a signature are on this machine."""
+"""The places of a signature's parts on this machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from twmd_registry.registry.spec import MetricSpec, member_specs
 
 
 class Parts(NamedTuple):
-    """What a user says about a specification that somebody else wrote.
+    """The user's own places of the parts of a specification.
 
-    A signature is a stranger's word: the names in it are looked up among the packaged parts and on the Hub, never as
-    paths. Paths come from here only, and what they lead to must have the content that the signature says.
+    A signature is untrusted: the names in it are looked up among the packaged parts and on the Hub, never as paths.
+    Paths come from here only, and their files must have the content that the signature names.
 
     Attributes:
         model: A folder or Hub id.
@@ -33,14 +33,14 @@ class Parts(NamedTuple):
 
 
 class SharedParts(Parts):
-    """Parts of several specifications: one that does not have the content signed here may be another's."""
+    """Parts of several specifications: a part without the signed content may belong to another of them."""
 
 
 def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> None:
-    """Refuse a part that none of the signed specifications has: it would change nothing, and look as if it did.
+    """Refuse a part that no signed specification has: it would change nothing, and look as if it did.
 
     Raises:
-        SpecError: As said; names the part.
+        SpecError: There is such a part; the message names it.
     """
     known = set[str]()
     for spec in specs:

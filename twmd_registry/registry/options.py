@@ -20,17 +20,14 @@ class RunOptions:
         device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.
         batch_tokens: Most padded tokens that go through the encoder at once; None picks a number that suits
             the device. Halved by itself when memory runs out.
-        keep_references: How much main memory encoded references may take between calls: a number of bytes, or
-            ``"256MB"``
-            (kB, MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
-            model share what is kept, up to the most that any of them allows; it is freed with the model. It does
-            nothing
+        keep_references: Most main memory for encoded references between calls: a number of bytes, or ``"256MB"``
+            (kB, MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of
+            a model share the memory, up to the largest of their limits; it is freed with the model. It does nothing
             for a regression model, which reads both texts at once.
-        disk_cache: How much room encoded texts may take on disk, written like `keep_references`; 0 for none. With it,
-            another process
-            that scores the same texts by the same model, layers and length limit encodes nothing. They are kept in the
-            folder
-            ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression model either.
+        disk_cache: Most disk space for encoded texts, written like `keep_references`; 0 for none. With it, another
+            process that scores the same texts by the same model, layers and length limit encodes nothing. The texts
+            are in the folder ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression
+            model either.
         progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
     """
 
@@ -41,7 +38,7 @@ class RunOptions:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a batch that cannot hold a token, and memory that is no number of bytes.
+        """Refuse impossible values.
 
         Raises:
             SpecError: `batch_tokens` is not a whole number from 1, or `keep_references` or `disk_cache` no number of

@@ -34,7 +34,8 @@ class Lengths(evaluate.Metric):
         return evaluate.MetricInfo(description="", citation="", features=features)
 
     def _compute(self, predictions, references):
-        return {"lengths": sum(map(len, predictions)), "plain": float(isinstance(references[0], str)), "each": [len(p) for p in predictions]}
+        each = [len(text) for text in predictions]
+        return {"lengths": sum(each), "plain": float(isinstance(references[0], str)), "each": each}
 """
 
 

@@ -71,7 +71,8 @@ def uninstall() -> bool:
 
 def _file_error(error: OSError) -> FileError:
     return FileError(
-        f"cannot change {error.filename}: {error.strerror}. HF_MODULES_CACHE names another folder for evaluate's modules."
+        f"cannot change {error.filename}: {error.strerror}. "
+        "HF_MODULES_CACHE names another folder for evaluate's modules."
     )
 
 

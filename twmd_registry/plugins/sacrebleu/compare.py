@@ -27,7 +27,7 @@ from twmd_registry.record.content import (
     cell_of,
 )
 from twmd_registry.registry.artifacts import Parts
-from twmd_registry.registry.labels import labels_of
+from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import RunOptions
 
@@ -126,7 +126,7 @@ def _score(
     predictions: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]] | None,
 ) -> tuple[Metric, list[SystemScore]]:
-    """Return a metric in SacreBLEU's form and a cell for every system; with references, also segments of SacreBLEU's."""
+    """Return a metric in SacreBLEU's form and a cell per system; with references, also segments of SacreBLEU's."""
     if isinstance(metric, str):
         return _lexical(metric, streams), [_lexical_cell(metric, streams, own, references) for own in predictions]
     scorer, sets = metric

@@ -15,8 +15,8 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins import metric_classes
-from twmd_registry.registry.ensemble import split_name
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
@@ -35,7 +35,7 @@ STREAMS = (
 class EmbeddingScore(Score):
     """A corpus score times 100, with a confidence interval whatever its sign."""
 
-    def format(self, width: int = 2, score_only: bool = False, signature: str = "", is_json: bool = False) -> str:  # noqa: FBT002 (SacreBLEU's)
+    def format(self, width: int = 2, score_only: bool = False, signature: str = "", is_json: bool = False) -> str:  # noqa: FBT002
         """Write the score as SacreBLEU does: one line, the number alone, or JSON.
 
         Args:

@@ -94,7 +94,8 @@ class EvaluationRows:
             )
         if received < size:
             warn(
-                f"predictions came for {received} of the {size} rows of the evaluation set only (dataloader_drop_last?)."
+                f"predictions came for {received} of the {size} rows of the evaluation set only "
+                "(dataloader_drop_last?)."
             )
         return min(received, size)
 

@@ -19,7 +19,7 @@ from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.record.content import MetricColumn
-from twmd_registry.registry.ensemble import split_name
+from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
 from twmd_registry.registry.signature import Signature
 
