@@ -10,12 +10,11 @@ from hypothesis import given
 from tests.align.problems import QUICK, ragged, seeds
 from tests.oracles import family as oracle
 from twmd_registry.align.kernel import kernel
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.centering import CENTERINGS, GroupMeans, center, sum_groups
 from twmd_registry.engine.reduction import normalise
 from twmd_registry.registry.names import Centering, Vectors
-from twmd_registry.tensors import TokenVectors, pad, span_indices
+from twmd_registry.tensors import PaddedTokens, TokenVectors, pad, span_indices
 
 LENGTHS = [3, 1, 5, 2]
 GROUP = torch.tensor([0, 0, 1, 1])
@@ -198,7 +197,7 @@ def test_kernel_alignment_with_dimension_centering_is_cka(tokens: TokenVectors) 
     centered = centered_alone(tokens, Centering.DIMENSION, Vectors.RAW)
     blocks = [pad(centered, torch.tensor([item])) for item in (0, 2)]
     c, own, other = (
-        kernel(a.vectors @ b.vectors.mT, Marginal(a.mask), Marginal(b.mask), AlignmentSettings())
+        kernel(a.vectors @ b.vectors.mT, PaddedTokens(a.mask), PaddedTokens(b.mask), AlignmentSettings())
         for a, b in ((blocks[0], blocks[1]), (blocks[0], blocks[0]), (blocks[1],) * 2)
     )
     assert float(normalise(c, own, other)) == pytest.approx(oracle.linear_cka(x, y), abs=1e-6)

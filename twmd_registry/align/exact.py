@@ -13,17 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Distance, Transform
+from twmd_registry.tensors import PaddedTokens
 
 MOST_ITERATIONS = 1_000_000
 SAME = 1e-14
 """Squared distances below this are none: the square root's slope there would be endless."""
 
 
-def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Score the best plan: ``C = 1 - EMD`` or ``1 / (1 + EMD)``, ``EMD = min <pi, cost>``.
 
     The row and column sums of a plan are the tokens' shares: 1/m and 1/n, or their weights divided by the weights' sum
@@ -55,7 +55,7 @@ def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Te
     return TRANSFORMS[how.transform](most + (1 - FREE[how.distance]))
 
 
-def exact_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """The best plan; shape (B, N, M)."""
     return _plans(GAINS[how.distance](s), hyp, ref, FREE[how.distance]).to(s)
 
@@ -77,7 +77,7 @@ TRANSFORMS: dict[Transform, Callable[[Tensor], Tensor]] = {
 """1 - EMD and 1 / (1 + EMD), from c = 1 - EMD: one plan serves both."""
 
 
-def _plans(gain: Tensor, hyp: Marginal, ref: Marginal, free: float) -> Tensor:
+def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, free: float) -> Tensor:
     """The best plan of every pair, float64 on the CPU; shape (B, N, M)."""
     cost = free - gain.detach().to("cpu", torch.float64).numpy()
     plans = np.zeros_like(cost)
@@ -99,7 +99,7 @@ def _plans(gain: Tensor, hyp: Marginal, ref: Marginal, free: float) -> Tensor:
     return torch.from_numpy(plans)
 
 
-def _weights(side: Marginal) -> np.ndarray:
+def _weights(side: PaddedTokens) -> np.ndarray:
     return (side.mask if side.weights is None else side.weights).to("cpu", torch.float64).numpy()
 
 

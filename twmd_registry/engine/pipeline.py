@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.align import SYMMETRIC, align, align_self, marginal, plans, similarities, similarities_for
+from twmd_registry.align import ALIGNERS, SYMMETRIC, align, plans, similarities
 from twmd_registry.align.exact import TRANSFORMS
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.encode.disk import DiskCache
@@ -156,7 +156,8 @@ def _align_block(x: PaddedTokens, y: PaddedTokens, specs: Sequence[MetricSpec]) 
         how = make_alignment_settings(spec)
         plan = spec.metric, how._replace(transform=Transform.LINEAR)
         if plan not in planned:
-            planned[plan] = align(plan[0], similarities_for(how.distance, s, x, y), x, y, plan[1])
+            exact_s = similarities(x, y, how.distance) if how.distance is Distance.EUCLIDEAN else s
+            planned[plan] = align(plan[0], exact_s, x, y, plan[1])
         yield Sides(*map(TRANSFORMS[how.transform], planned[plan]))
 
 
@@ -189,7 +190,7 @@ def _self_scores(tokens: TokenVectors, counts: np.ndarray, specs: Sequence[Metri
         noise = NOTHING * EPSILON * largest + (NOTHING * errors[item]).square()  # (B,)
         for spec, values in zip(specs, own, strict=True):
             if values is not None:
-                c = align_self(spec.metric, s, x, make_alignment_settings(spec))  # (B,)
+                c = ALIGNERS[spec.metric](s, x, x, make_alignment_settings(spec))  # (B,)
                 values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN
     return own
 
@@ -430,9 +431,9 @@ class PipelineRun:
             return PairPlan(texts[0], texts[1], shares[0], shares[1], nothing.numpy(), Sides(nothing, nothing))
         x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in which)
         how = make_alignment_settings(self._jobs[job].spec)
-        s = similarities_for(how.distance, similarities(x, y), x, y)
+        s = similarities(x, y, how.distance)
         found = plans(self._jobs[job].spec.metric, s, x, y, how)
-        shares = [marginal(side).shares[0].cpu().numpy() for side in (x, y)]
+        shares = [side.shares[0].cpu().numpy() for side in (x, y)]
         return PairPlan(
             texts[0], texts[1], shares[0], shares[1], s[0].cpu().numpy(), Sides(*(plan[0].cpu() for plan in found))
         )
