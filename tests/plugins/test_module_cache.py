@@ -102,13 +102,13 @@ def test_installing_replaces_what_older_versions_wrote_and_keeps_other_modules(c
     assert [file for file in cache.rglob("*") if file.is_file()] == [other]
 
 
-def test_a_cache_that_cannot_be_written_is_a_clear_error(cache: Path) -> None:
+def test_cache_that_cannot_be_written_is_a_clear_error(cache: Path) -> None:
     cache.parents[1].write_text("a file where the folder belongs", encoding="utf-8")
     with pytest.raises(FileError, match=r"cannot change .*modules.* HF_MODULES_CACHE names another folder"):
         module_cache.install()
 
 
-def test_a_hook_that_fails_does_not_break_evaluate(tmp_path: Path) -> None:
+def test_hook_that_fails_does_not_break_evaluate(tmp_path: Path) -> None:
     """A small package stands for `evaluate`: this happens at its import only."""
     package = tmp_path / "stand-in" / "evaluate"
     package.mkdir(parents=True)

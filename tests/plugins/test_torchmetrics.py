@@ -124,7 +124,7 @@ def test_every_compute_warns_under_pythons_default_filter() -> None:
     assert len(shown) == 3
 
 
-def test_a_single_text_is_a_segment() -> None:
+def test_single_text_is_a_segment() -> None:
     expected = twmd_registry.scorer("twmd").score(PREDICTIONS[1:2], REFERENCES[1:2]).score
     theirs = TWMD()
     theirs.update(PREDICTIONS[1], REFERENCES[1])
@@ -232,7 +232,7 @@ def test_states_of_two_metrics_are_merged() -> None:
     assert second.compute().item() == single(twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES).score)
 
 
-def test_what_is_known_of_a_metric_is_said() -> None:
+def test_bounds_and_direction_are_those_of_the_declaration() -> None:
     for name, kind in METRICS.items():
         one = kind()
         assert (one.plot_lower_bound, one.plot_upper_bound) == (CATALOGUE[name].lowest, CATALOGUE[name].highest)

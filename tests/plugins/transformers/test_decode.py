@@ -48,12 +48,12 @@ def test_every_form_gives_the_texts(form: Any) -> None:
 @pytest.mark.parametrize(
     "wrong", [np.zeros((3, 6, 24), dtype=np.float32), np.zeros((3, 6), dtype=np.float32), np.zeros(3, dtype=np.int64)]
 )
-def test_what_is_no_ids_is_refused(wrong: Any) -> None:
+def test_array_that_is_not_token_ids_is_refused(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"predictions must be token ids.*set predict_with_generate=True"):
         decode_texts(wrong, tiny.tokenizer(), "predictions")
 
 
-def test_a_tokenizer_without_padding_ends_texts_instead() -> None:
+def test_tokenizer_without_padding_ends_texts_instead() -> None:
     assert padding_of(SimpleNamespace(pad_token_id=None, eos_token_id=7)) == 7
     assert padding_of(SimpleNamespace(pad_token_id=0, eos_token_id=7)) == 0
     assert padding_of(SimpleNamespace(tokenizer=SimpleNamespace(pad_token_id=3, eos_token_id=7))) == 3
