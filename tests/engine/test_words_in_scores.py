@@ -369,7 +369,7 @@ def test_a_text_of_punctuation_alone_is_left_with_nothing() -> None:
 
 
 def test_a_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_says_so() -> None:
-    with pytest.warns(TwmdWarning, match="of which every word is left out: 2; their special tokens alone are compared"):
+    with pytest.warns(TwmdWarning, match="of which every word is left out: 2; only their special tokens are compared"):
         found = twmd_registry.scorer("moverscore", punctuation="drop", special="all").score(
             ["?!", "?!", "Snow."], ["?!", "Snow.", "..."]
         )

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from twmd_registry.encode import idf
-from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.layers import check_layer, last_layers, rule_layer
+from twmd_registry.encode.encoder import Encoder, check_layer, last_layers, rule_layer
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
 from twmd_registry.encode.stopwords import STOP_WORDS, StopWords, find_stop_words
 from twmd_registry.encode.store import ReadingMode
@@ -111,7 +110,7 @@ class Backend:
             )
         return found._replace(name=asked) if wanted else found
 
-    @property
+    @cached_property
     def model_key(self) -> Hashable:
         """Everything that decides which loaded model this is."""
         return (
@@ -168,7 +167,7 @@ class Backend:
         """The applied truncation."""
         return "cut" if limit is None else f"cut:{limit}"
 
-    @property
+    @cached_property
     def share_key(self) -> Hashable:
         """Scorers with the same key are scored together."""
         return (self.model_key, self.spec.truncation, self.options.batch_tokens)
@@ -281,12 +280,12 @@ class TokenAlignmentBackend(Backend):
         window = self.model.window(limit, self.requested.stride)
         return super()._truncation(limit) if window is None else f"window:{window.size}/{window.stride}"
 
-    @property
+    @cached_property
     def reading(self) -> ReadingMode:
         """How long texts are read."""
         return ReadingMode(self.spec.limit, self.model.window(self.spec.limit, self.spec.stride))
 
-    @property
+    @cached_property
     def job(self) -> Job:
         """The applied specification with what was fitted for it."""
         fitted, encoder = FittedParts(), self.model
@@ -332,7 +331,8 @@ class TokenAlignmentBackend(Backend):
     ) -> Scored:
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            return self.run(group, pairs, progress, total).score()
+            run = self.run(group, pairs, progress, total)
+            return run.score(), run.flags
 
     def work(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> int:
         """Every different text, twice where sums over the corpus take a pass of their own, and every pair by every
@@ -418,15 +418,8 @@ def make_backend(spec: MetricSpec, options: RunOptions, parts: Parts | None = No
 
 
 def group_by_model(backends: Sequence[Backend]) -> list[list[int]]:
-    """Which of some routes are scored together, by their numbers: those that share a model, in the order of the first
-    of each.
-    """
+    """Return the numbers of the backends that are scored together: those that share a model, in order of the first."""
     groups: dict[Hashable, list[int]] = {}
     for i, backend in enumerate(backends):
         groups.setdefault(backend.share_key, []).append(i)
     return list(groups.values())
-
-
-def score_group(group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
-    """Score all pairs by every route of a group that shares a model."""
-    return group[0].score_group(group, pairs, progress)

@@ -1,9 +1,9 @@
-"""Index arithmetic over text pairs: different texts once, shares, pieces of bounded size, what is needed when."""
+"""Index arithmetic on pairs of texts: different texts once, shares, chunks of bounded size."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
-"""A cautious guess (English has 4 to 5) from which pieces of bounded size are cut before texts are tokenised."""
+"""A cautious estimate (English has 4 to 5), from which chunks are cut before texts are tokenised."""
 
 
 class Pairs(NamedTuple):
@@ -91,49 +91,36 @@ def centering_step(specs: Iterable[MetricSpec]) -> int:
     return math.lcm(*(spec.centering_size or 1 for spec in specs if spec.centering_kind is Centering.BATCH))
 
 
-def estimate_tokens(texts: Sequence[str], limit: int | None) -> np.ndarray:
-    """A cautious guess of every text's number of tokens; shape (texts,)."""
-    guess = np.array([len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in texts])
-    return guess if limit is None else np.minimum(guess, limit)
-
-
-def plan_chunks(pairs: Pairs, tokens: np.ndarray, most_tokens: int, step: int = 1) -> list[slice]:
-    """Cut the pairs into consecutive pieces whose different texts hold a bounded number of tokens.
+def plan_chunks(
+    pairs: Pairs, limit: int | None, most_tokens: int, step: int = 1
+) -> tuple[list[slice], dict[int, list[int]]]:
+    """Cut the pairs into consecutive chunks whose different texts hold a bounded number of tokens.
 
     Args:
         pairs: The pairs.
-        tokens: Tokens of every text.
-        most_tokens: Tokens per piece; a single step may hold more.
-        step: Pieces end at multiples of so many segments, so that centering batches stay whole.
+        limit: Most tokens of a text; None for no limit. Tokens are estimated cautiously, from the number of bytes.
+        most_tokens: Tokens per chunk; a single step may hold more.
+        step: Chunks end at multiples of so many segments, so that centering batches stay whole.
 
     Returns:
-        Slices over pairs.
+        Slices over pairs; and for every text that occurs in several chunks, which ones, ascending.
     """
-    steps = pairs.segment // step
-    starts = np.flatnonzero(np.diff(steps, prepend=-1))
-    pieces, begin, held, seen = [], 0, 0, set[int]()
-    for here in map(slice, starts.tolist(), [*starts[1:].tolist(), len(pairs.hyp)]):
-        texts = set(pairs.hyp[here].tolist()) | set(pairs.ref[here].tolist())
-        new = sum(int(tokens[text]) for text in texts - seen)
-        if held and held + new > most_tokens:
-            pieces.append(slice(begin, int(here.start)))
-            begin, held, seen = int(here.start), 0, set()
-            new = sum(int(tokens[text]) for text in texts)
-        held += new
+    tokens = [len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in pairs.texts]
+    if limit is not None:
+        tokens = [min(number, limit) for number in tokens]
+    starts = np.flatnonzero(np.diff(pairs.segment // step, prepend=-1)).tolist()
+    chunks: list[slice] = []
+    uses: dict[int, list[int]] = {}
+    begin, held, seen = 0, 0, set[int]()
+    for start, stop in zip(starts, [*starts[1:], len(pairs.hyp)], strict=True):
+        texts = set(pairs.hyp[start:stop].tolist()) | set(pairs.ref[start:stop].tolist())
+        if held and held + sum(tokens[text] for text in texts - seen) > most_tokens:
+            chunks.append(slice(begin, start))
+            begin, held, seen = start, 0, set()
+        held += sum(tokens[text] for text in texts - seen)
+        for text in texts - seen:
+            uses.setdefault(text, []).append(len(chunks))
         seen |= texts
-    return [*pieces, slice(begin, len(pairs.hyp))] if len(pairs.hyp) else []
-
-
-def chunks_of_texts(pairs: Pairs, pieces: Sequence[slice]) -> dict[int, list[int]]:
-    """For every text that occurs in several pieces: which ones, ascending."""
-    first: dict[int, int] = {}
-    several: dict[int, list[int]] = {}
-    for p, piece in enumerate(pieces):
-        for text in np.union1d(pairs.hyp[piece], pairs.ref[piece]).tolist():
-            if text in several:
-                several[text].append(p)
-            elif text in first:
-                several[text] = [first[text], p]
-            else:
-                first[text] = p
-    return several
+    if len(pairs.hyp):
+        chunks.append(slice(begin, len(pairs.hyp)))
+    return chunks, {text: numbers for text, numbers in uses.items() if len(numbers) > 1}

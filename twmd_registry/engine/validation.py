@@ -1,4 +1,4 @@
-"""The border: every row a user hands over is checked here, once, with its index, before anything is computed."""
+"""Checks of predictions and references: every row once, with its number, before anything is computed."""
 
 from __future__ import annotations
 
@@ -37,47 +37,42 @@ def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> 
         InputError: Not a list, empty, different numbers of rows, references that look transposed, a row that
             is not text, a mixture of texts and lists, an empty list, or text that is not valid Unicode.
     """
-    predicted = _rows(predictions, "predictions")
-    referred = _rows(references, "references")
+    for name, values in (("predictions", predictions), ("references", references)):
+        if not _is_list(values):
+            raise InputError(f"{name} must be a list of texts, one per segment; got {_describe(values)}.")
+    predicted, referred = list(predictions), list(references)
     if len(predicted) != len(referred):
         raise InputError(_different_lengths(len(predicted), referred))
     if not predicted:
         raise InputError("there is nothing to score: predictions and references are empty.")
-    for row, text in enumerate(predicted, first_row):
-        _check_text(text, f"predictions[{row}]")
-    listed = [not isinstance(entry, str) for entry in referred]
-    checked = []
-    for row, (entry, is_list) in enumerate(zip(referred, listed, strict=True), first_row):
-        checked.append(_check_references(entry, row))
-        if is_list is not listed[0]:
-            kinds = ("a list", "a text") if is_list else ("a text", "a list")
+    checked = Segments([_check_text(text, f"predictions[{row}]") for row, text in enumerate(predicted, first_row)], [])
+    for row, entry in enumerate(referred, first_row):
+        where = f"references[{row}]"
+        if not isinstance(entry, str) and not _is_list(entry):
+            raise InputError(f"{where} must be a text or a list of texts; got {_describe(entry)}.")
+        named = (
+            [(entry, where)] if isinstance(entry, str) else [(text, f"{where}[{k}]") for k, text in enumerate(entry)]
+        )
+        texts = [_check_text(text, name) for text, name in named]
+        if not texts:
+            raise InputError(f"{where} is an empty list: every prediction needs at least one reference.")
+        if isinstance(entry, str) is not isinstance(referred[0], str):
+            kinds = ("a text", "a list") if isinstance(entry, str) else ("a list", "a text")
             raise InputError(
-                f"references[{row}] is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as "
-                "texts or all as lists."
+                f"{where} is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as texts or all as "
+                "lists."
             )
-    return Segments([_plain(text) for text in predicted], [[_plain(text) for text in texts] for texts in checked])
-
-
-def _plain(text: str) -> str:
-    """The characters themselves: a subclass (an Enum's member, say) may call itself something else by ``str()``."""
-    return str.__str__(text)
+        checked.references.append(texts)
+    return checked
 
 
 def digest_of_texts(segments: Segments) -> str:
-    """sha256 of some segments: of ``[predictions, references]`` as compact JSON in UTF-8, references always as
-    lists.
-    """
+    """Return sha256 of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists."""
     return hashlib.sha256(json.dumps(list(segments), ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
 
-def _rows(values: Any, what: str) -> list[Any]:
-    if not _is_list(values):
-        raise InputError(f"{what} must be a list of texts, one per segment; got {_describe(values)}.")
-    return list(values)
-
-
 def _is_list(values: Any) -> bool:
-    """Whether going through it gives its rows in order: not the letters of a text, the keys of a table, a set."""
+    """Return whether iteration gives rows in order: not for a text, a table (its columns), a mapping or a set."""
     if isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns"):
         return False
     return isinstance(values, Iterable) and getattr(values, "shape", (1,)) != ()
@@ -94,22 +89,8 @@ def _different_lengths(number: int, references: list[Any]) -> str:
     return f"{message}: give one entry per prediction (a text, or a list of texts)."
 
 
-def _check_references(entry: Any, row: int) -> list[str]:
-    """One row's texts; read once, for it may be a generator."""
-    if isinstance(entry, str):
-        _check_text(entry, f"references[{row}]")
-        return [entry]
-    if not _is_list(entry):
-        raise InputError(f"references[{row}] must be a text or a list of texts; got {_describe(entry)}.")
-    texts = list(entry)
-    if not texts:
-        raise InputError(f"references[{row}] is an empty list: every prediction needs at least one reference.")
-    for k, text in enumerate(texts):
-        _check_text(text, f"references[{row}][{k}]")
-    return texts
-
-
-def _check_text(text: Any, where: str) -> None:
+def _check_text(text: Any, where: str) -> str:
+    """Return the characters of a text: a subclass (a member of an Enum) may give others by ``str()``."""
     if not isinstance(text, str):
         raise InputError(f"{where} must be a text; got {_describe(text)}.")
     try:
@@ -119,6 +100,7 @@ def _check_text(text: Any, where: str) -> None:
             f"{where} is not valid Unicode: lone surrogate {text[error.start]!a} at character {error.start}. "
             "Decode it again with the right encoding."
         ) from None
+    return str.__str__(text)
 
 
 def _describe(value: Any) -> str:

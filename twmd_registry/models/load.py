@@ -116,7 +116,7 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
     """
     import torch
 
-    from twmd_registry.models.linear import quicken
+    from twmd_registry.models.inference import quicken
 
     with _opened(files, f"model {files.label}") as folder:
         network, report = kind.from_pretrained(

@@ -14,9 +14,8 @@ from safetensors import safe_open
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_adapter_config
-from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.linear import onednn_layout
+from twmd_registry.models.inference import check_finite, default_batch_tokens, onednn_layout, run_batches
 from twmd_registry.models.load import (
     check_limit,
     check_token_ids,
@@ -25,7 +24,7 @@ from twmd_registry.models.load import (
     load_network,
     load_tokenizer,
 )
-from twmd_registry.models.resident import LoadedModel
+from twmd_registry.models.pool import LoadedModel
 from twmd_registry.models.siamese import SiameseRegressor, load_line
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files

@@ -109,7 +109,9 @@ class TrainedMetric(nn.Module):
         run = PipelineRun(
             self._encoder, [self._job._replace(spec=spec)], pairs, self._reading, batch_tokens=self._batch_tokens
         )
-        fitted = torch.cat([TARGETS[self._recipe.target](one.sides[0], spec) for one in run.align()])  # (pairs,)
+        fitted = torch.cat(
+            [TARGETS[self._recipe.target](one, spec) for _, sides in run.align() for one in sides.values()]
+        )  # (pairs,)
         return torch.segment_reduce(
             fitted, self._multiref.value, lengths=torch.from_numpy(pairs.counts).to(fitted.device)
         )
@@ -121,7 +123,7 @@ class TrainedMetric(nn.Module):
         self.eval()
         pairs = make_pairs(segments)
         with torch.inference_mode(), exact_arithmetic():
-            (found,), _ = PipelineRun(
+            (found,) = PipelineRun(
                 self._encoder, [self._job], pairs, self._reading, batch_tokens=self._batch_tokens
             ).score()
         return over_references(found.chosen(self._job.spec.output), pairs.counts, self._multiref)
