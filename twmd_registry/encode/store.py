@@ -187,7 +187,14 @@ class TextStore:
         for i, start, end in zip(texts.tolist(), np.r_[0, ends[:-1]].tolist(), ends.tolist(), strict=True):
             if wanted[i]:
                 vectors = np.stack([layer[start:end] for layer in layers])
-                about = [bool(flag[i]) for flag in (self._flags.empty, self._flags.truncated, self._flags.unknown)]
-                missing = self._flags.missing.get(i, ())
-                copied[i] = CachedText(vectors, special[start:end].copy(), tokens[start:end].copy(), *about, missing)
+                flags = self._flags
+                copied[i] = CachedText(
+                    vectors,
+                    special[start:end].copy(),
+                    tokens[start:end].copy(),
+                    empty=bool(flags.empty[i]),
+                    truncated=bool(flags.truncated[i]),
+                    unknown=bool(flags.unknown[i]),
+                    missing=flags.missing.get(i, ()),
+                )
         return copied

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -108,11 +109,11 @@ def plan_chunks(
     tokens = [len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in pairs.texts]
     if limit is not None:
         tokens = [min(number, limit) for number in tokens]
-    starts = np.flatnonzero(np.diff(pairs.segment // step, prepend=-1)).tolist()
+    bounds = [*np.flatnonzero(np.diff(pairs.segment // step, prepend=-1)).tolist(), len(pairs.hyp)]
     chunks: list[slice] = []
     uses: dict[int, list[int]] = {}
     begin, held, seen = 0, 0, set[int]()
-    for start, stop in zip(starts, [*starts[1:], len(pairs.hyp)], strict=True):
+    for start, stop in pairwise(bounds):
         texts = set(pairs.hyp[start:stop].tolist()) | set(pairs.ref[start:stop].tolist())
         if held and held + sum(tokens[text] for text in texts - seen) > most_tokens:
             chunks.append(slice(begin, start))

@@ -18,6 +18,7 @@ from torch import Tensor
 from twmd_registry.align import ALIGNERS, SYMMETRIC, align, plans, similarities
 from twmd_registry.align.exact import TRANSFORMS
 from twmd_registry.align.settings import AlignmentSettings
+from twmd_registry.encode.cache import EncodingCache
 from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
@@ -155,7 +156,7 @@ class PipelineRun:
         step = centering_step(job.spec for job in jobs)
         self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, step)
         self.flags = TextFlags.none(len(pairs.texts))
-        caches = []
+        caches: list[tuple[EncodingCache, np.ndarray]] = []
         if keep:  # references only: predictions do not come again, and would push references out
             encoder.references.begin(keep)
             caches.append((encoder.references, np.isin(np.arange(len(pairs.texts)), pairs.ref)))

@@ -140,9 +140,8 @@ class EvaluationRows:
                 "function of the data set."
             )
         if str(split) not in self._references:  # type: ignore[operator]
-            raise SpecError(
-                f"there are no references of the split {str(split)!r}; {menu(str(split), self._references)}."
-            )  # type: ignore[arg-type]
+            others = menu(str(split), self._references)  # type: ignore[arg-type]
+            raise SpecError(f"there are no references of the split {str(split)!r}; {others}.")
         return str(split)
 
     def _check_labels(self, name: str, labels: Sequence[str]) -> None:
