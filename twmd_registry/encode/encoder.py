@@ -19,7 +19,7 @@ from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import check_finite, default_batch_tokens, onednn_layout, run_batches
-from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.load import check_limit, check_vocabulary, length_limit, load_encoder, load_tokenizer
 from twmd_registry.models.pool import LoadedModel
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.tensors import EncodedTexts
@@ -62,6 +62,7 @@ class Encoder(LoadedModel):
             network, self.tokenizer = load_static(files, dtype)
         else:
             network, self.tokenizer = load_encoder(files, dtype), load_tokenizer(files)
+            check_vocabulary(self.tokenizer, network, files.label)
         if adapter is not None:
             network = merge(network, adapter, files)
         self.limit = length_limit(network, self.tokenizer)
@@ -141,12 +142,10 @@ class Encoder(LoadedModel):
             The texts in their own order: float32 vectors on the encoder's device.
 
         Raises:
-            ModelError: Out of memory with a single text, vectors that are not finite, or a tokenizer of another model.
+            ModelError: Out of memory with a single text, or vectors that are not finite.
         """
         self.wake()
         lengths, wanted = tokens.lengths, sorted(set(layers))
-        if not self.static:
-            check_token_ids(max(int(row.max()) for row in tokens.ids), self.network, self.files.label)
         rows, places, repeats = split_into_windows(tokens, window)
         widths = np.array([len(row) for row in rows])
         vectors = {
