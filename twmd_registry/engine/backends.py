@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -31,7 +30,7 @@ from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import ModelHandle
 from twmd_registry.models.regressor import Predictions, Regressor
 from twmd_registry.progress import Progress
-from twmd_registry.registry.artifacts import Parts, SharedParts
+from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special, Unknown
 from twmd_registry.registry.options import RunOptions
@@ -70,16 +69,11 @@ class Backend:
         Raises:
             ModelError: The model is not here, or its content is not what the signature says.
         """
-        name, wanted = str(self.requested.model), self.requested.fingerprint
-        if self.parts and self.parts.model:
-            files = find_model(self.parts.model)
-            if wanted and wanted != files.fingerprint:
-                # The folder may be another metric's of the same record: this one's model may be here under its own
-                # name.
-                with contextlib.suppress(ModelError):
-                    files = find_model(name, self.requested.revision, paths=False)
-        else:
-            files = find_model(name, self.requested.revision, paths=self.parts is None)
+        name, wanted, given = str(self.requested.model), self.requested.fingerprint, self.parts and self.parts.model
+        files = find_model(given) if given else find_model(name, self.requested.revision, paths=self.parts is None)
+        if given and self.parts and files.fingerprint != wanted and files.fingerprint in self.parts.signed:
+            # The folder holds the model of another specification of the same record.
+            files = find_model(name, self.requested.revision, paths=False)
         if wanted and wanted != files.fingerprint:
             raise ModelError(
                 f"model {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for."
@@ -100,14 +94,11 @@ class Backend:
         if self.parts is None or self.parts.adapter is None:
             return find_adapter(asked, paths=self.parts is None)
         found, (_, _, wanted) = find_adapter(self.parts.adapter), asked.partition("@")
-        if wanted and found.name.rpartition("@")[2] != wanted:
-            if isinstance(self.parts, SharedParts):
-                with contextlib.suppress(ModelError):
-                    return find_adapter(asked, paths=False)
-            raise ModelError(
-                f"adapter {self.parts.adapter} has the content {found.name.rpartition('@')[2]}, not {wanted} as "
-                "asked for."
-            )
+        content = found.name.rpartition("@")[2]
+        if wanted and content != wanted:
+            if content in self.parts.signed:  # of another specification of the same record
+                return find_adapter(asked, paths=False)
+            raise ModelError(f"adapter {self.parts.adapter} has the content {content}, not {wanted} as asked for.")
         return found._replace(name=asked) if wanted else found
 
     @cached_property

@@ -23,7 +23,7 @@ from twmd_registry.engine.result import Counts, PairScores, ScoreSet, make_score
 from twmd_registry.engine.validation import Segments, check_segments, digest_of_texts
 from twmd_registry.errors import SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, StageProgress
-from twmd_registry.registry.artifacts import Parts, SharedParts, check_parts
+from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.ensemble import with_members, write_members
 from twmd_registry.registry.names import MetricName, Multiref
@@ -196,8 +196,7 @@ class EnsembleScorer(Scorer):
         """
         self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
         self.weights, specs = zip(*member_specs(spec), strict=True)
-        shared = SharedParts(*parts) if parts else parts
-        self._members = tuple(Scorer(one, self.options, shared) for one in specs)
+        self._members = tuple(Scorer(one, self.options, parts) for one in specs)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
@@ -290,18 +289,16 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
 def _make_scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
     if preset is not None:
         raise SpecError(f"a signature says everything: preset={preset!r} cannot be given beside it.")
-    options, parts = split_options(keys, Parts._fields)
+    options, parts = split_options(keys, PART_NAMES)
     for name in parts:
-        if name not in Parts._fields:
+        if name not in PART_NAMES:
             raise SpecError(
                 f"the signature fixes {name}: beside it, say only where its parts are "
-                f"({', '.join(Parts._fields)}) and how to run."
+                f"({', '.join(PART_NAMES)}) and how to run."
             )
-    asked, places = (
-        parse_signature(signature),
-        Parts(**{name: str(path) for name, path in parts.items() if path is not None}),
-    )
-    check_parts(places, [asked.spec])
+    asked = parse_signature(signature)
+    given: dict[str, Any] = {name: str(path) for name, path in parts.items() if path is not None}
+    places = check_parts(Parts(**given), [asked.spec])
     return make_scorer(asked.spec, options, places, asked.nrefs)
 
 

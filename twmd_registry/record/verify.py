@@ -158,13 +158,10 @@ def verify_record(
             f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given."
         )
     options = options or RunOptions()
-    check_parts(parts or Parts(), _readable(record))
+    parts = check_parts(parts or Parts(), _readable(record))
     texts = [SystemTexts(*check_segments(*own)) for own in systems]
     with reread():
-        entries = [
-            _score_system(*pair, options, parts or Parts(), progress)
-            for pair in zip(record.systems, texts, strict=True)
-        ]
+        entries = [_score_system(*pair, options, parts, progress) for pair in zip(record.systems, texts, strict=True)]
     again = _compare_again(record, texts, entries, compare)
     checks = [
         check
@@ -521,9 +518,9 @@ def verify_number(
         raise SpecError(f"{value!r} is not a number as a paper prints it, such as 0.8614 or 86.1.")
     printed, rounding = float(match[1]), 0.5 * 10.0 ** -len(match[2])
     asked = parse_signature(signature)
-    check_parts(parts or Parts(), [asked.spec])
+    parts = check_parts(parts or Parts(), [asked.spec])
     with reread():
-        found = make_scorer(asked.spec, options, parts or Parts()).score(*texts)
+        found = make_scorer(asked.spec, options, parts).score(*texts)
     if asked.nrefs not in {None, found.signature.nrefs}:
         raise InputError(
             f"the signature was written for nrefs:{asked.nrefs}; these texts have nrefs:{found.signature.nrefs}."
