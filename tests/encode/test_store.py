@@ -16,11 +16,10 @@ from twmd_registry.encode.cache import CachedText, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import ReadingMode, TextStore
 from twmd_registry.engine import pipeline
-from twmd_registry.engine.chunking import Pairs, make_pairs, plan_chunks
-from twmd_registry.engine.validation import check_segments
+from twmd_registry.engine.pairs import Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.errors import ModelError, collect_warnings, warn
 from twmd_registry.models.files import find_model
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
 
 @pytest.fixture(scope="module")

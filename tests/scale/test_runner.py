@@ -28,11 +28,10 @@ from tests.scale.segments import (
     write_parquet,
 )
 from twmd_registry.cli import main
-from twmd_registry.engine.chunking import make_pairs, plan_chunks
+from twmd_registry.engine.pairs import check_segments, make_pairs, plan_chunks
 from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
-from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, runner

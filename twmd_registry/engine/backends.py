@@ -16,7 +16,7 @@ from twmd_registry.encode.stopwords import STOP_WORDS, StopWords, find_stop_word
 from twmd_registry.encode.store import ReadingMode
 from twmd_registry.encode.words import as_tokenized
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
-from twmd_registry.engine.chunking import Pairs
+from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import ENCODED, AllReduce, Job, PairPlan, PipelineRun, alone
 from twmd_registry.engine.reduction import empty_score
 from twmd_registry.engine.result import PairScores
@@ -36,7 +36,7 @@ from twmd_registry.registry.names import Centering, First, Idf, MetricName, Spec
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
 Scored = tuple[list[PairScores], TextFlags]
 """The scores of all pairs by every route of a group, and what to know of the texts."""
@@ -301,8 +301,8 @@ class TokenAlignmentBackend(Backend):
             pairs,
             self.reading,
             batch_tokens=self.options.batch_tokens,
-            keep=max(backend.options.kept_bytes for backend in group),
-            disk=max(backend.options.disk_bytes for backend in group),
+            keep=max(backend.options.keep_references for backend in group),
+            disk=max(backend.options.disk_cache for backend in group),
             total=total,
             progress=progress,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from twmd_registry.align import ALIGNERS, SYMMETRIC, align, plans, similarities
-from twmd_registry.align.exact import TRANSFORMS
+from twmd_registry.align.exact import invert_cost
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.encode.cache import EncodingCache
 from twmd_registry.encode.disk import DiskCache
@@ -24,8 +24,8 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
 from twmd_registry.encode.store import ReadingMode, TextStore
 from twmd_registry.engine.centering import GroupSums
-from twmd_registry.engine.chunking import Pairs, centering_step, plan_chunks
-from twmd_registry.engine.reduction import SelfScores, combine_sides
+from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
+from twmd_registry.engine.reduction import combine_sides
 from twmd_registry.engine.result import PairScores
 from twmd_registry.engine.token_selection import (
     FittedParts,
@@ -50,13 +50,11 @@ from twmd_registry.registry.names import (
     Idf,
     MetricName,
     Objective,
-    Output,
     Transform,
     Unknown,
 )
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, Sides, TokenVectors, pad
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, Sides, TextFlags, TokenVectors, pad
 
 Item = TypeVar("Item")
 
@@ -142,8 +140,7 @@ class PipelineRun:
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
         self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
-        # All outputs of a metric come from one alignment.
-        self._asked = [job.spec if job.spec.output is None else job.spec.replace(output=Output.F1) for job in jobs]
+        self._asked = [job.spec for job in jobs]
         self._views: dict[TokenView, list[MetricSpec]] = {}
         self._fitted: dict[TokenView, FittedParts] = {}
         for spec, job in dict(zip(self._asked, jobs, strict=True)).items():
@@ -380,23 +377,28 @@ def align_pairs(
     fixed = tokens.vectors.new_tensor(np.where(either_bare, both_bare, same)[tokenless])
     blocks, found = [tokenless], [[PRF(fixed, fixed, fixed)] for _ in specs]
     settings = [make_alignment_settings(spec) for spec in specs]
-    selves = _self_scores(tokens, counts, specs, settings)
+    wanted = {(spec.metric, how) for spec, how in zip(specs, settings, strict=True) if spec.normalize}
+    selves = _self_scores(tokens, counts, wanted)
     for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, width):
         blocks.append(block)
         hyp, ref, alike = (torch.from_numpy(side[block]).to(device) for side in (items.hyp, items.ref, same))
         x, y = pad(tokens, hyp), pad(tokens, ref)
         keep_exact()
         s = similarities(x, y)  # (B, N, M)
-        planned: dict[tuple[MetricName, AlignmentSettings], Sides] = {}  # one plan, whatever its cost is turned into
+        # One plan for all outputs of a metric, and whatever its cost is turned into.
+        planned: dict[tuple[MetricName, AlignmentSettings], Sides] = {}
         for k, (spec, how) in enumerate(zip(specs, settings, strict=True)):
             plan = spec.metric, how._replace(transform=Transform.LINEAR)
             if plan not in planned:
                 exact_s = similarities(x, y, how.distance) if how.distance is Distance.EUCLIDEAN else s
                 planned[plan] = align(spec.metric, exact_s, x, y, plan[1])
-            sides, own = Sides(*map(TRANSFORMS[how.transform], planned[plan])), selves[k]
-            found[k].append(combine_sides(sides, None if own is None else SelfScores(own[hyp], own[ref], alike)))
+            sides = planned[plan]
+            if how.transform is Transform.INVERSE:
+                sides = Sides(*map(invert_cost, sides))
+            own = selves.get((spec.metric, how)) if spec.normalize else None
+            found[k].append(combine_sides(sides, None if own is None else (own[hyp], own[ref]), alike))
     back = torch.from_numpy(np.argsort(np.concatenate(blocks))).to(device)  # (P,)
-    vanished = np.logical_or.reduce([counts == 0, *((own <= 0).cpu().numpy() for own in selves if own is not None)])
+    vanished = np.logical_or.reduce([counts == 0, *((own <= 0).cpu().numpy() for own in selves.values())])
     return [PRF(*(torch.cat(side)[back] for side in zip(*parts, strict=True))) for parts in found], vanished
 
 
@@ -412,15 +414,14 @@ def make_alignment_settings(spec: MetricSpec) -> AlignmentSettings:
 
 
 def _self_scores(
-    tokens: TokenVectors, counts: np.ndarray, specs: Sequence[MetricSpec], settings: Sequence[AlignmentSettings]
-) -> list[Tensor | None]:
-    """Return C(X, X) of every item, shape (I,), for every specification that divides by it.
+    tokens: TokenVectors, counts: np.ndarray, wanted: Iterable[tuple[MetricName, AlignmentSettings]]
+) -> dict[tuple[MetricName, AlignmentSettings], Tensor]:
+    """Return C(X, X) of every item, shape (I,), for the metrics that divide by it.
 
     0 for an item without tokens, and where C(X, X) is a rounding error: of S, or of vectors that cancel in a mean.
     """
-    wanted = [CATALOGUE[spec.metric].self_normalised and bool(spec.normalize) for spec in specs]
-    own = [tokens.vectors.new_zeros(len(counts)) if want else None for want in wanted]
-    if not any(wanted):
+    own = {one: tokens.vectors.new_zeros(len(counts)) for one in wanted if CATALOGUE[one[0]].self_normalised}
+    if not own:
         return own
     errors = tokens.rounding_errors.new_zeros(len(counts))
     errors = errors.scatter_reduce(0, tokens.owners, tokens.rounding_errors, "amax")  # (I,)
@@ -430,10 +431,9 @@ def _self_scores(
         s = similarities(x, x)  # (B, N, N)
         largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)
         noise = NOTHING * EPSILON * largest + (NOTHING * errors[item]).square()  # (B,)
-        for spec, how, values in zip(specs, settings, own, strict=True):
-            if values is not None:
-                c = ALIGNERS[spec.metric](s, x, x, how)  # (B,)
-                values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN
+        for (metric, how), values in own.items():
+            c = ALIGNERS[metric](s, x, x, how)  # (B,)
+            values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN
     return own
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from twmd_registry.engine.backends import Backend, Scored, group_by_model, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
-from twmd_registry.engine.chunking import Pairs, make_pairs
 from twmd_registry.engine.explanation import Explainer
 from twmd_registry.engine.input_warnings import (
     count_empty,
@@ -18,9 +17,9 @@ from twmd_registry.engine.input_warnings import (
     warn_about_single_segment_batches,
     warn_about_texts,
 )
+from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
 from twmd_registry.engine.reduction import over_references
 from twmd_registry.engine.result import Counts, PairScores, ScoreSet, make_score_set
-from twmd_registry.engine.validation import Segments, check_segments, digest_of_texts
 from twmd_registry.errors import SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, StageProgress
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
@@ -30,7 +29,7 @@ from twmd_registry.registry.names import MetricName, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Progress | None], Scored]
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twmd_registry.engine.pairs import check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
-from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, TwmdWarning
 from twmd_registry.progress import Progress
 from twmd_registry.record.comparison import MetricColumn, SystemComparison, SystemScore

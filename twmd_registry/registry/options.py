@@ -22,7 +22,7 @@ class RunOptions:
             the device. Halved by itself when memory runs out.
         keep_references: How much main memory encoded references may take between calls: a number of bytes, or
             ``"256MB"``
-            (kB, MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
+            (kB, MB, GB), which becomes one. With it, a second call with the same references encodes the predictions only. All scorers of a
             model share what is kept, up to the most that any of them allows; it is freed with the model. It does
             nothing
             for a regression model, which reads both texts at once.
@@ -36,8 +36,8 @@ class RunOptions:
 
     device: str = "auto"
     batch_tokens: int | None = None
-    keep_references: int | str = 0
-    disk_cache: int | str = 0
+    keep_references: int = 0
+    disk_cache: int = 0
     progress: bool = False
 
     def __post_init__(self) -> None:
@@ -50,17 +50,8 @@ class RunOptions:
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
-        _ = self.kept_bytes, self.disk_bytes
-
-    @property
-    def kept_bytes(self) -> int:
-        """`keep_references` as a number of bytes."""
-        return _bytes("keep_references", self.keep_references)
-
-    @property
-    def disk_bytes(self) -> int:
-        """`disk_cache` as a number of bytes."""
-        return _bytes("disk_cache", self.disk_cache)
+        for name in ("keep_references", "disk_cache"):
+            object.__setattr__(self, name, _bytes(name, getattr(self, name)))
 
 
 def _bytes(name: str, given: object) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from twmd_registry.engine.validation import Segments, check_segments
+from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.errors import InputError
 
 

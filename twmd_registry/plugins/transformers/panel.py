@@ -12,9 +12,9 @@ import numpy as np
 from datasets import Value
 
 from twmd_registry.engine.distributed import score_over_ranks
+from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import Counts, ScoreSet
 from twmd_registry.engine.scorer import Scorer, scorer
-from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.transformers.ranks import on_first_process
