@@ -22,7 +22,7 @@ LONGEST_FUNCTION = 60
 FLOORS = (
     {"errors", "progress", "version"},
     {"registry"},
-    {"tensors", "text_flags"},
+    {"tensors"},
     {"models"},
     {"encode", "align"},
     {"engine"},

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import twmd_registry
+from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.models.pool import _LOADED
 from twmd_registry.registry.names import Centering, MetricName

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.oracles import family as oracle
 from twmd_registry.engine.reduction import (
-    SelfScores,
     combine_sides,
     empty_score,
     harmonic_mean,
@@ -41,9 +40,7 @@ def test_the_harmonic_mean_is_continuous_where_one_side_reaches_zero(p: float) -
 
 def test_f1_is_taken_first_and_normalised_afterwards() -> None:
     p, r, own, other = 0.6, 0.4, 0.8, 0.5
-    found = combine_sides(
-        Sides(torch.tensor([p]), torch.tensor([r])), SelfScores(torch.tensor([own]), torch.tensor([other]))
-    )
+    found = combine_sides(Sides(torch.tensor([p]), torch.tensor([r])), (torch.tensor([own]), torch.tensor([other])))
     scale = (own * other) ** 0.5
     assert [float(side) for side in found] == pytest.approx([p / scale, r / scale, oracle.f1(p, r) / scale])
     raw = combine_sides(Sides(torch.tensor([p]), torch.tensor([r])), None)
@@ -115,7 +112,7 @@ def test_a_row_that_cannot_be_normalised_leaves_the_others_alone() -> None:
 
 @pytest.mark.parametrize(("p", "r"), [(0.6, 0.4), (0.6, -0.4), (0.0, 0.4)])
 def test_normalised_scores_are_the_raw_ones_over_one_scale(p: float, r: float) -> None:
-    sides, selves = Sides(torch.tensor([p]), torch.tensor([r])), SelfScores(torch.tensor([0.81]), torch.tensor([0.25]))
+    sides, selves = Sides(torch.tensor([p]), torch.tensor([r])), (torch.tensor([0.81]), torch.tensor([0.25]))
     scores = combine_sides(sides, selves)
     assert [float(x) for x in scores] == pytest.approx(
         [oracle.normalised(x, 0.81, 0.25) for x in (p, r, oracle.f1(p, r))], rel=1e-6

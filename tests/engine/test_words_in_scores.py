@@ -235,6 +235,13 @@ def test_a_release_keeps_punctuation_that_is_not_ascii(
     assert all(abs(x - y) > 1e-3 for x, y in zip(found.scores, others, strict=True))
 
 
+@pytest.mark.parametrize(("release", "authors"), [("v1", 0.6475), ("v2", 0.6512)])
+def test_curled_quotation_marks_score_as_the_authors_programs_do(release: str, authors: float) -> None:
+    with twmd_registry.scorer("moverscore", f"moverscore-{release}", idf="none") as one:
+        found = one.score(["He said \u201cyes\u201d today."], ["Today he said yes."])
+    assert found.scores == pytest.approx([authors], abs=1e-4)  # their numbers were printed with four digits
+
+
 def test_the_sentence_mover_is_the_distance_of_two_plain_means(encoder: Encoder) -> None:
     with twmd_registry.scorer("moverscore", "moverscore-smd") as one:
         found = one.score(PREDICTIONS, REFERENCES).scores
@@ -369,7 +376,7 @@ def test_a_text_of_punctuation_alone_is_left_with_nothing() -> None:
 
 
 def test_a_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_says_so() -> None:
-    with pytest.warns(TwmdWarning, match="of which every word is left out: 2; their special tokens alone are compared"):
+    with pytest.warns(TwmdWarning, match="of which every word is left out: 2; only their special tokens are compared"):
         found = twmd_registry.scorer("moverscore", punctuation="drop", special="all").score(
             ["?!", "?!", "Snow."], ["?!", "Snow.", "..."]
         )

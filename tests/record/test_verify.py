@@ -22,7 +22,7 @@ import twmd_registry
 from tests import tiny
 from tests.conftest import Texts
 from twmd_registry.cli import main
-from twmd_registry.engine.validation import Segments
+from twmd_registry.engine.pairs import Segments
 from twmd_registry.errors import InputError, ModelError, SpecError
 from twmd_registry.models.adapter import packaged_adapters
 from twmd_registry.plugins.sacrebleu.compare import compare_systems

@@ -52,7 +52,8 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSetting
     gain = GAINS[how.distance](s)  # (B, N, M)
     plans = _plans(gain, hyp, ref, FREE[how.distance])
     most = (plans.to(s) * torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], gain, 0.0)).sum((1, 2))
-    return TRANSFORMS[how.transform](most + (1 - FREE[how.distance]))
+    c = most + (1 - FREE[how.distance])
+    return invert_cost(c) if how.transform is Transform.INVERSE else c
 
 
 def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
@@ -70,11 +71,10 @@ GAINS: dict[Distance, Callable[[Tensor], Tensor]] = {
 FREE = {Distance.SIMILARITY: 1.0, Distance.SQEUCLIDEAN: 0.0, Distance.EUCLIDEAN: 0.0}
 """The gain of moving a token that costs nothing, so that EMD is this minus the best plan's gain."""
 
-TRANSFORMS: dict[Transform, Callable[[Tensor], Tensor]] = {
-    Transform.LINEAR: lambda c: c,
-    Transform.INVERSE: lambda c: 1 / (2 - c),
-}
-"""1 - EMD and 1 / (1 + EMD), from c = 1 - EMD: one plan serves both."""
+
+def invert_cost(c: Tensor) -> Tensor:
+    """Return 1 / (1 + EMD), from c = 1 - EMD: one plan serves both."""
+    return 1 / (2 - c)
 
 
 def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, free: float) -> Tensor:

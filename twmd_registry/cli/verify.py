@@ -137,7 +137,7 @@ def _verify_number(arguments: Arguments, options: RunOptions, parts: Parts) -> i
     tasks = read_tasks(arguments)
     if len(tasks) != 1:
         raise SpecError(f"one number belongs to one system, not to {len(tasks)}.")
-    from twmd_registry.engine.validation import Segments
+    from twmd_registry.engine.pairs import Segments
     from twmd_registry.record.verify import verify_number
     from twmd_registry.registry.signature import parse_signature
     from twmd_registry.registry.spec import is_pinned

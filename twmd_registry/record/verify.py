@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from twmd_registry.engine.pairs import Segments, check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
-from twmd_registry.engine.validation import Segments, check_segments, digest_of_texts
 from twmd_registry.errors import InputError, ModelError, SignatureError, SpecError, TwmdWarning
 from twmd_registry.progress import Progress
 from twmd_registry.record.content import (
@@ -133,8 +133,8 @@ def check_record(
         raise InputError(
             f"the record holds {len(names)} systems ({', '.join(names)}), but texts of {len(systems)} were given."
         )
-    options, parts = options or RunOptions(), parts or Parts()
-    check_parts(parts, [signature.spec for _, signature in _readable(record)])
+    options = options or RunOptions()
+    parts = check_parts(parts or Parts(), [signature.spec for _, signature in _readable(record)])
     texts = [check_segments(*own) for own in systems]
     with reread():
         rescored = [
@@ -420,9 +420,9 @@ def verify_number(
         raise SpecError(f"{value!r} is not a number as a paper prints it, such as 0.8614 or 86.1.")
     printed, rounding = float(match[1]), 0.5 * 10.0 ** -len(match[2])
     signed = parse_signature(signature)
-    check_parts(parts or Parts(), [signed.spec])
+    parts = check_parts(parts or Parts(), [signed.spec])
     with reread():
-        scores = make_scorer(signed.spec, options, parts or Parts()).score(*texts)
+        scores = make_scorer(signed.spec, options, parts).score(*texts)
     if signed.nrefs not in {None, scores.signature.nrefs}:
         raise InputError(
             f"the signature was written for nrefs:{signed.nrefs}; these texts have nrefs:{scores.signature.nrefs}."

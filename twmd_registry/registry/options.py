@@ -33,8 +33,8 @@ class RunOptions:
 
     device: str = "auto"
     batch_tokens: int | None = None
-    keep_references: int | str = 0
-    disk_cache: int | str = 0
+    keep_references: int = 0
+    disk_cache: int = 0
     progress: bool = False
 
     def __post_init__(self) -> None:
@@ -47,17 +47,8 @@ class RunOptions:
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
-        _ = self.kept_bytes, self.disk_bytes
-
-    @property
-    def kept_bytes(self) -> int:
-        """`keep_references` as a number of bytes."""
-        return _bytes("keep_references", self.keep_references)
-
-    @property
-    def disk_bytes(self) -> int:
-        """`disk_cache` as a number of bytes."""
-        return _bytes("disk_cache", self.disk_cache)
+        for name in ("keep_references", "disk_cache"):
+            object.__setattr__(self, name, _bytes(name, getattr(self, name)))
 
 
 def _bytes(name: str, given: object) -> int:

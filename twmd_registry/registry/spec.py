@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import cached_property
 from pathlib import Path
 
 from twmd_registry.errors import SpecError
@@ -45,33 +46,33 @@ class MetricSpec(KeyValues):
     metric: MetricName
     fingerprint: str | None = None
 
-    @property
+    @cached_property
     def centering_kind(self) -> Centering:
         """The kind of centering, without the name of a mean vector."""
         return Centering((self.centering or Centering.NONE).partition(":")[0])
 
-    @property
+    @cached_property
     def background(self) -> str | None:
         """Hash or file of the mean vector of ``background`` centering, None when there is none."""
         return (self.centering or "").partition(":")[2] or None
 
-    @property
+    @cached_property
     def layers(self) -> tuple[int, ...]:
         """The hidden states that are read; none as long as only the model can say."""
         return () if self.layer is None else layers_of(self.layer)
 
-    @property
+    @cached_property
     def idf_file(self) -> str | None:
         """Hash or file of the document frequencies of ``idf=background``, None when there are none."""
         return (self.idf or "").partition(":")[2] or None
 
-    @property
+    @cached_property
     def limit(self) -> int | None:
         """Most tokens of a text (of a window of it, of a pair for stsscore); None for the model's own limit."""
         number = (self.truncation or "").partition(":")[2].partition("/")[0]
         return int(number) if number else None
 
-    @property
+    @cached_property
     def stride(self) -> int | None:
         """Tokens between the beginnings of two windows; None where texts are cut."""
         number = (self.truncation or "").partition("/")[2]

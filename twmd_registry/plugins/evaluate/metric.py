@@ -9,8 +9,8 @@ from typing import Any
 import datasets
 import evaluate
 
+from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, make_scorer
-from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName

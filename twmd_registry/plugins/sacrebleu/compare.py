@@ -32,7 +32,7 @@ from twmd_registry.registry.names import LEXICAL_NAMES
 from twmd_registry.registry.options import RunOptions
 
 if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same table, need no torch
-    from twmd_registry.engine.validation import Segments
+    from twmd_registry.engine.pairs import Segments
     from twmd_registry.record.verify import ScoredMetric, Systems, Verification
 
 Streams = list[list[str | None]]

@@ -11,8 +11,8 @@ from sacrebleu.metrics.base import Metric, Score
 from sacrebleu.metrics.base import Signature as BaseSignature
 
 from twmd_registry.engine.input_warnings import check_sample
+from twmd_registry.engine.pairs import check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.keys import KEYS

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import Counts
 from twmd_registry.engine.scorer import Scorer, scorer
-from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.catalogue import CATALOGUE

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from twmd_registry.engine.validation import Segments
+from twmd_registry.engine.pairs import Segments
 from twmd_registry.errors import FileError
 from twmd_registry.plugins.transformers.panel import BESIDE, PanelScores
 from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record

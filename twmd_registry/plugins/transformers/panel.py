@@ -13,9 +13,9 @@ from datasets import Value
 from torch import distributed
 
 from twmd_registry.engine.distributed import score_over_ranks, world_size
+from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import Counts, ScoreSet
 from twmd_registry.engine.scorer import Scorer, scorer
-from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.record.content import MetricColumn
