@@ -22,7 +22,7 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
-from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, EmbeddingMetric, MoverScore
+from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, MoverScore, SacreBLEUMetric
 from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
@@ -307,4 +307,4 @@ def test_sacrebleus_metrics_have_the_names_of_their_scores(name: str) -> None:
 
 def test_base_class_names_no_metric() -> None:
     with pytest.raises(AttributeError, match="METRIC"):
-        EmbeddingMetric()
+        SacreBLEUMetric()

@@ -15,7 +15,7 @@ from sacrebleu.significance import PairedTest, _bootstrap_resample
 
 from twmd_registry.engine.input_warnings import check_sample
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
+from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingSignature, SacreBLEUMetric
 from twmd_registry.progress import Progress, expect
 from twmd_registry.record.content import (
     InputFile,
@@ -186,7 +186,7 @@ def _resample(
     keep_resamples: bool,
 ) -> tuple[Any, tuple[SystemScore, ...]]:
     """Add a test or intervals to a metric's cells, where asked for; return its signature, too."""
-    scale = SCALE if isinstance(metric, EmbeddingMetric) else 1.0
+    scale = SCALE if isinstance(metric, SacreBLEUMetric) else 1.0
     if not resampling.test:
         if resampling.resamples:
             intervals = [metric.corpus_score(own, None, n_bootstrap=resampling.resamples) for _, own in systems]

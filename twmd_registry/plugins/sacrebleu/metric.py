@@ -92,7 +92,7 @@ class EmbeddingSignature(BaseSignature):
         return Signature(self._spec, **known).format(short=short)
 
 
-class EmbeddingMetric(Metric):
+class SacreBLEUMetric(Metric):
     """One metric of the registry as a SacreBLEU metric.
 
     Segments are scored in one batch, and once: the scores of texts are kept for SacreBLEU's tests, which ask again.
@@ -261,10 +261,10 @@ def short_name(spec: MetricSpec) -> str:
     )
 
 
-METRICS = metric_classes(EmbeddingMetric, __name__)
+METRICS = metric_classes(SacreBLEUMetric, __name__)
 """By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""
 globals().update({kind.__name__: kind for kind in METRICS.values()})
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> type[EmbeddingMetric]: ...
+    def __getattr__(name: str) -> type[SacreBLEUMetric]: ...

@@ -40,7 +40,7 @@ Row = tuple[int | None, str, list[str]]
 """One segment: its position in the data set (None without positions), its prediction, its references."""
 
 
-class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
+class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     """One metric of the registry as a `torchmetrics.Metric`.
 
     ``update`` keeps texts, ``compute`` scores all of them together, so that the value is that of `Scorer.score` for the
@@ -278,10 +278,10 @@ def order_rows(rows: Sequence[Row]) -> Segments:
     return Segments([prediction for _, prediction, _ in ordered], [references for *_, references in ordered])
 
 
-METRICS = metric_classes(EmbeddingMetric, __name__)
+METRICS = metric_classes(TorchMetric, __name__)
 """By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""
 globals().update({kind.__name__: kind for kind in METRICS.values()})
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> type[EmbeddingMetric]: ...
+    def __getattr__(name: str) -> type[TorchMetric]: ...
