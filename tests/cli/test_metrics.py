@@ -168,6 +168,13 @@ class TestWidth:
 
 
 class TestHints:
+    @pytest.mark.parametrize("command", ["fit-mean", "fit-idf"])
+    def test_missing_argument_names_no_option_that_was_not_used(
+        self, command: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        status, _, error = run(capsys, command, "--model", "X")
+        assert (status, error.partition("): ")[2]) == (2, "Missing argument 'FILE...'.\n")
+
     @pytest.mark.parametrize(
         ("line", "words"),
         [
@@ -191,7 +198,39 @@ class TestHints:
                 "fit-baseline twmd ref.txt --centering-size 3",
                 "centering_size is a key: use --set centering_size=VALUE.",
             ),
-            ("cite rec.json --model X", "No such option '--model'."),
+            (
+                "cite rec.json --model X",
+                "No such option '--model'. model is a key of a metric, which twmd cite does not",
+            ),
+            (
+                "train stsb --model X",
+                (
+                    "No such option '--model'. model is a key of a metric, which twmd train does not take; commands that do "
+                    "have --set model=VALUE."
+                ),
+            ),
+            (
+                "diagnose --model X",
+                "No such option '--model'. MODEL is an argument: twmd diagnose MODEL.",
+            ),
+            (
+                "study stsscore --model X",
+                (
+                    "No such option '--model'. model is a key of a metric: use --stsscore or --bertscore or --sbert "
+                    "'METRIC;model=VALUE'."
+                ),
+            ),
+            ("verify rec.json --model X", "No such option '--model'. Use --part model=PATH, the copy on this machine."),
+            ("score ref.txt --model X", "No such option '--model'. model is a key: use --set model=VALUE."),
+            (
+                "tune twmd --layer 3",
+                "(Did you mean one of: '--layers', '--name'?) layer is a key: use --set layer=VALUE.",
+            ),
+            ("score --hepl", "No such option '--hepl'. Did you mean '--help'?"),
+            (
+                "fit-mean --reference-column gold ref.txt",
+                "Missing argument 'FILE...'. Name it before --reference-column: every word that follows is taken",
+            ),
             (
                 "score ref.txt -i good.txt --part model=X",
                 "--part model says where the model of a signature is, and no signature is given: use --set",
