@@ -276,6 +276,22 @@ class TestHints:
         assert len(err.splitlines()) == 1
 
 
+def test_markdown_is_a_table_with_signatures(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "a|b.txt").write_text("\n".join(POOR), encoding="utf-8")
+    line = ("score", "ref.txt", "-i", "good.txt", "a|b.txt", "-m", "sbert", "bleu", "--format")
+    table, signatures = run(capsys, *line, "markdown")[1].split("\n\n")
+    header, rule, *rows = table.splitlines()
+    assert [cell.strip() for cell in header.split("|")] == ["", "system", "sbert", "BLEU", ""]
+    assert set(rule) == set("|-")
+    scores = json.loads(run(capsys, *line, "json")[1])
+    own = [f"{one['score']:.{4 if one['metric'] == 'sbert' else 2}f}" for one in scores]
+    assert [row.split() for row in rows] == [
+        ["|", "Baseline:", "good.txt", "|", own[0], "|", own[1], "|"],
+        ["|", r"a\|b.txt", "|", own[2], "|", own[3], "|"],
+    ]
+    assert signatures.splitlines() == [f"- `{one['signature']}`" for one in scores[:2]]
+
+
 def test_one_word_names_a_form_in_every_command(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     heads = {"text": "metric  ", "markdown": "|", "latex": "%", "tsv": "metric\t", "json": "{"}
     for form, head in heads.items():

@@ -285,7 +285,7 @@ def test_a_file_in_another_encoding_is_named_with_the_place(
                 "report, align, "
             ),
         ),
-        (["score", "--format", "jsn"], "'jsn' is not one of 'text', 'json', 'latex', 'tsv'."),
+        (["score", "--format", "jsn"], "'jsn' is not one of 'text', 'markdown', 'latex', 'tsv', 'json'."),
         (["score", "-w", "0"], "Invalid value for '-w' / '--width': 0 is not in the range 1<=x<=16."),
     ],
 )

@@ -16,6 +16,7 @@ from twmd_registry.cli.declare import (
     FILE,
     FINITE,
     POSITIVE,
+    RESULT_FORMATS,
     Arguments,
     MetricParameter,
     argument,
@@ -99,7 +100,7 @@ sacrebleu_seed = option(
 )
 @settings
 @columns
-@output_format("text", "json", "latex", "tsv")
+@output_format(*RESULT_FORMATS)
 @option("-b", "--score-only", is_flag=True, help="Print the numbers alone.")
 @option("-sh", "--short", is_flag=True, help="Short signatures.")
 @option("-sl", "--sentence-level", is_flag=True, help="Print one line per segment.")
@@ -329,7 +330,15 @@ def marked(comparison: SystemComparison) -> tuple[Rule, ...]:
 
 def render(comparison: SystemComparison, arguments: Arguments) -> str:
     """The output in the form that was asked for."""
-    from twmd_registry.report.table import json_table, latex_table, number, sentence_lines, text_table, tsv_table
+    from twmd_registry.report.table import (
+        json_table,
+        latex_table,
+        markdown_table,
+        number,
+        sentence_lines,
+        text_table,
+        tsv_table,
+    )
 
     digits = arguments.width
     if arguments.format == "json":
@@ -339,4 +348,5 @@ def render(comparison: SystemComparison, arguments: Arguments) -> str:
     if arguments.score_only:
         cells = [(column, column.cells[i]) for i in range(len(comparison.systems)) for column in comparison.columns]
         return "\n".join(number(column, cell.score, digits) for column, cell in cells)
-    return {"tsv": tsv_table, "latex": latex_table}.get(arguments.format, text_table)(comparison, digits)
+    tables = {"markdown": markdown_table, "latex": latex_table, "tsv": tsv_table}
+    return tables.get(arguments.format, text_table)(comparison, digits)
