@@ -166,6 +166,11 @@ class TestWidth:
         shown = run(capsys, "score", "ref.txt", "-i", "good.txt", "-m", "bleu", "twmd", "-b")[1].split()
         assert [len(number.partition(".")[2]) for number in shown] == [2, 4]
 
+    def test_a_report_prints_what_score_prints(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        line = ("ref.txt", "-i", "good.txt", "-m", "twmd", "bleu")
+        report = run(capsys, "report", *line, "-o", "report.html")[1]
+        assert report.removesuffix("wrote report.html\n") == run(capsys, "score", *line, "--confidence")[1]
+
 
 class TestHints:
     @pytest.mark.parametrize("command", ["fit-mean", "fit-idf"])

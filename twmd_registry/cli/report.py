@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 REPORTED = (MetricName.TWMD, MetricName.BERTSCORE_CENTERED, MetricName.MOVERSCORE, "bleu", "chrf")
 RESAMPLES = 1000
 """SacreBLEU's number of bootstrap resamples, as `twmd score` has it."""
-DIGITS = 4
-"""After the point, as `twmd score` has it."""
 REMARKS = 20
 
 
@@ -108,7 +106,7 @@ def report_command(arguments: Arguments) -> int:
     labels = [column.name for column, one in zip(comparison.columns, asked, strict=True) if one.spec]
     data = ", ".join(source.short_name for source in tasks[0].reference_sources) or tasks[0].name
     try:  # as for `twmd score`: neither the scores nor the page are lost when the other cannot be written
-        say(text_table(comparison, DIGITS), *marked(comparison))
+        say(text_table(comparison, None), *marked(comparison))
         sys.stdout.flush()
     finally:
         check_writable(arguments.output)
