@@ -242,11 +242,15 @@ class TestComparing:
         assert {cell.resampled for column in plain.columns for cell in column.cells} == {()}
 
     def test_every_number_of_resamples_is_signed(self, texts: Texts) -> None:
-        bootstrap = comparison(texts, ComparisonRequest(SignificanceTest("bs", 40, 1), 30, 1))
+        bootstrap = comparison(texts, ComparisonRequest(SignificanceTest("bs", 40, 1), 40, 1))
         randomised = comparison(texts, ComparisonRequest(SignificanceTest("ar", 40, 1), 30, 1))
         assert "|bs:40|seed:1|" in bootstrap.columns[0].signature
         assert "|bs:30|ar:40|seed:1|" in randomised.columns[0].signature
         assert randomised.columns[0].cells[0].ci is not None
+
+    def test_two_numbers_of_resamples_for_one_bootstrap_are_refused(self, texts: Texts) -> None:
+        with pytest.raises(SpecError, match=r"got 40 for the test .* and 30 for the intervals \(--confidence-n\)\.$"):
+            comparison(texts, ComparisonRequest(SignificanceTest("bs", 40, 1), 30, 1))
 
     @pytest.mark.parametrize("seed", [0, 1])
     @pytest.mark.parametrize("kind", ["bs", "ar"])

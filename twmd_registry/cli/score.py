@@ -48,6 +48,7 @@ RAY_OPTIONS = ("output", "part_rows", "num_workers", "num_gpus", "resume", "stri
 RAY_PANEL = "With --engine ray"
 TESTS_PANEL = "Tests and intervals (SacreBLEU's)"
 RESAMPLES = click.IntRange(min=2)
+DEFAULT_RESAMPLES = 1000
 
 
 class _PathOrUrl(click.Path):
@@ -133,10 +134,9 @@ sacrebleu_seed = option(
 @option(
     "--confidence-n",
     type=RESAMPLES,
-    default=1000,
     metavar="N",
     panel=TESTS_PANEL,
-    help="Resamples of the intervals (default: 1000).",
+    help="Resamples of the intervals (default: 1000; --paired-bs has them from its own resamples).",
 )
 @sacrebleu_seed
 @option(
@@ -272,9 +272,10 @@ def _request(arguments: Arguments) -> ComparisonRequest:
         test = SignificanceTest("bs", arguments.paired_bs_n, arguments.seed)
     elif arguments.paired_ar:
         test = SignificanceTest("ar", arguments.paired_ar_n, arguments.seed)
+    default = 0 if arguments.paired_bs else DEFAULT_RESAMPLES  # a paired bootstrap brings its intervals
     return ComparisonRequest(
         test,
-        arguments.confidence_n if arguments.confidence else 0,
+        (arguments.confidence_n or default) if arguments.confidence or arguments.paired_bs else 0,
         arguments.seed,
         arguments.short,
         arguments.sentence_level,

@@ -31,7 +31,8 @@ class ComparisonRequest(NamedTuple):
 
     Attributes:
         test: Compare every system with the first.
-        resamples: Bootstrap resamples for confidence intervals, 0 for none.
+        resamples: Bootstrap resamples for confidence intervals, 0 for none. With a paired bootstrap, 0 or the test's
+            number: the intervals come from the test's own resamples.
         seed: Of the resampling.
         short: Write signatures in their short form.
         segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have
@@ -92,7 +93,7 @@ def compare_systems(
         The scores, ours on their own scale (to 1), SacreBLEU's on its (to 100).
 
     Raises:
-        SpecError: A test of a single system.
+        SpecError: As for `check_request`.
         InputError: SacreBLEU cannot score the texts, or a test or interval of a single segment.
 
     Warns:
@@ -118,7 +119,8 @@ def compare_systems(
 
 
 def check_request(request: ComparisonRequest, systems: int, segments: int) -> None:
-    """Refuse a test of a single system, and a test or interval of a single segment; warn where there are few.
+    """Refuse a test of a single system, a test or interval of a single segment, and two numbers of resamples for one
+    bootstrap; warn where there are few segments.
 
     Args:
         request: Tests and intervals.
@@ -126,11 +128,17 @@ def check_request(request: ComparisonRequest, systems: int, segments: int) -> No
         segments: How many segments each of them has.
 
     Raises:
-        SpecError: As said, of systems.
-        InputError: As said, of segments.
+        SpecError: A single system, or two numbers of resamples.
+        InputError: A single segment.
     """
     if request.test and systems < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")
+    if request.test and request.test.kind == "bs" and request.resamples not in {0, request.test.samples}:
+        raise SpecError(
+            "the paired bootstrap has its intervals from its own resamples: expected one number for both, got "
+            f"{request.test.samples} for the test (--paired-bs-n) and {request.resamples} for the intervals "
+            "(--confidence-n)."
+        )
     if request.test or request.resamples:
         check_sample(segments)
 
