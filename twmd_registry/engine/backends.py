@@ -194,8 +194,11 @@ class Backend:
         """Units of progress that scoring such a group reports at most."""
         raise NotImplementedError
 
-    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce) -> None:
-        """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does."""
+    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce, progress: Progress | None = None) -> None:
+        """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does.
+
+        `progress` is called with `ENCODED` for every text that was encoded.
+        """
 
 
 class TokenAlignmentBackend(Backend):
@@ -341,10 +344,12 @@ class TokenAlignmentBackend(Backend):
         passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
         return len(pairs.texts) * passes * ENCODED + len(pairs.hyp) * len(group)
 
-    def sum_up(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce) -> None:
+    def sum_up(
+        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce, progress: Progress | None = None
+    ) -> None:
         """Give `total` the sums of token vectors and the document frequencies of these pairs."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            self.run(group, pairs, None, total).sum_up()
+            self.run(group, pairs, progress, total).sum_up()
 
     def explain(self, pairs: Pairs, pair: int) -> PairPlan:
         """How a pair among these is aligned."""
