@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +23,6 @@ from twmd_registry.cli.declare import (
     settings,
 )
 from twmd_registry.cli.files import write_file
-from twmd_registry.cli.requested import make_scorers, options_of
 from twmd_registry.cli.score import check_output, check_shared, compare, marked, record_of, sacrebleu_seed, score_tasks
 from twmd_registry.cli.tasks import ScoringTask, read_tasks
 from twmd_registry.cli.terminal import progress_bar, say
@@ -97,10 +95,7 @@ def report_command(arguments: Arguments) -> int:
     from twmd_registry.report.page_html import Report, report_page
     from twmd_registry.report.table import text_table
 
-    scorers = make_scorers(asked, options_of(arguments))
-    started = time.perf_counter()
-    scores = score_tasks(tasks, scorers)
-    seconds = time.perf_counter() - started
+    scorers, scores, seconds = score_tasks(tasks, arguments)
     references = tasks[0].references
     comparison = compare(tasks, asked, scorers, scores, _request(len(tasks), len(references), arguments.seed))
     labels = [column.name for column, one in zip(comparison.columns, asked, strict=True) if one.spec]
@@ -112,7 +107,7 @@ def report_command(arguments: Arguments) -> int:
         check_writable(arguments.output)
         chosen = remarks(comparison, REMARKS)
         drawn = []
-        with progress_bar("alignments", len(chosen)) as progress:
+        with progress_bar("alignments", len(chosen), first="") as progress:
             for remark in chosen:
                 drawn.append((remark, pictures(remark, scores)))
                 if progress:

@@ -211,10 +211,7 @@ def score_command(arguments: Arguments) -> int:
     request = _request(arguments)
     with collect_warnings():  # they come again
         check_request(request, len(tasks), len(tasks[0].references))
-    scorers = make_scorers(asked, options_of(arguments))
-    started = time.perf_counter()
-    scores = score_tasks(tasks, scorers)
-    seconds = time.perf_counter() - started
+    scorers, scores, seconds = score_tasks(tasks, arguments)
     comparison = compare(tasks, asked, scorers, scores, request)
     try:  # neither the scores nor the record are lost when the other cannot be written
         say(render(comparison, arguments), *(marked(comparison) if arguments.format == "text" else ()))
@@ -242,14 +239,24 @@ def check_output(path: Path, arguments: Arguments) -> None:
             warn(f"{error} Only the scores will be printed.")
 
 
-def score_tasks(tasks: list[ScoringTask], scorers: list[Scorer]) -> list[list[ScoreSet]]:
-    """Every system's scores by every scorer, with a progress bar; errors as for `score_all`."""
-    if not scorers:
-        return [[] for _ in tasks]
-    from twmd_registry.engine.scorer import score_all
+def score_tasks(tasks: list[ScoringTask], arguments: Arguments) -> tuple[list[Scorer], list[list[ScoreSet]], float]:
+    """Score every system by every metric of this package that is asked for, with a progress bar.
 
+    Returns:
+        The scorers, per system a result of each, and the seconds without those of starting.
+
+    Raises:
+        TwmdError: As for `make_scorers` and `score_all`.
+    """
+    if not any(one.spec for one in arguments.asked):
+        return [], [[] for _ in tasks], 0.0
     with progress_bar(total=sum(len(task.system.predictions) for task in tasks)) as progress:
-        return [score_all(scorers, task.system.predictions, task.references, progress=progress) for task in tasks]
+        scorers = make_scorers(arguments.asked, options_of(arguments))
+        from twmd_registry.engine.scorer import score_all
+
+        started = time.perf_counter()
+        scores = [score_all(scorers, task.system.predictions, task.references, progress=progress) for task in tasks]
+    return scorers, scores, time.perf_counter() - started
 
 
 def record_of(
@@ -318,7 +325,7 @@ def compare(
     )
     systems = [(task.name, task.system.predictions) for task in tasks]
     metrics = [one.name if one.spec is None else next(own) for one in asked]
-    with progress_bar("steps") as progress:
+    with progress_bar("steps", first="") as progress:
         return compare_systems(systems, tasks[0].references, metrics, request=request, progress=progress)
 
 
