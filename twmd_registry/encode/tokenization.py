@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.tensors import UNKNOWN_SHARE
+from twmd_registry.text_flags import UNKNOWN_SHARE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -36,7 +36,7 @@ from twmd_registry.registry.names import Centering, First, Idf, MetricName, Spec
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import TextFlags
+from twmd_registry.text_flags import TextFlags
 
 Scored = tuple[list[PairScores], TextFlags]
 """The scores of all pairs by every route of a group, and what to know of the texts."""
@@ -184,8 +184,11 @@ class Backend:
         """Units of progress that scoring such a group reports at most."""
         raise NotImplementedError
 
-    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce) -> None:
-        """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does."""
+    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce, progress: Progress | None = None) -> None:
+        """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does.
+
+        `progress` is called with `ENCODED` for every text that was encoded.
+        """
 
 
 class TokenAlignmentBackend(Backend):
@@ -332,10 +335,12 @@ class TokenAlignmentBackend(Backend):
         passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
         return len(pairs.texts) * passes * ENCODED + len(pairs.hyp) * len(group)
 
-    def sum_up(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce) -> None:
+    def sum_up(
+        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce, progress: Progress | None = None
+    ) -> None:
         """Give `total` the sums of token vectors and the document frequencies of these pairs."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            self.run(group, pairs, None, total).sum_up()
+            self.run(group, pairs, progress, total).sum_up()
 
     def explain(self, pairs: Pairs, pair: int) -> PairPlan:
         """How a pair among these is aligned."""

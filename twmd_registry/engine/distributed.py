@@ -18,7 +18,7 @@ from twmd_registry.engine.result import PairScores, ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
 from twmd_registry.progress import Progress
-from twmd_registry.tensors import TextFlags
+from twmd_registry.text_flags import TextFlags
 
 T = TypeVar("T")
 

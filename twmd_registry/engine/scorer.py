@@ -29,7 +29,7 @@ from twmd_registry.registry.names import MetricName, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
-from twmd_registry.tensors import TextFlags
+from twmd_registry.text_flags import TextFlags
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Progress | None], Scored]
 

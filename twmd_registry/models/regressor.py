@@ -28,7 +28,7 @@ from twmd_registry.models.pool import LoadedModel
 from twmd_registry.models.siamese import SiameseRegressor, load_line
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
-from twmd_registry.tensors import UNKNOWN_SHARE, TextFlags
+from twmd_registry.text_flags import UNKNOWN_SHARE, TextFlags
 
 SHORTEST_LIMIT = 5
 """Two texts of one token each, and three special tokens."""

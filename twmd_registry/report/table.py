@@ -43,6 +43,13 @@ def latex_table(comparison: SystemComparison, digits: int | None) -> str:
     return "\n".join([table, *(f"% {line}" for line in signature_lines(comparison))])
 
 
+def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
+    """A table of GitHub's Markdown with what a test's marks mean, and the signatures as a list of code."""
+    named = comparison._replace(systems=tuple(name.replace("|", r"\|") for name in comparison.systems))
+    lines = [f"- `{line}`" for line in signature_lines(comparison)]
+    return "\n".join([_side_by_side(named, digits, "github"), *_explanation(comparison), "", *lines])
+
+
 def _one_system(comparison: SystemComparison, digits: int | None) -> str:
     rows = []
     for column in comparison.columns:
