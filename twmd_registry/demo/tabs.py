@@ -104,11 +104,7 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
 
 
 def add_file_tab(metric: str) -> None:
-    """Add the tab for a file.
-
-    Args:
-        metric: The one that is chosen first.
-    """
+    """Add the tab for a file; `metric` is chosen first."""
     gr.Markdown(
         "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, "
         f"...), as {', '.join(SUFFIXES)}, "
@@ -116,13 +112,8 @@ def add_file_tab(metric: str) -> None:
     )
     with gr.Row():
         upload = gr.File(label="Upload a table", file_types=list(SUFFIXES), height=180, elem_id="upload")
-        pasted = gr.Textbox(
-            label="or paste one",
-            lines=5,
-            max_lines=5,
-            placeholder="prediction,reference\nIt rains.,It is raining.",
-            elem_id="pasted",
-        )
+        example = "prediction,reference\nIt rains.,It is raining."
+        pasted = gr.Textbox(label="or paste one", lines=5, max_lines=5, placeholder=example, elem_id="pasted")
     chosen = gr.CheckboxGroup(METRICS, value=[metric], label="Metrics", elem_id="metrics")
     preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="file-preset")
     button = gr.Button("Score", variant="primary", elem_id="score-file")
@@ -153,35 +144,18 @@ def add_file_tab(metric: str) -> None:
         # Scores that were asked for before the file was changed may arrive after that: they say whose they are.
         whole = messages([f"Scores of {uploaded.name}:"]) + table(table_scores.HEADERS, found.rows, "numbers")
         downloads, lost = _to_download(found, folder)
-        return (
-            messages((*found.notices, *lost)),
-            whole,
-            found.pictures,
-            gr.Column(visible=True),
-            _rows(found),
-            downloads,
-            found.signatures,
-        )
+        results = gr.Column(visible=True), _rows(found), downloads, found.signatures
+        return messages((*found.notices, *lost)), whole, found.pictures, *results
 
     inputs = [upload, pasted, chosen, preset]
     shown, outputs = [*outputs, results], [*outputs, results, rows, downloads, signatures]
     quietly: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
     scored = button.click(answer, inputs, outputs, api_visibility="private", concurrency_limit=1, concurrency_id=FILES)
-    scored.failure(
-        lambda: clear("Nothing was scored: this file cannot be read here. Upload another one."),
-        None,
-        outputs,
-        **quietly,
-    )
+    unreadable = "Nothing was scored: this file cannot be read here. Upload another one."
+    scored.failure(lambda: clear(unreadable), None, outputs, **quietly)
     # In the browser: a change that waits in the server's queue could clear the scores that were asked for after it.
-    gr.on(
-        [one.change for one in inputs],
-        None,
-        None,
-        shown,
-        js="() => ['', '', '', {__type__: 'update', visible: false}]",
-        **quietly,
-    )
+    empty = "() => ['', '', '', {__type__: 'update', visible: false}]"
+    gr.on([one.change for one in inputs], None, None, shown, js=empty, **quietly)
 
 
 def _rows(found: table_scores.FileResult) -> gr.Dataframe:
