@@ -104,8 +104,8 @@ def settings(
     Raises:
         SpecError: A metric without layers (it has nothing to tune here), or no combination that is possible.
 
-    >>> [spec.temperature for spec in settings("twmd", "a/b", [3], {"temperature": [0.1, 0.2], "special": ["cls"],
-    "centering": ["none"]})]
+    >>> tried = {"temperature": [0.1, 0.2], "special": ["cls"], "centering": ["none"]}
+    >>> [spec.temperature for spec in settings("twmd", "a/b", [3], tried)]
     [0.1, 0.2]
     """
     keys = entry(metric).keys
@@ -123,9 +123,7 @@ def settings(
         given: dict[str, Any] = dict(zip(grid, values, strict=True))
         try:
             spec = make_spec(metric, model=model, **given)
-        except (
-            SpecError
-        ):  # values that exclude each other, as raw vectors and sentence centering; each is possible by itself
+        except SpecError:  # values that exclude each other, as raw vectors and sentence centering
             continue
         found += 1
         yield spec
