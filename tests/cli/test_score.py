@@ -282,7 +282,7 @@ class TestUsage:
             (("--set", "layer=7"), "layer=7 is out of range"),
             (("--set", "layer=3", "special=nun"), "special='nun' is not possible"),
             (("--paired-bs",), "a paired test compares systems: give two or more after -i"),
-            (("-m", "bleu", "--record", "x.json"), "--record keeps the scores of this package's metrics"),
+            (("-m", "bleu", "--record", "x.json"), "Add one of ours, as in -m bleu twmd, or leave out --record"),
             (("-m", "bleu", "--set", "temperature=1"), "--set and --preset are for metrics that are named"),
             (("-m", "blue"), "there is no metric 'blue'; did you mean 'bleu'"),
             (("-m", "twmd|output:f1"), "column 15: model is missing here"),

@@ -198,8 +198,9 @@ def score_command(arguments: Arguments) -> int:
     if arguments.record:
         if not any(one.spec for one in asked):
             raise SpecError(
-                "--record keeps the scores of this package's metrics, and SacreBLEU's beside them: name one of "
-                "ours in -m."
+                "--record keeps the scores of this package's metrics, and SacreBLEU's beside them; got SacreBLEU's "
+                f"alone. Add one of ours, as in -m {' '.join(one.name for one in asked)} twmd, or leave out --record: "
+                "SacreBLEU's signatures are printed with the scores."
             )
         check_output(arguments.record, arguments)
     tasks = read_tasks(arguments)
