@@ -139,26 +139,24 @@ def agreement(
     of every part (the items, for ``darr`` and ``acc_eq``) are drawn with replacement and the average is taken of every
     resample; a part that is undefined in a resample (all its rows are the same) is left out of that resample's average.
     Where the average is over items, whole items are drawn: each has too few rows for resamples of them to be unbiased,
-    and gets no interval of its own. A part is drawn alike for every metric with the same seed. Time grows with rows x
-    resamples; Kendall's also with the logarithm of the rows.
+    and gets no interval of its own. A part is drawn alike for every metric with the same seed.
 
     Args:
         statistic: One of `Statistic`.
         scores: Higher is better; shape (segments,).
         rated: The ratings, and what their segments belong to.
-        averaging: One of `Averaging`; ``darr`` and ``acc_eq``, which compare segments of one item already, take
-            ``none`` and ``group``.
+        averaging: One of `Averaging`; ``none`` or ``group`` for ``darr`` and ``acc_eq``, which compare within items.
         resamples: Of the bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Returns:
-        The average with its interval, and every part. Parts without a value are warned of, and never counted as 0.
+        The average with its interval, and every part; parts without a value are left out with a warning.
 
     Raises:
         SpecError: No such statistic or averaging, or they do not go together; a seed or resamples below 0.
-        InputError: The data do not name items or systems; another number of scores than ratings; a number that is not
-            finite; nothing has a value.
+        InputError: Items or systems have no names; the numbers of scores and ratings differ; a number is not finite;
+            nothing has a value.
 
     Warns:
         TwmdWarning: A part has no value; an interval of few segments (or items), as for `warn_about_small_samples`.
