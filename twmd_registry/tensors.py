@@ -63,7 +63,7 @@ class TokenVectors(NamedTuple):
         return self.counted_lengths if carried is None else self._replace(counted=carried > 0).counted_lengths
 
     def select(self, keep: Tensor) -> TokenVectors:
-        """The tokens that are true in `keep` (T,); an item may be left without any."""
+        """Return the tokens that are true in `keep` (T,); an item may be left without any."""
         owners = self.owners[keep]
         lengths = torch.zeros_like(self.lengths).index_add_(0, owners, torch.ones_like(owners))
         return TokenVectors(self.vectors[keep], lengths, *(None if side is None else side[keep] for side in self[2:]))
@@ -171,7 +171,7 @@ class PRF(NamedTuple):
 
 
 def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
-    """The token positions of several spans, one after the other.
+    """Return the token positions of several spans, one after the other.
 
     Args:
         starts: First position of every span; shape (I,).

@@ -226,7 +226,7 @@ def score_command(arguments: Arguments) -> int:
 def check_output(path: Path, arguments: Arguments) -> None:
     """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written.
 
-    The warning comes before the work, so that a user who watches can stop it. Scores are printed in any case.
+    The warning comes before the work, so that a user can stop it. Scores are printed in any case.
 
     Raises:
         FileError: As for `check_target`.

@@ -52,7 +52,7 @@ class EncodingCache(Protocol):
     """Where encoded texts are kept for later: in main memory (`TextCache`) or in files (`DiskCache`)."""
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        """Those of some texts that are kept."""
+        """Return those of some texts that are kept."""
 
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts, as far as there is room."""
@@ -77,7 +77,7 @@ class TextCache:
         self._turn = 0
 
     def __len__(self) -> int:
-        """Texts that are held."""
+        """Return the number of texts in the cache."""
         return len(self._entries)
 
     def begin(self, most_bytes: int) -> None:
@@ -86,7 +86,7 @@ class TextCache:
         self._turn += 1
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        """Those of some texts that are held."""
+        """Return those of some texts that are held."""
         found = {key: self.get(key) for key in keys}
         return {key: kept for key, kept in found.items() if kept is not None}
 
@@ -96,7 +96,7 @@ class TextCache:
             self.put(key, kept)
 
     def get(self, key: TextKey) -> CachedText | None:
-        """A text that is held; None for one that is not."""
+        """Return a text that is held; None for one that is not."""
         entry = self._entries.get(key)
         if entry is None:
             return None

@@ -113,7 +113,7 @@ class Regressor(LoadedModel):
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
     def flag_texts(self, texts: Sequence[str]) -> TextFlags:
-        """Which texts have no token (blank, or every character dropped), and which have unknown ones."""
+        """Return which texts have no token (blank, or every character dropped), and which have unknown ones."""
         flags = TextFlags.none(len(texts))
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = list(texts[start : start + _TEXTS_AT_ONCE])
