@@ -12,8 +12,8 @@ import yaml
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.cli.cite import FORMATS
-from twmd_registry.report.cite import FORMS
+from twmd_registry.cli.cite import FORMATS as CHOICES
+from twmd_registry.report.citation import FORMATS
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def cited(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_every_form_is_a_choice_of_the_command() -> None:
-    assert tuple(FORMATS) == tuple(FORMS)
+    assert CHOICES == FORMATS
 
 
 def test_a_paper_gets_a_sentence_a_footnote_and_bibtex(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def test_a_signature_that_is_none_is_not_published(record: Path, capsys: pytest.
     assert "cannot be published: column" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_record_that_was_edited_is_not_published(record: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
     table = json.loads(record.read_text(encoding="utf-8"))
     table["systems"][0]["results"][0]["score"] = 0.99

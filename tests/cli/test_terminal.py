@@ -28,7 +28,7 @@ from tests.cli.parsing import all_commands, create_inputs, parse
 from twmd_registry.cli import main, terminal
 from twmd_registry.cli.terminal import Style, best, complain, matches, progress_bar, say, shows_colours, silence
 from twmd_registry.errors import ModelError
-from twmd_registry.hub.card_text import metrics_with_card
+from twmd_registry.hub import metrics_with_card
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName

@@ -14,10 +14,17 @@ import yaml
 import twmd_registry
 from tests.conftest import shared
 from twmd_registry.cli import main
-from twmd_registry.hub.card import SDK_VERSION, write_card
-from twmd_registry.hub.card_text import CardPaperRow, examples, metrics_with_card, prose_of
+from twmd_registry.hub import metrics_with_card
+from twmd_registry.hub.card import (
+    CORRELATIONS,
+    DATA,
+    SDK_VERSION,
+    card_text,
+    measured_correlations,
+    paper_correlations,
+    write_card,
+)
 from twmd_registry.hub.space import card_files, write_cards
-from twmd_registry.hub.values import CORRELATIONS, DATA, measured, theirs
 from twmd_registry.plugins.evaluate.hook import METRICS
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
@@ -26,6 +33,7 @@ from twmd_registry.registry.presets import presets
 ROOT = Path(__file__).resolve().parents[2]
 CARDS = ROOT / "hub_cards"
 METRICS_WITH_CARD = metrics_with_card()
+EXAMPLE = card_text("twmd")["example"]
 SECTIONS = [
     "Metric description",
     "How to use",
@@ -74,14 +82,14 @@ def test_the_command_verifies_the_cards_own_number(
     metric: MetricName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("hyp.txt").write_text(f"{examples().partial}\n", encoding="utf-8")
-    Path("ref.txt").write_text(f"{examples().reference}\n", encoding="utf-8")
+    Path("hyp.txt").write_text(f"{EXAMPLE['partial']}\n", encoding="utf-8")
+    Path("ref.txt").write_text(f"{EXAMPLE['reference']}\n", encoding="utf-8")
     card = (CARDS / metric / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```bash\n(.*?)^```", card, flags=re.DOTALL | re.MULTILINE)
     program, *arguments = shlex.split(block)
     assert program == "twmd"
     assert main(arguments) == 0
-    Path("hyp.txt").write_text(f"{examples().worst}\n", encoding="utf-8")
+    Path("hyp.txt").write_text(f"{EXAMPLE['worst']}\n", encoding="utf-8")
     assert main(arguments) == 1
 
 
@@ -89,19 +97,19 @@ def test_the_command_verifies_the_cards_own_number(
 def test_front_matter_and_sections_are_those_of_a_metrics_space(metric: MetricName) -> None:
     _, front, body = write_card(metric).split("---\n", 2)
     head = yaml.safe_load(front)
-    prose, facts = prose_of(metric), CATALOGUE[metric]
+    text, facts = card_text(metric), CATALOGUE[metric]
     colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
     assert head.pop("colorFrom") in colours
     assert head.pop("colorTo") in colours
     assert head == {
         "title": facts.title,
-        "emoji": prose.emoji,
+        "emoji": text["emoji"],
         "sdk": "gradio",
         "sdk_version": SDK_VERSION,
         "app_file": "app.py",
         "pinned": False,
         "tags": ["evaluate", "metric"],
-        "description": prose.headline,
+        "description": text["headline"],
     }
     assert re.findall(r"^## (.+)$", body, flags=re.MULTILINE) == SECTIONS
     assert all(f"\n| `{key}` |" in body for key in facts.keys)
@@ -113,8 +121,8 @@ def test_front_matter_and_sections_are_those_of_a_metrics_space(metric: MetricNa
 
 @pytest.mark.parametrize("metric", METRICS_WITH_CARD)
 def test_the_examples_are_best_between_worst_and_misled(metric: MetricName) -> None:
-    scores = prose_of(metric).scores
-    assert scores.worst < scores.partial < scores.misled < scores.best
+    scores = card_text(metric)["scores"]
+    assert scores["worst"] < scores["partial"] < scores["misled"] < scores["best"]
 
 
 def test_tables_keep_their_columns() -> None:
@@ -153,22 +161,22 @@ def test_the_tables_of_agreement_hold_the_measured_numbers_and_no_others() -> No
                     for group, cell in zip(groups, own, strict=True)
                     if len(cell) == 2
                 }
-    assert printed == {tuple(one) for one in measured() if one.data == "wmt17"}
+    assert printed == {row for row in measured_correlations() if row[0] == "wmt17"}
     assert len(printed) == 2 * len(MetricName) * 8
 
 
 def test_what_was_measured_is_named_in_words() -> None:
-    assert {one.data for one in measured()} == set(DATA)
-    assert {one.correlation for one in measured()} == set(CORRELATIONS)
+    assert {data for data, *_ in measured_correlations()} == set(DATA)
+    assert {correlation for _, _, correlation, *_ in measured_correlations()} == set(CORRELATIONS)
 
 
 def test_papers_numbers_are_the_papers() -> None:
-    large = theirs(CardPaperRow("twmd-table8", "TWMD-b"))[1]
-    assert large.whose == "Chen et al. (2020), TWMD, Table 8: TWMD-b on roberta-large"
-    assert large.cells == {"kendall": "57.5", "pearson": "77.3"}
-    (herbold,) = theirs(CardPaperRow("stsscore-table1", "STSScore"))
-    assert herbold.cells == {"pearson": "90", "spearman": "89"}
-    assert all(theirs(row) for metric in METRICS_WITH_CARD for row in prose_of(metric).papers)
+    _, source, values = paper_correlations("twmd-table8", "TWMD-b")[1]
+    assert source == "Chen et al. (2020), TWMD, Table 8: TWMD-b on roberta-large"
+    assert values == {"kendall": "57.5", "pearson": "77.3"}
+    ((_, _, herbold),) = paper_correlations("stsscore-table1", "STSScore")
+    assert herbold == {"pearson": "90", "spearman": "89"}
+    assert all(paper_correlations(**row) for metric in METRICS_WITH_CARD for row in card_text(metric)["papers"])
 
 
 def test_unrelated_words_score_what_the_cards_say() -> None:
@@ -182,7 +190,7 @@ def test_unrelated_words_score_what_the_cards_say() -> None:
     for metric, result in zip(
         METRICS_WITH_CARD, twmd_registry.score_all(scorers, words[:4000:10], words[4000:8000:10]), strict=True
     ):
-        assert result.score == pytest.approx(prose_of(metric).scores.words, abs=0.0005 + 1e-5), metric
+        assert result.score == pytest.approx(card_text(metric)["scores"]["words"], abs=0.0005 + 1e-5), metric
         shown = f"Unrelated single words (400 pairs of the model's vocabulary): {result.score:.2f} on average"
         assert shown in (CARDS / metric / "README.md").read_text(encoding="utf-8")
 
@@ -203,7 +211,7 @@ def test_unrelated_texts_score_what_the_cards_say() -> None:
         [twmd_registry.scorer(metric) for metric in METRICS_WITH_CARD], predictions, references
     )
     for metric, result in zip(METRICS_WITH_CARD, results, strict=True):
-        assert result.score == pytest.approx(prose_of(metric).scores.unrelated, abs=0.0005 + 1e-5), metric
+        assert result.score == pytest.approx(card_text(metric)["scores"]["unrelated"], abs=0.0005 + 1e-5), metric
 
 
 def test_stsscores_agreement_on_sts_b_is_what_its_card_says(tmp_path: Path) -> None:
@@ -214,7 +222,7 @@ def test_stsscores_agreement_on_sts_b_is_what_its_card_says(tmp_path: Path) -> N
     )
     (result,) = json.loads((tmp_path / "out" / "study.json").read_text(encoding="utf-8"))["metrics"]
     reached = {name: result["agreement"][name] for name in names}
-    stated = {one.correlation: (one.value, one.half_width) for one in measured() if one.data == "stsb-test"}
+    stated = {row[2]: row[4:] for row in measured_correlations() if row[0] == "stsb-test"}
     assert stated == {
         name: (f"{100 * one['value']:.1f}", f"{50 * (one['high'] - one['low']):.1f}") for name, one in reached.items()
     }

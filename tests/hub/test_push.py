@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.hub.push import push_space, read_token
-from twmd_registry.hub.space import build_space
+from twmd_registry.hub.space import build_space, push_space, read_token
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "hf_a-token-of-the-tests"
@@ -190,9 +189,7 @@ def test_a_second_push_commits_to_what_is_there_under_another_name_too(hub: Hub,
 
 def test_a_private_push_does_not_write_to_a_public_space(hub: Hub, tmp_path: Path) -> None:
     hub.spaces["org/twmd"] = "public"
-    assert "org/twmd is there already and public" in one_line(
-        push(hub.address, tmp_path, "twmd", "org/twmd", "--private"), 1
-    )
+    assert "org/twmd exists and is public" in one_line(push(hub.address, tmp_path, "twmd", "org/twmd", "--private"), 1)
     assert hub.files == {}
 
 
@@ -220,9 +217,7 @@ def test_offline_is_said(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_without_a_token_nothing_is_sent(hub: Hub, tmp_path: Path) -> None:
-    assert "no token to write to the Hub with" in one_line(
-        push(hub.address, tmp_path, "twmd", "org/twmd", token=None), 1
-    )
+    assert "no token to write to the Hub" in one_line(push(hub.address, tmp_path, "twmd", "org/twmd", token=None), 1)
     assert hub.seen == []
 
 

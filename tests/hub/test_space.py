@@ -14,7 +14,7 @@ import pytest
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.hub.card_text import metrics_with_card
+from twmd_registry.hub import metrics_with_card
 from twmd_registry.hub.space import build_space, card_files
 from twmd_registry.registry.names import MetricName
 

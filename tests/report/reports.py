@@ -18,10 +18,10 @@ from twmd_registry.record.content import (
     SystemComparison,
     SystemScore,
 )
-from twmd_registry.report.contents import CORRELATIONS, correlations
-from twmd_registry.report.highlights import remarks
-from twmd_registry.report.page_html import AlignmentPicture, Report
+from twmd_registry.report.html_report import Report, report_page
+from twmd_registry.report.segments import choose_highlights
 
+CREATED = "2026-01-02T03:04:05+00:00"
 NASTY = (
     "</script><script>window.ran = 1</script>",
     '<img src=x onerror="window.ran = 2">',
@@ -77,28 +77,24 @@ def report(
     """A report of random scores; every picture is of so many tokens a side."""
     table = comparison(systems, len(references))
     tokens = tuple(f"word{i}" for i in range(size))
-    chosen = [
-        (
-            remark,
-            [AlignmentPicture(system, aligned((f"<i>{remark.segment}", *tokens), tokens)) for system in remark.systems],
-        )
-        for remark in remarks(table, 20)
+    highlights = [
+        (one, {system: aligned((f"<i>{one.segment}", *tokens), tokens) for system in one.systems})
+        for one in choose_highlights(table, 20)
     ]
-    results = [
+    results = tuple(
         RecordedScores(one.signature, {}, {}, one.cells[0].score, {}, one.cells[0].segments)
         for one in table.columns
         if one.cells[0].counts is not None
-    ]
-    record = Record(
-        "2026-01-02T03:04:05+00:00",
-        (),
-        tuple(RecordedSystem(name, "", tuple(results)) for name in systems),
-        {"torch": "0"},
-        1.5,
     )
-    return Report(
-        table, predictions, references, {str(one): correlations(one, table) for one in CORRELATIONS}, chosen, record
-    )
+    recorded = tuple(RecordedSystem(name, "", results) for name in systems)
+    return Report(table, predictions, references, highlights, Record(CREATED, (), recorded, {"torch": "0"}, 1.5))
+
+
+def page_of(table: SystemComparison, references: Sequence[Sequence[str]] | None = None) -> str:
+    """Write the page of a comparison without highlights and with an empty record."""
+    texts = references or [["text"]] * len(table.columns[0].cells[0].segments)
+    predictions = [["text"] * len(texts)] * len(table.systems)
+    return report_page(Report(table, predictions, texts, [], Record(CREATED, (), (), {}, 1.5)))
 
 
 def nasty_report() -> Report:

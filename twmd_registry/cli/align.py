@@ -33,7 +33,7 @@ COLUMNS = ("hypothesis", "reference", "carries", "similarity")
 @argument("metric", type=MetricParameter(), metavar="METRIC")
 @argument("hypothesis", metavar="HYP")
 @argument("reference", metavar="REF")
-@option("-o", "--output", type=FILE, metavar="FILE", help="Draw it: a .png, .svg or .html file.")
+@option("-o", "--output", type=FILE, metavar="FILE", help="Draw it: a .png, .svg, .pdf or .html file.")
 @output_format("text", "json")
 @settings
 @parts
@@ -43,10 +43,10 @@ def align_command(arguments: Arguments) -> int:
 
     METRIC is a metric or a signature, HYP and REF are texts.
     """
-    from twmd_registry.report.picture import draw, writer_of
+    from twmd_registry.report.alignment_picture import check_picture_file, draw
 
     if arguments.output is not None:
-        writer_of(arguments.output)
+        check_picture_file(arguments.output)
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     scores = scorer.score([arguments.hypothesis], [[arguments.reference]])
     alignment = scores.explain(0)

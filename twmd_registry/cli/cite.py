@@ -29,14 +29,8 @@ def cite_command(arguments: Arguments) -> int:
         FileError: It is no record, or was edited.
     """
     record = read_record(arguments.record)
-    from twmd_registry.report.cite import CitedDataset, cite
+    from twmd_registry.report.citation import cite
 
-    print(
-        cite(
-            record,
-            arguments.format,
-            digits=arguments.width or DIGITS,
-            dataset=CitedDataset(arguments.task, arguments.dataset),
-        )
-    )
+    digits = arguments.width or DIGITS
+    print(cite(record, arguments.format, digits=digits, task=arguments.task, dataset=arguments.dataset))
     return 0

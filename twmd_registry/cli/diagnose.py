@@ -122,8 +122,7 @@ def write_diagnosis(found: Diagnosis, folder: Path, stem: str) -> None:
     """
     import numpy as np
 
-    from twmd_registry.report.curves import PlotAxis, PlotCurve, curves
-    from twmd_registry.report.figures import SUFFIXES, as_csv
+    from twmd_registry.report.figures import SUFFIXES, as_csv, curves
 
     numbers: dict[str, list[Any]] = {
         "centering": [str(row.centering) for row in found.rows],
@@ -142,16 +141,13 @@ def write_diagnosis(found: Diagnosis, folder: Path, stem: str) -> None:
     for centering in dict.fromkeys(row.centering for row in found.rows):
         own = [row for row in found.rows if row.centering is centering]
         layers = np.array([row.layer for row in own])
-        panels[str(centering)] = [
-            PlotCurve(
-                name,
+        panels[str(centering)] = {
+            str(name): (
                 layers,
                 np.array([row.similarities[name].mean for row in own]),
                 np.array([row.similarities[name].error for row in own]),
             )
             for name in names
-        ]
+        }
     for suffix in SUFFIXES:
-        write_file(
-            folder / f"{stem}{suffix}", curves(panels, PlotAxis("layer"), PlotAxis("cosine"), found.model, suffix)
-        )
+        write_file(folder / f"{stem}{suffix}", curves(panels, ("layer", "cosine"), found.model, suffix))

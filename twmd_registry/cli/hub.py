@@ -5,7 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from twmd_registry.cli.declare import FILE, FOLDER, Arguments, MetricParameter, argument, command, option
-from twmd_registry.hub.card_text import metrics_with_card
+from twmd_registry.hub import metrics_with_card
 
 
 @click.group("hub", no_args_is_help=False, epilog="Example: twmd hub build moverscore -o spaces/moverscore")
@@ -38,7 +38,7 @@ def push_command(arguments: Arguments) -> int:
 
     The Space ORG/NAME is created when it is not there.
     """
-    from twmd_registry.hub.push import push_space, read_token
+    from twmd_registry.hub.space import push_space, read_token
 
     address = push_space(
         arguments.metric, arguments.space, token=read_token(arguments.token_file), private=arguments.private

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 REPORTED = (MetricName.TWMD, MetricName.BERTSCORE_CENTERED, MetricName.MOVERSCORE, "bleu", "chrf")
 RESAMPLES = 1000
 """SacreBLEU's number of bootstrap resamples, as `twmd score` has it."""
-REMARKS = 20
+HIGHLIGHTS = 20
 
 
 class _HtmlFile(click.Path):
@@ -90,9 +90,8 @@ def report_command(arguments: Arguments) -> int:
     tasks = read_tasks(arguments)
     check_shared(tasks)
     from twmd_registry.metaeval.overlap import warn_about_overlap
-    from twmd_registry.report.contents import CORRELATIONS, correlations, pictures
-    from twmd_registry.report.highlights import remarks
-    from twmd_registry.report.page_html import Report, report_page
+    from twmd_registry.report.html_report import Report, align_highlight, report_page
+    from twmd_registry.report.segments import choose_highlights
     from twmd_registry.report.table import text_table
 
     scorers, scores, seconds = score_tasks(tasks, arguments)
@@ -106,11 +105,11 @@ def report_command(arguments: Arguments) -> int:
         sys.stdout.flush()
     finally:
         check_writable(arguments.output)
-        chosen = remarks(comparison, REMARKS)
-        drawn = []
+        chosen = choose_highlights(comparison, HIGHLIGHTS)
+        highlights = []
         with progress_bar("alignments", len(chosen), first="") as progress:
-            for remark in chosen:
-                drawn.append((remark, pictures(remark, scores)))
+            for highlight in chosen:
+                highlights.append((highlight, align_highlight(highlight, scores)))
                 if progress:
                     progress(1)
         report = Report(
@@ -118,8 +117,7 @@ def report_command(arguments: Arguments) -> int:
             overlaps=warn_about_overlap(labels, scorers, references, data),
             predictions=[task.system.predictions for task in tasks],
             references=references,
-            correlations={str(statistic): correlations(statistic, comparison) for statistic in CORRELATIONS},
-            remarks=drawn,
+            highlights=highlights,
             record=record_of(tasks, scores, comparison, seconds, arguments.device),
             sources=shared_originals(tasks),
         )

@@ -154,8 +154,7 @@ def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dic
     from twmd_registry.judgments.sets import content_of, title_of
     from twmd_registry.metaeval.overlap import hash_references, write_hashes
     from twmd_registry.metaeval.tune import varied_keys, write_preset
-    from twmd_registry.report.figures import SUFFIXES
-    from twmd_registry.report.surface import SurfacePoint, surface
+    from twmd_registry.report.figures import SUFFIXES, surface
 
     for metric, own in by_metric.items():
         rows = [_row(trial, varied_keys(own)) | {"pearson": f"{trial.pearson:.6f}"} for trial in own]
@@ -165,8 +164,7 @@ def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dic
         )
         if all(isinstance(trial.spec.layer, int) for trial in own):
             points = [
-                SurfacePoint(str(one.spec.centering), int(str(one.spec.layer)), one.spec.temperature, one.pearson)
-                for one in own
+                (str(one.spec.centering), int(str(one.spec.layer)), one.spec.temperature, one.pearson) for one in own
             ]
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from twmd_registry.report.picture_html import DARK, LIGHT, TABLES
+from twmd_registry.report.template import render
 
 STYLE = f"""
-.twmd-plan {{ {LIGHT} color: var(--ink); --page: var(--background-fill-primary);
+.twmd-plan {{ {render("light.css")} color: var(--ink); --page: var(--background-fill-primary);
   p {{ margin: .5rem 0; }} h2 {{ font-size: 1rem; font-weight: 600; margin: 1rem 0 .3rem; }}
-  {TABLES}
+  {render("alignment.css")}
   table, th, td {{ border-width: 0; line-height: 1.2; }}
   td {{ border-right: 1px solid var(--line); border-bottom: 1px solid var(--line); }}
   .plan {{ width: fit-content; max-width: 100%; }}
 }}
-.dark .twmd-plan {{ {DARK} --page: var(--background-fill-primary); }}
+.dark .twmd-plan {{ {render("dark.css")} --page: var(--background-fill-primary); }}
 .twmd-error, .twmd-notice {{ margin: .25rem 0; padding: .4rem .7rem; border-left: 4px solid; border-radius: 4px; overflow-wrap: anywhere;
   color: var(--body-text-color); background: var(--background-fill-secondary); }}
 .twmd-error {{ border-color: #d4351c; }} .twmd-notice {{ border-color: #b58900; }}

@@ -13,7 +13,7 @@ from twmd_registry.errors import InputError, SpecError, collect_warnings
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import Output
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.report.picture_html import READING, panels
+from twmd_registry.report.alignment_picture import READING, heat_maps
 
 LONGEST = 2_000
 """Characters of either side that are read; the rest is cut, which a visitor is told."""
@@ -133,4 +133,4 @@ def draw(found: ScoreSet) -> str:
     if max(sizes) > MOST_TOKENS:
         how = f"twmd align {found.metric} HYP REF -o plan.html"
         return f"<p>{sizes[0]} and {sizes[1]} tokens: this page draws up to {MOST_TOKENS} a side; {how} draws more.</p>"
-    return "\n".join([READING, *panels(alignment)])
+    return READING + heat_maps(alignment)

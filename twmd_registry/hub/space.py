@@ -1,13 +1,15 @@
-"""A metric's Space: the folder that the Hub shows and that ``evaluate.load`` reads."""
+"""A metric's Space: the folder that the Hub shows and that ``evaluate.load`` reads, and its upload."""
 
 from __future__ import annotations
 
+import re
+import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from twmd_registry.errors import FileError
+from twmd_registry.errors import FileError, SpecError
+from twmd_registry.hub import metrics_with_card
 from twmd_registry.hub.card import write_card
-from twmd_registry.hub.card_text import metrics_with_card
 from twmd_registry.plugins.evaluate.hook import path
 from twmd_registry.version import __version__
 
@@ -19,79 +21,152 @@ from twmd_registry.demo.page import build_page
 build_page("{metric}").launch()
 '''
 REQUIREMENTS = f"twmd-registry[embedded,demo]=={__version__}\n"
+SPACE = re.compile(r"(?P<owner>[A-Za-z0-9][\w.-]*)/(?P<name>[A-Za-z]\w*)", re.ASCII)
+"""ORG/NAME; NAME becomes a Python module, so no hyphen."""
+TOKEN = re.compile(r"[!-~]+")
+"""The characters of an HTTP header; the HTTP library's errors show others."""
 
 
-class SpaceFile(NamedTuple):
-    """One file of a Space.
-
-    Attributes:
-        name: Its name in the Space's folder.
-        text: What it holds.
-    """
-
-    name: str
-    text: str
-
-
-def card_files(metric: str) -> tuple[SpaceFile, ...]:
-    """The files of a Space that are written for it: card, page, requirements.
+def card_files(metric: str) -> dict[str, str]:
+    """Return the text of a Space's card, page and requirements, by file name.
 
     Args:
         metric: The metric's name.
 
     Raises:
-        SpecError: It has no card; the message lists those that do.
+        SpecError: The metric has no card.
     """
-    card = SpaceFile("README.md", write_card(metric))
-    return (card, SpaceFile("app.py", APP.format(metric=metric)), SpaceFile("requirements.txt", REQUIREMENTS))
+    app = APP.format(metric=metric)
+    return {"README.md": write_card(metric), "app.py": app, "requirements.txt": REQUIREMENTS}
 
 
 def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path:
-    """Put a metric's Space together: its card, page and requirements, and its `evaluate` module.
+    """Build a metric's Space: its card, page, requirements and `evaluate` module.
 
     Needs no network, no token and no model.
 
     Args:
         metric: The metric's name.
-        folder: Where to; new or empty.
-        module: What the Space will be called, and so its module: ``evaluate.load("ORG/NAME")`` looks for ``NAME.py``.
-            The metric's name
-            when not given.
+        folder: The folder to write; new or empty.
+        module: The Space's name, and so its module's: ``evaluate.load("ORG/NAME")`` looks for ``NAME.py``. The
+            metric's name if not given.
 
     Returns:
         The module's file, which ``evaluate.load`` accepts.
 
     Raises:
-        SpecError: The metric has no card; the message lists those that do.
-        FileError: The folder holds something, is a file, or cannot be written to.
+        SpecError: The metric has no card.
+        FileError: The folder is not empty, is a file, or cannot be written to.
     """
     files = card_files(metric)
-    source = Path(path(metric), f"{metric}.py").read_text(encoding="utf-8")
-    script = SpaceFile(f"{module or metric}.py", source)
+    script = folder / f"{module or metric}.py"
+    files[script.name] = Path(path(metric), f"{metric}.py").read_text(encoding="utf-8")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise FileError(f"{folder} is not empty: name a new folder for the Space.")
     try:
-        if folder.is_dir() and any(folder.iterdir()):
-            raise FileError(f"{folder} is not empty: name a new folder for the Space.")
-        folder.mkdir(parents=True, exist_ok=True)
-        _write((*files, script), folder)
+        _write(files, folder)
     except OSError as error:
-        if isinstance(error, FileError):
-            raise
         raise FileError(f"cannot write a Space to {folder}: {error.strerror}.") from error
-    return folder / script.name
+    return script
 
 
 def write_cards(folder: Path) -> None:
-    """Write card, page and requirements of every metric that has a card, each into a folder of its name; what is there
-    is replaced.
+    """Write card, page and requirements of every metric with a card into a folder of its name, over existing files.
 
     Args:
         folder: ``hub_cards`` of a checkout.
     """
     for metric in metrics_with_card():
-        (folder / metric).mkdir(parents=True, exist_ok=True)
         _write(card_files(metric), folder / metric)
 
 
-def _write(files: tuple[SpaceFile, ...], folder: Path) -> None:
-    for file in files:
-        (folder / file.name).write_text(file.text, encoding="utf-8", newline="\n")
+def _write(files: dict[str, str], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+
+
+def read_token(file: Path | None) -> str:
+    """Read the token for writing to the Hub.
+
+    Args:
+        file: A file with the token and nothing else; None for the environment's (``HF_TOKEN``) or that of ``hf auth
+            login``.
+
+    Returns:
+        The token. No message of this package shows it.
+
+    Raises:
+        FileError: There is no token, the file cannot be read, or its text cannot be a token.
+    """
+    if file is None:
+        from huggingface_hub import get_token
+
+        token, source = get_token() or "", "the environment"
+        if not token:
+            raise FileError(
+                "no token to write to the Hub: set HF_TOKEN, run 'hf auth login', or give --token-file FILE."
+            )
+    else:
+        try:
+            token, source = file.read_text(encoding="utf-8").strip(), str(file)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8"
+            raise FileError(f"cannot read the token file {file}: {reason}.") from error
+    if not TOKEN.fullmatch(token):
+        raise FileError(f"{source} has no token: expected one word of ASCII characters.")
+    return token
+
+
+def push_space(metric: str, space: str, *, token: str, private: bool = False) -> str:
+    """Build a metric's Space and upload it; an existing Space gets a new commit.
+
+    Args:
+        metric: The metric's name.
+        space: The Space, ORG/NAME.
+        token: A token that may write there.
+        private: Create a Space that only its owner sees.
+
+    Returns:
+        Its address.
+
+    Raises:
+        SpecError: The metric has no card, or ``evaluate.load`` cannot load a Space of this name.
+        FileError: The Hub cannot be reached or refuses, or `private` is wanted and the Space is public.
+    """
+    match = SPACE.fullmatch(space)
+    if match is None:
+        raise SpecError(
+            f"{space!r} cannot be the name of a metric's Space: expected ORG/NAME, NAME of letters, digits and '_' "
+            "only (it names a module)."
+        )
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    api = HfApi(token=token)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, match["name"])
+        build_space(metric, folder, module=folder.name)
+        repo: dict[str, Any] = {"repo_id": space, "repo_type": "space"}
+        try:
+            address = api.create_repo(**repo, space_sdk="gradio", private=private or None, exist_ok=True)
+            if private and not api.space_info(space).private:
+                raise FileError(  # noqa: TRY301 (nothing may be uploaded)
+                    f"{space} exists and is public: make it private on the Hub, or push without --private."
+                )
+            api.upload_folder(**repo, folder_path=folder, commit_message=f"Write the metric {folder.name}")
+        except HfHubHTTPError as error:
+            status = error.response.status_code
+            raise FileError(f"the Hub refuses to write {space} (HTTP {status}): {_advice(status)}") from error
+        except FileError:
+            raise
+        except Exception as error:  # requests or httpx, by the version of the Hub's client, each with errors of its own
+            reason = f"the upload to {space} failed ({type(error).__name__})"
+            raise FileError(f"{reason}: is there a network, and HF_HUB_OFFLINE unset?") from error
+    return str(address)
+
+
+def _advice(status: int) -> str:
+    if status in {401, 403}:
+        return "the token must be valid and may write there; make one at huggingface.co/settings/tokens."
+    return "try again later." if status >= 500 else "see whether the owner and the name are right."

@@ -13,8 +13,6 @@ from twmd_registry.papers.plans import first_pairs, marginal_errors
 from twmd_registry.papers.reproduction import Reproduction
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.report import figures
-from twmd_registry.report.curves import PlotAxis, PlotCurve, curves
-from twmd_registry.report.matrices import matrices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,11 +58,8 @@ def _draw_curves(found: Reproduction, options: RunOptions) -> Iterator[NamedFile
         experiment.cells[0].statistic: np.array([value for _, _, value, _ in rows]),
         "signature": np.array([one for *_, one in rows]),
     }
-    x, title = (
-        PlotAxis(picture["x"], logarithmic=picture.get("logarithmic", False)),
-        f"{found.model}\n{experiment.about}",
-    )
-    parts = {"": (csv, found.curves(), PlotAxis(experiment.cells[0].statistic))}
+    x, title = "x" * picture.get("logarithmic", False), f"{found.model}\n{experiment.about}"
+    parts = {"": (csv, found.curves(), experiment.cells[0].statistic, x)}
     if experiment.plans:
         errors = marginal_errors(found, options)
         group, pairs = first_pairs(found)
@@ -73,11 +68,11 @@ def _draw_curves(found: Reproduction, options: RunOptions) -> Iterator[NamedFile
             key: np.array(values)
             for key, values in zip(("line", "iterations", "marginal_error"), zip(*points, strict=True), strict=True)
         }
-        y = PlotAxis("marginal error", logarithmic=True)
-        parts = {"-left": parts[""], "-right": (data, {f"{group}, {len(pairs.ratings)} pairs": errors}, y)}
-    for part, (data, panels, y) in parts.items():
-        drawn = {panel: [PlotCurve(name, *line) for name, line in lines.items()] for panel, lines in panels.items()}
-        yield from _files(f"{experiment.name}{part}", data, partial(curves, drawn, x, y, title))
+        panels = {f"{group}, {len(pairs.ratings)} pairs": errors}
+        parts = {"-left": parts[""], "-right": (data, panels, "marginal error", x + "y")}
+    for part, (data, panels, y, logarithmic) in parts.items():
+        draw = partial(figures.curves, panels, (picture["x"], y), title, logarithmic=logarithmic)
+        yield from _files(f"{experiment.name}{part}", data, draw)
 
 
 def _draw_scatter(found: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
@@ -119,7 +114,7 @@ def _draw_matrix(found: Reproduction, _options: RunOptions) -> Iterator[NamedFil
         "column": np.array([names[j] for _, _, j in cells]),
         "pearson": np.array([panels[column][i, j] for column, i, j in cells]),
     }
-    yield from _files(found.experiment.name, csv, partial(matrices, panels, names, found.model))
+    yield from _files(found.experiment.name, csv, partial(figures.matrices, panels, names, found.model))
 
 
 _PICTURES: dict[str, Callable[[Reproduction, RunOptions], Iterator[NamedFile]]] = {

@@ -1,162 +1,222 @@
-"""Figures of scores: against ratings, their densities by class, and as classifiers."""
+"""Figures of numbers by matplotlib: scores against ratings, densities, ROC curves, curves, surfaces, matrices.
+
+Each function returns a file. `title` is the figure's, `suffix` one of `SUFFIXES`. Each raises `MissingExtraError` where
+matplotlib is not installed. The same data give the same bytes.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from twmd_registry.errors import MissingExtraError
+from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SUFFIXES = (".png", ".svg")
 COLUMNS = 3
-CELL_INCHES = 2.6
-POINTS = 201
-"""Of a density's curve."""
+PANEL_INCHES = 2.6
+DENSITY_POINTS = 201
+NORMAL_95 = 1.96
+Curve: TypeAlias = Sequence[np.ndarray]
+"""x and y, and optionally the standard errors of y; shape (points,) each, NaN leaves a gap."""
+SurfacePoint: TypeAlias = tuple[str, int, float | None, float]
+"""Centering, layer, temperature (None for a metric without it), and the agreement there."""
 
 
-def scatter(ratings: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
-    """Scores against ratings, with the diagonal from the lowest rating at 0 to the highest at 1.
-
-    Args:
-        ratings: Shape (N,).
-        scores: By measure; shape (N,) each.
-        title: Of the figure.
-        suffix: Of `SUFFIXES`.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    ends = float(ratings.min()), float(ratings.max())
-
-    def panel(axes: Axes, name: str) -> None:
-        axes.plot(ratings, scores[name], ".", markersize=2, alpha=0.4, color="tab:blue", rasterized=True)
-        axes.plot(ends, (0, 1), color="black", linewidth=1)
-        axes.set_xlabel("rating")
-        axes.set_ylabel("score")
-
-    return draw_panels(list(scores), panel, title, suffix)
-
-
-def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
-    """The density of the scores in either class, by a Gaussian kernel of Scott's width.
-
-    Args:
-        classes: 0 or 1; shape (N,).
-        scores: By measure; shape (N,) each.
-        title: Of the figure.
-        suffix: Of `SUFFIXES`.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-
-    def panel(axes: Axes, name: str) -> None:
-        for value, colour, label in ((0, "tab:orange", "negative"), (1, "tab:blue", "positive")):
-            x, y = density(scores[name][classes == value])
-            axes.fill_between(x, y, alpha=0.4, color=colour, label=label)
-        axes.set_xlabel("score")
-        axes.set_ylabel("density")
-        axes.legend(fontsize=7)
-
-    return draw_panels(list(scores), panel, title, suffix)
-
-
-def density(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places and heights of a density; a single line where all values are one number."""
-    from scipy.stats import gaussian_kde
-
-    if len(values) < 2 or np.ptp(values) <= 1e-9 * max(1.0, float(np.abs(values).max())):
-        return np.array([values[0], values[0]]) if len(values) else np.zeros(2), np.array([0.0, 1.0])
-    margin = 0.1 * float(np.ptp(values))
-    x = np.linspace(values.min() - margin, values.max() + margin, POINTS)
-    return x, gaussian_kde(values)(x)
-
-
-def roc(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, suffix: str) -> bytes:
-    """ROC curves in one panel, each with its area.
-
-    Args:
-        curves: By measure, shares of negatives and of positives; shape (points,) each.
-        title: Of the figure.
-        suffix: Of `SUFFIXES`.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    from scipy.integrate import trapezoid
-
-    def panel(axes: Axes, _name: str) -> None:
-        for name, (false, true) in curves.items():
-            axes.plot(false, true, label=f"{name} ({trapezoid(true, false):.3f})", linewidth=1)
-        axes.plot((0, 1), (0, 1), color="black", linewidth=0.5)
-        axes.set_xlabel("false positive rate")
-        axes.set_ylabel("true positive rate")
-        axes.legend(title="AUC", fontsize=6, title_fontsize=7)
-
-    return draw_panels([""], panel, title, suffix, inches=2 * CELL_INCHES)
-
-
-def as_csv(columns: Mapping[str, np.ndarray]) -> bytes:
-    """The data of a figure: a header, then a row per segment, every number in full."""
-    file = io.StringIO(newline="")
-    writer = csv.writer(file)
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-    return file.getvalue().encode()
-
-
-def require_matplotlib() -> None:
-    """Say at once, and not after hours of scoring, that figures cannot be drawn.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+def require_matplotlib(reason: str = "figures need matplotlib") -> None:
+    """Check that matplotlib is installed, before hours of scoring; `reason` begins the error's message."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("figures need matplotlib: pip install 'twmd-registry[plots]'") from error
+        raise MissingExtraError(f"{reason}: pip install 'twmd-registry[plots]'") from error
+
+
+@contextmanager
+def plain_style(**settings: Any) -> Iterator[None]:
+    """Draw with matplotlib's defaults and some `settings`, whatever the user has set."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        settings |= {"svg.hashsalt": "twmd", "svg.fonttype": "none", "pdf.fonttype": 42}
+        mpl.rcParams.update(settings)  # type: ignore[arg-type]
+        yield
+
+
+def save_figure(figure: Figure, suffix: str, dpi: int = 150, **metadata: str) -> bytes:
+    """Return a figure's file without its date, as ``.png``, ``.svg`` or ``.pdf``."""
+    dates = {".svg": ["Date"], ".pdf": ["CreationDate", "Producer"]}.get(suffix, [])
+    creator = {"Software" if suffix == ".png" else "Creator": f"twmd-registry {__version__}"}
+    file = io.BytesIO()
+    figure.savefig(file, format=suffix[1:], dpi=dpi, metadata=creator | metadata | dict.fromkeys(dates))
+    return file.getvalue()
 
 
 def draw_panels(
-    names: list[str], panel: Callable[[Axes, str], None], title: str, suffix: str, inches: float = CELL_INCHES
+    names: Sequence[str], panel: Callable[[Axes, str], None], title: str, suffix: str, inches: float = PANEL_INCHES
 ) -> bytes:
-    """Draw a panel per name, side by side; the same data give the same bytes.
-
-    Args:
-        names: Of the panels.
-        panel: Draws the panel of a name.
-        title: Of the figure.
-        suffix: Of `SUFFIXES`.
-        inches: Width and height of a panel.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """Draw a panel per name, side by side, each `inches` wide and high; `panel` draws that of a name."""
     require_matplotlib()
-    import matplotlib as mpl
     from matplotlib.figure import Figure
 
     columns = min(COLUMNS, len(names))
     rows = math.ceil(len(names) / columns)
-    with mpl.rc_context():
-        mpl.rcdefaults()  # what a user has set must not be seen in the bytes
-        mpl.rcParams.update({"svg.hashsalt": "twmd", "svg.fonttype": "none", "font.size": 8})
-        figure = Figure(figsize=(inches * columns, inches * rows), layout="constrained", dpi=150)
+    with plain_style(**{"font.size": 8}):
+        figure = Figure(figsize=(inches * columns, inches * rows), layout="constrained")
         figure.suptitle(title)
         for i, name in enumerate(names):
             axes = figure.add_subplot(rows, columns, i + 1)
             axes.set_title(name, fontsize=8)
             panel(axes, name)
-        file = io.BytesIO()
-        figure.savefig(
-            file, format=suffix.removeprefix("."), metadata={"Date": None} if suffix == ".svg" else {"Software": None}
-        )
-    return file.getvalue()
+        return save_figure(figure, suffix)
+
+
+def scatter(ratings: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
+    """Draw scores against ratings, with the diagonal from the lowest rating at 0 to the highest at 1.
+
+    `ratings` and the scores by measure have shape (N,).
+    """
+
+    def panel(axes: Axes, name: str) -> None:
+        axes.plot(ratings, scores[name], ".", markersize=2, alpha=0.4, color="tab:blue", rasterized=True)
+        axes.plot((ratings.min(), ratings.max()), (0, 1), color="black", linewidth=1)
+        axes.set(xlabel="rating", ylabel="score")
+
+    return draw_panels(list(scores), panel, title, suffix)
+
+
+def densities(classes: np.ndarray, scores: Mapping[str, np.ndarray], title: str, suffix: str) -> bytes:
+    """Draw the density of the scores in either class, by a Gaussian kernel of Scott's width.
+
+    `classes`, 0 or 1, and the scores by measure have shape (N,).
+    """
+    from scipy.stats import gaussian_kde
+
+    def panel(axes: Axes, name: str) -> None:
+        for value, colour, label in ((0, "tab:orange", "negative"), (1, "tab:blue", "positive")):
+            own = scores[name][classes == value]
+            x, y = np.repeat(own[:1], 2), np.array([0.0, 1.0])[: 2 * len(own)]  # a line where all scores are equal
+            if len(own) > 1 and np.ptp(own) > 1e-9 * max(1.0, np.abs(own).max()):
+                margin = 0.1 * np.ptp(own)
+                x = np.linspace(own.min() - margin, own.max() + margin, DENSITY_POINTS)
+                y = gaussian_kde(own)(x)
+            axes.fill_between(x, y, alpha=0.4, color=colour, label=label)
+        axes.set(xlabel="score", ylabel="density")
+        axes.legend(fontsize=7)
+
+    return draw_panels(list(scores), panel, title, suffix)
+
+
+def roc(rates: Mapping[str, tuple[np.ndarray, np.ndarray]], title: str, suffix: str) -> bytes:
+    """Draw ROC curves in one panel, each with its area.
+
+    `rates` has, by measure, the false and the true positive rates; shape (points,) each.
+    """
+    from scipy.integrate import trapezoid
+
+    def panel(axes: Axes, _name: str) -> None:
+        for name, (false, true) in rates.items():
+            axes.plot(false, true, label=f"{name} ({trapezoid(true, false):.3f})", linewidth=1)
+        axes.plot((0, 1), (0, 1), color="black", linewidth=0.5)
+        axes.set(xlabel="false positive rate", ylabel="true positive rate")
+        axes.legend(title="AUC", fontsize=6, title_fontsize=7)
+
+    return draw_panels([""], panel, title, suffix, inches=2 * PANEL_INCHES)
+
+
+def curves(
+    panels: Mapping[str, Mapping[str, Curve]], labels: tuple[str, str], title: str, suffix: str, logarithmic: str = ""
+) -> bytes:
+    """Draw curves by panel and name, with bands of 95% (1.96 standard errors) where errors are known.
+
+    All panels share the range of y. `labels` are those of x and y; `logarithmic` names the axes with a logarithmic
+    scale: ``x``, ``y``, ``xy`` or none.
+    """
+    values = np.concatenate([y for own in panels.values() for _, y, *_ in own.values()])
+    known = values[~np.isnan(values)]
+
+    def panel(axes: Axes, name: str) -> None:
+        for curve, (x, y, *errors) in panels[name].items():
+            (line,) = axes.plot(x, y, ".-", linewidth=1, markersize=4, label=curve)
+            for error in errors:
+                ends = y - NORMAL_95 * error, y + NORMAL_95 * error
+                axes.fill_between(x, *ends, alpha=0.3, color=line.get_color(), linewidth=0)
+        scales = {f"{axis}scale": "log" if axis in logarithmic else "linear" for axis in "xy"}
+        axes.set(xlabel=labels[0], ylabel=labels[1], **scales)
+        if len(known) and np.ptp(known) > 0 and "y" not in logarithmic:
+            margin = 0.05 * np.ptp(known)
+            axes.set_ylim(known.min() - margin, known.max() + margin)
+        axes.legend(fontsize=6)
+
+    return draw_panels(list(panels), panel, title, suffix)
+
+
+def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
+    """Draw the best agreement at every layer and temperature, a panel per centering.
+
+    Without temperatures, draw lines over layers.
+    """
+    values = [value for *_, value in points]
+    low, high = min(values), max(values)
+
+    def panel(axes: Axes, name: str) -> None:
+        own: dict[tuple[float | None, int], float] = {}
+        for centering, layer, temperature, value in points:
+            if centering == name:
+                own[temperature, layer] = max(value, own.get((temperature, layer), -math.inf))
+        layers = sorted({layer for _, layer in own})
+        temperatures = sorted({temperature for temperature, _ in own if temperature is not None})
+        heights: Sequence[float | None] = temperatures or [None]
+        grid = np.array([[own.get((t, layer), math.nan) for layer in layers] for t in heights])
+        axes.set_xlabel("layer")
+        if not temperatures:
+            axes.plot(layers, grid[0], marker="o", color="tab:blue")
+            margin = 0.05 * (high - low) or 0.01
+            axes.set(ylim=(low - margin, high + margin), ylabel="Pearson r")
+            return
+        axes.imshow(grid, origin="lower", aspect="auto", cmap="viridis", vmin=low, vmax=high)
+        axes.set_xticks(range(len(layers)), list(map(str, layers)))
+        axes.set_yticks(range(len(temperatures)), [f"{t:g}" for t in temperatures], fontsize=7)
+        axes.set_ylabel("T")
+        row, column = np.unravel_index(np.nanargmax(grid), grid.shape)
+        box: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "backgroundcolor": "white"}
+        axes.text(float(column), float(row), f"{grid[row, column]:.3f}", **box)
+
+    return draw_panels(list(dict.fromkeys(centering for centering, *_ in points)), panel, title, suffix)
+
+
+def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str, suffix: str) -> bytes:
+    """Draw the lower triangles of symmetric matrices, a panel each, with every number in its cell.
+
+    Numbers are from -100 to 100, NaN for an empty cell; shape (names, names) each. Negative numbers are as white as 0.
+    """
+
+    def panel(axes: Axes, name: str) -> None:
+        shown = np.where(np.tri(len(names), dtype=bool), panels[name], np.nan)
+        axes.imshow(shown, cmap="Blues", vmin=0, vmax=100)
+        axes.set_xticks(range(len(names)), list(names), rotation=45, ha="right", fontsize=6)
+        axes.set_yticks(range(len(names)), list(names), fontsize=6)
+        for i, j in np.argwhere(np.isfinite(shown)).tolist():
+            colour = "white" if shown[i, j] > 60 else "black"
+            axes.text(j, i, f"{shown[i, j]:.0f}", ha="center", va="center", fontsize=6, color=colour)
+
+    return draw_panels(list(panels), panel, title, suffix)
+
+
+def as_csv(columns: Mapping[str, np.ndarray]) -> bytes:
+    """Return the data of a figure as CSV: a header, then a row per segment, every number in full."""
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return file.getvalue().encode()

@@ -1,9 +1,8 @@
-"""Scores as tables of text: one system with all its numbers, several side by side, LaTeX, TSV, JSON."""
+"""Scores as text tables: one system with all its numbers, several side by side, LaTeX, TSV, JSON."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from tabulate import tabulate
 
@@ -17,26 +16,30 @@ TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate ran
 
 
 def number(column: MetricColumn, value: float, digits: int | None = None) -> str:
-    """A score to so many digits after the point; without a number of them to 4, and to 2 on a scale to 100, where they
-    mean the same.
-    """
+    """Format a score; the default digits after the point are 4, and 2 on a scale to 100, where they mean the same."""
     return f"{value:.{(2 if column.hundred else 4) if digits is None else digits}f}"
 
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
-    """One system: a row per metric with its sides. Several: a row per system, the baseline first, as SacreBLEU has
-    it.
+    """Write a table for the terminal.
+
+    Args:
+        comparison: The scores. One system gives a row per metric, several a row each, the baseline first.
+        digits: Digits after the point, see `number`.
     """
-    body = (
-        _one_system(comparison, digits) if len(comparison.systems) == 1 else _side_by_side(comparison, digits, "simple")
-    )
-    return "\n".join(
-        [body, *_explanation(comparison), "", "signatures:", *(f"  {line}" for line in signature_lines(comparison))]
-    )
+    alone = len(comparison.systems) == 1
+    body = _one_system(comparison, digits) if alone else _side_by_side(comparison, digits, "simple")
+    signatures = (f"  {line}" for line in signature_lines(comparison))
+    return "\n".join([body, *_explanation(comparison), "", "signatures:", *signatures])
 
 
 def latex_table(comparison: SystemComparison, digits: int | None) -> str:
-    """A booktabs table, signatures as comments."""
+    """Write a booktabs table, with the signatures as comments.
+
+    Args:
+        comparison: The scores.
+        digits: Digits after the point, see `number`.
+    """
     table = _side_by_side(comparison, digits, "latex_booktabs")
     for character, command in (("μ", r"$\mu$"), ("±", r"$\pm$"), ("|", r"\textbar{}")):
         table = table.replace(character, command)
@@ -44,10 +47,15 @@ def latex_table(comparison: SystemComparison, digits: int | None) -> str:
 
 
 def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
-    """A table of GitHub's Markdown with what a test's marks mean, and the signatures as a list of code."""
+    """Write a table in GitHub's Markdown with the meaning of a test's marks, and the signatures as a list of code."""
     named = comparison._replace(systems=tuple(name.replace("|", r"\|") for name in comparison.systems))
     lines = [f"- `{line}`" for line in signature_lines(comparison)]
     return "\n".join([_side_by_side(named, digits, "github"), *_explanation(comparison), "", *lines])
+
+
+def _explanation(comparison: SystemComparison) -> list[str]:
+    resampling = comparison.resampling
+    return ["", *describe_test(resampling, comparison.systems[0])] if resampling and resampling.test else []
 
 
 def _one_system(comparison: SystemComparison, digits: int | None) -> str:
@@ -56,36 +64,18 @@ def _one_system(comparison: SystemComparison, digits: int | None) -> str:
         cell = column.cells[0]
         sides = [number(column, cell.sides[output], digits) if output in cell.sides else "-" for output in Output]
         rows.append([column.name, visible(comparison.systems[0]), _score(column, cell, digits), *sides])
-    return tabulate(
-        rows,
-        headers=["metric", "system", "score", *Output],
-        disable_numparse=True,
-        colalign=("left", "left", *("right",) * 4),
-    )
+    headers, align = ["metric", "system", "score", *Output], ("left", "left", *("right",) * 4)
+    return tabulate(rows, headers=headers, disable_numparse=True, colalign=align)
 
 
 def _side_by_side(comparison: SystemComparison, digits: int | None, style: str) -> str:
-    names = list(map(visible, comparison.systems))
+    columns, names = comparison.columns, list(map(visible, comparison.systems))
     if len(names) > 1:
         names[0] = f"Baseline: {names[0]}"
-    rows = [
-        [name, *(_score(column, column.cells[i], digits) for column in comparison.columns)]
-        for i, name in enumerate(names)
-    ]
-    headers = [
-        "system",
-        *(
-            f"{column.name} (μ ± 95% CI)" if column.cells[0].ci is not None else column.name
-            for column in comparison.columns
-        ),
-    ]
-    return tabulate(
-        rows,
-        headers=headers,
-        tablefmt=style,
-        disable_numparse=True,
-        colalign=("left", *("right",) * len(comparison.columns)),
-    )
+    rows = [[name, *(_score(column, column.cells[i], digits) for column in columns)] for i, name in enumerate(names)]
+    heads = [column.name + " (μ ± 95% CI)" * (column.cells[0].ci is not None) for column in columns]
+    align = ("left", *("right",) * len(columns))
+    return tabulate(rows, headers=["system", *heads], tablefmt=style, disable_numparse=True, colalign=align)
 
 
 def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
@@ -97,18 +87,16 @@ def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
     return shown
 
 
-def _explanation(comparison: SystemComparison) -> list[str]:
-    resampling = comparison.resampling
-    return ["", *lines_of_test(resampling, comparison.systems[0])] if resampling and resampling.test else []
+def describe_test(test: Resampling, baseline: str) -> list[str]:
+    """Explain a test and its marks, in two lines.
 
-
-def lines_of_test(test: Resampling, baseline: str) -> list[str]:
-    """What a test's marks mean."""
+    Args:
+        test: The test.
+        baseline: The system that all others are compared with.
+    """
+    name = f"{TEST_NAMES[str(test.test)]}, {test.samples} samples, seed {test.seed}"
     return [
-        (
-            f"{TEST_NAMES[str(test.test)]}, {test.samples} samples, seed {test.seed}: every system against "
-            f"{visible(baseline)}. p is the probability of"
-        ),
+        f"{name}: every system against {visible(baseline)}. p is the probability of",
         (
             "a difference at least this large if both came from the same process; * marks p < 0.05. It says that "
             "systems differ, not which is better."
@@ -117,70 +105,68 @@ def lines_of_test(test: Resampling, baseline: str) -> list[str]:
 
 
 def signature_lines(comparison: SystemComparison) -> list[str]:
-    """Every column's signature, after the column's name where that says more."""
-    return [
-        f"{column.name}: {column.signature}" if column.name != _head(column) else column.signature
-        for column in comparison.columns
-    ]
-
-
-def _head(column: MetricColumn) -> str:
-    return column.signature.partition("|")[0].partition("(")[0]
+    """Return every column's signature, after the column's name where that is not the signature's metric."""
+    lines = []
+    for column in comparison.columns:
+        metric = column.signature.partition("|")[0].partition("(")[0]
+        lines.append(column.signature if column.name == metric else f"{column.name}: {column.signature}")
+    return lines
 
 
 def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Tab-separated: one line per system and metric, the signature last."""
-    lines = ["\t".join(["system", "metric", "score", *Output, "mean", "ci", "p_value", *Counts._fields, "signature"])]
-    for i, system in enumerate(comparison.systems):
-        lines += ["\t".join(_fields(escaped(system), column, column.cells[i], digits)) for column in comparison.columns]
-    return "\n".join(lines)
-
-
-def _fields(system: str, column: MetricColumn, cell: SystemScore, digits: int | None) -> list[str]:
-    numbers = [cell.score, *(cell.sides.get(output) for output in Output), cell.mean, cell.ci]
-    shown = ["-" if value is None else number(column, value, digits) for value in numbers]
-    p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
-    counts = map(str, cell.counts) if cell.counts else ["-"] * len(Counts._fields)
-    return [system, column.name, *shown, p_value, *counts, column.signature]
-
-
-def json_table(comparison: SystemComparison, *, segments: bool) -> str:
-    """One object per system and metric; full precision.
+    """Write tab-separated values: a line per system and metric, the signature last.
 
     Args:
         comparison: The scores.
-        segments: Whether every segment's score is in it.
+        digits: Digits after the point, see `number`.
     """
-    rows = [
-        _object(system, column, column.cells[i], segments=segments)
-        for i, system in enumerate(comparison.systems)
-        for column in comparison.columns
-    ]
+    lines = [["system", "metric", "score", *Output, "mean", "ci", "p_value", *Counts._fields, "signature"]]
+    for system, column, cell in _cells(comparison):
+        numbers = [cell.score, *(cell.sides.get(output) for output in Output), cell.mean, cell.ci]
+        shown = ["-" if value is None else number(column, value, digits) for value in numbers]
+        p_value = "-" if cell.p_value is None else f"{cell.p_value:.6f}"
+        counts = map(str, cell.counts) if cell.counts else ["-"] * len(Counts._fields)
+        lines.append([_escape(system), column.name, *shown, p_value, *counts, column.signature])
+    return "\n".join("\t".join(line) for line in lines)
+
+
+def json_table(comparison: SystemComparison, *, segments: bool) -> str:
+    """Write a JSON object per system and metric, with full precision.
+
+    Args:
+        comparison: The scores.
+        segments: Whether to add every segment's score.
+    """
+    rows = []
+    for system, column, cell in _cells(comparison):
+        row: dict[str, object] = {"system": system, "metric": column.name, "score": cell.score}
+        row |= {str(output): value for output, value in cell.sides.items()}
+        row |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
+        row |= {"scores": list(cell.segments)} if segments else {}
+        rows.append(row | {"signature": column.signature} | (cell.counts._asdict() if cell.counts else {}))
     return json.dumps(rows, indent=2, allow_nan=False)
 
 
-def _object(system: str, column: MetricColumn, cell: SystemScore, *, segments: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"system": system, "metric": column.name, "score": cell.score} | {
-        str(output): value for output, value in cell.sides.items()
-    }
-    found |= {name: value for name in ("mean", "ci", "p_value") if (value := getattr(cell, name)) is not None}
-    if segments:
-        found["scores"] = list(cell.segments)
-    return found | {"signature": column.signature} | (cell.counts._asdict() if cell.counts else {})
-
-
 def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: bool) -> str:
-    """One line per segment, one column per system and metric."""
-    chosen = [
-        (f"{escaped(system)}:{column.name}", column, column.cells[i])
-        for i, system in enumerate(comparison.systems)
-        for column in comparison.columns
-    ]
-    lines = ["\t".join(name for name, _, _ in chosen)] if header else []
-    columns = [[number(column, value, digits) for value in cell.segments] for _, column, cell in chosen]
-    return "\n".join([*lines, *("\t".join(row) for row in zip(*columns, strict=True))])
+    """Write a line per segment and a column per system and metric, separated by tabs.
+
+    Args:
+        comparison: The scores.
+        digits: Digits after the point, see `number`.
+        header: Whether the first line names the columns.
+    """
+    cells = _cells(comparison)
+    lines = ["\t".join(f"{_escape(system)}:{column.name}" for system, column, _ in cells)] if header else []
+    numbers = [[number(column, value, digits) for value in cell.segments] for _, column, cell in cells]
+    return "\n".join([*lines, *("\t".join(row) for row in zip(*numbers, strict=True))])
 
 
-def escaped(text: str) -> str:
-    """A name that cannot break its row."""
+def _cells(comparison: SystemComparison) -> list[tuple[str, MetricColumn, SystemScore]]:
+    """Return every system's score by every metric."""
+    systems = enumerate(comparison.systems)
+    return [(system, column, column.cells[i]) for i, system in systems for column in comparison.columns]
+
+
+def _escape(text: str) -> str:
+    """Write a name so that it cannot break its row."""
     return visible(text.replace("\\", "\\\\"))

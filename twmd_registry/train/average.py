@@ -28,7 +28,7 @@ from twmd_registry.registry.own_presets import PRESET_FILE, read_preset_file
 from twmd_registry.registry.paths import write_whole
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset, keys_to_set
-from twmd_registry.train.card import AverageFacts, write_average_card
+from twmd_registry.train.card import write_average_card
 from twmd_registry.train.mean_transfer import with_means
 from twmd_registry.train.weights import require_training, save_adapter
 
@@ -188,14 +188,17 @@ def _document(
     members: Sequence[_AverageMember], found: AverageResult, made: Scorer, files: ModelFiles, output: Path, *, name: str
 ) -> None:
     """Write preset, card and signature."""
-    facts = AverageFacts(
+    parts = [(one.adapter.name, one.preset.provenance) for one in members]
+    listed = " ".join(f"{adapter}: {provenance}" for adapter, provenance in parts)
+    about = f"The mean of the weights of {len(parts)} adapters. {listed}"
+    preset = Preset(name, made.requested.metric, made.requested.values(), about, made.spec.fingerprint)
+    write_whole(output / PRESET_FILE, write_presets(name, about, [preset]).encode())
+    write_average_card(
+        output,
         metric=made.requested.metric,
         base=f"{files.name}@{files.fingerprint}",
         signature=found.signature,
         keys=found.keys | ({"model": files.name} if "model" in found.keys else {}),
-        members=[(one.adapter.name, one.preset.provenance) for one in members],
+        members=parts,
         rank=found.rank,
     )
-    preset = Preset(name, made.requested.metric, made.requested.values(), facts.provenance, made.spec.fingerprint)
-    write_whole(output / PRESET_FILE, write_presets(name, facts.provenance, [preset]).encode())
-    write_average_card(facts, output)

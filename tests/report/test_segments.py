@@ -1,0 +1,150 @@
+"""Segments of a report: which are highlighted, how they are grouped, and which words differ."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.report.reports import column, comparison
+from twmd_registry.record.content import SystemComparison
+from twmd_registry.report.segments import (
+    GROUPS,
+    choose_highlights,
+    disagreements,
+    group_by,
+    mark_differences,
+    percentile_ranks,
+    reference_lengths,
+    score_ranges,
+    split_pieces,
+    split_words,
+    word_frequencies,
+)
+
+VALUES = st.lists(st.one_of(st.integers(0, 6).map(float), st.just(math.nan)), min_size=1, max_size=40)
+TEXTS = st.lists(st.text(alphabet="ab ,\u0301我\n", max_size=12), min_size=1, max_size=3)
+
+
+@pytest.mark.parametrize("errors", [False, True])
+def test_percentile_rank_is_the_share_of_beaten_scores(errors: bool) -> None:
+    scores = np.random.default_rng(3).integers(0, 6, size=(3, 7)).astype(float)
+    flat = (-scores if errors else scores).ravel().tolist()
+    beaten = [(sum(own > x for x in flat) + (sum(own == x for x in flat) - 1) / 2) / (len(flat) - 1) for own in flat]
+    ranks = percentile_ranks(column("any", scores, errors=errors))
+    np.testing.assert_allclose(ranks, np.reshape(beaten, scores.shape), atol=1e-12)
+
+
+def test_range_and_disagreement_are_the_widest_of_all_pairs() -> None:
+    table = comparison(["a", "b", "c"], 9)
+    ranks = [percentile_ranks(one) for one in table.columns]
+    for segment in range(9):
+        own = [cell.segments[segment] for cell in table.columns[0].cells]
+        assert score_ranges(table.columns[0])[segment] == max(x - y for x in own for y in own)
+        for system in range(3):
+            places = [one[system, segment] for one in ranks]
+            assert disagreements(table.columns)[system, segment] == max(x - y for x in places for y in places)
+
+
+def test_undefined_score_is_never_highlighted() -> None:
+    first = np.array([[0.1, np.nan, 0.5, 0.9], [0.2, 0.3, 0.4, 0.8]])
+    second = np.array([[1.0, 2.0, 3.0, 4.0], [4.0, np.nan, 2.0, 1.0]])
+    columns = column("first", first), column("second", second)
+    assert math.isnan(score_ranges(columns[0])[1])
+    assert np.isnan(percentile_ranks(columns[0])).tolist() == np.isnan(first).tolist()
+    assert np.isnan(disagreements(columns)).tolist() == [[False, True, False, False], [False, True, False, False]]
+    assert 1 not in [one.segment for one in choose_highlights(SystemComparison(("a", "b"), columns), 20)]
+    assert np.isnan(percentile_ranks(column("one", np.array([[0.5]])))).all()
+
+
+def test_highlights_are_half_system_differences_and_half_metric_disagreements() -> None:
+    table = comparison(["a.txt", "b.txt"], 50)
+    highlights = choose_highlights(table, 8)
+    differing, rest = highlights[:4], highlights[4:]
+    assert [one.segment for one in differing] == np.argsort(-score_ranges(table.columns[0]))[:4].tolist()
+    first, cells = differing[0], table.columns[0].cells
+    best, worst = (cells[i].segments[first.segment] for i in first.systems)
+    assert best > worst
+    ends = [f"{cells[i].segments[first.segment]:.4f} to {table.systems[i]}" for i in first.systems]
+    assert first.reason == f"systems differ: twmd gives {ends[0]} and {ends[1]}"
+    apart = disagreements(table.columns)
+    taken = {one.segment for one in differing}
+    order = sorted((-apart[i, s], i, s) for i in range(2) for s in range(50) if s not in taken)
+    expected: dict[int, int] = {}
+    for _, system, segment in order:
+        expected.setdefault(segment, system)
+    pairs = [(segment, (system,)) for segment, system in list(expected.items())[:4]]
+    assert [(one.segment, one.systems) for one in rest] == pairs
+    segment, (system,), reason = rest[0]
+    places = sorted((percentile_ranks(one)[system, segment], one.name) for one in table.columns)
+    high, low = (f"{name} ranks it above {share:.0%}" for share, name in (places[-1], places[0]))
+    assert reason == f"metrics disagree on {table.systems[system]}: {high}, and {low}, of all other scores"
+
+
+def test_highlights_of_one_system_are_disagreements_and_of_agreeing_metrics_empty() -> None:
+    assert {len(one.systems) for one in choose_highlights(comparison(["alone"], 30), 6)} == {1}
+    scores = np.array([[0.1, 0.2, 0.3]])
+    agreeing = SystemComparison(("alone",), (column("x", scores), column("y", 2 * scores)))
+    assert choose_highlights(agreeing, 6) == []
+
+
+@settings(deadline=None)
+@given(VALUES)
+def test_groups_have_every_known_segment_once_and_split_no_equal_values(values: list[float]) -> None:
+    groups = [group.tolist() for group in group_by(np.array(values))]
+    assert sorted(i for group in groups for i in group) == [i for i, x in enumerate(values) if not math.isnan(x)]
+    assert len(groups) <= GROUPS
+    assert all(max(values[i] for i in one) < min(values[i] for i in other) for one, other in pairwise(groups))
+
+
+def test_groups_of_different_values_have_about_equal_size() -> None:
+    values = np.random.default_rng(1).permutation(103).astype(float)
+    assert sorted(map(len, group_by(values))) == [25, 26, 26, 26]
+
+
+def test_reference_length_is_the_number_of_words() -> None:
+    assert reference_lengths([["It rained, twice.", "no"], ["..."], ["我们"]]).tolist() == [3, 0, 2]
+
+
+def test_word_frequency_is_the_geometric_mean_over_all_references() -> None:
+    frequencies = word_frequencies([["The cat", "the dog"], ["the end!"], ["?"]])
+    assert frequencies[:2] == pytest.approx(math.sqrt(3 * 1))
+    assert math.isnan(frequencies[2])
+    assert word_frequencies([["a a b"]])[0] == pytest.approx((2 * 2 * 1) ** (1 / 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Don't go.", ["don", "t", "go"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("cafe\u0301 noir", ["cafe\u0301", "noir"]),
+        ("我们 go", ["我", "们", "go"]),
+        ("ที่นี่", ["ที่", "นี่"]),
+        ("?! ", []),
+    ],
+)
+def test_words_of_a_script_are_split(text: str, expected: list[str]) -> None:
+    assert split_words(text) == expected
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS)
+def test_marked_parts_joined_are_the_text_and_no_mark_is_blank(predictions: list[str], references: list[str]) -> None:
+    for texts, marked in zip((predictions, references), mark_differences(predictions, references), strict=True):
+        assert ["".join(parts) for parts in marked] == texts
+        assert ["".join(split_pieces(text)) for text in texts] == texts
+        assert all(part.strip() for parts in marked for part in parts[1::2])
+
+
+def test_words_are_marked_without_counterpart_in_the_closest_reference() -> None:
+    assert mark_differences(["so it is."], ["so it is."]) == ([["so it is."]], [["so it is."]])
+    assert mark_differences(["a b"], ["c d "]) == ([["", "a b"]], [["", "c d", " "]])
+    marked, _ = mark_differences(["a red car", "one blue bus"], ["a red van", "one blue bus"])
+    assert marked == [["a red ", "car"], ["one blue bus"]]
+    _, marked = mark_differences(["a red car", "a car here"], ["a big car here"])
+    assert marked == [["a ", "big", " car here"]]

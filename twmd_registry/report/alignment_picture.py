@@ -1,0 +1,364 @@
+"""Pictures of an alignment: one heat map per side, as HTML, PNG, SVG or PDF."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+import warnings
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twmd_registry.errors import FileError, InputError, SpecError, menu, visible, warn
+from twmd_registry.registry.names import Output
+from twmd_registry.registry.paths import write_whole
+from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
+from twmd_registry.report.template import render
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+    from twmd_registry.engine.result import Alignment
+
+SUFFIXES = (".png", ".svg", ".pdf", ".html")
+MOST_TOKENS = 200
+"""Tokens of one side that can still be told apart."""
+LONGEST_LABEL = 24
+"""Columns of a terminal that a label may take; a wide character takes two."""
+JOINERS = "\u200c\u200d"
+"""Not printable by themselves, but part of how Persian words and many emoji are written."""
+HEADINGS = {
+    "precision": "precision: each hypothesis token's share, given to the reference",
+    "recall": "recall: each reference token's share, given to the hypothesis",
+    "score": "one plan for both texts",
+}
+READING = "<p>Rows are the hypothesis's tokens, columns the reference's; point at a cell to read it.</p>"
+BAR = 0.55
+"""Inches that the longest marginal bar takes."""
+BAR_COLOURS = {"share": "#b8b8b8", "sum": "#08306b"}
+"""Of the marginal bars; they differ in grey, too."""
+PIXELS = 40_000_000
+"""Of the largest PNG, about."""
+BASE_FONT = "DejaVu Sans"
+"""A font that matplotlib brings along."""
+UNFIT_FONTS = ("Last Resort", "STIX", "cm", "DejaVu Sans Display", "DejaVu Serif Display")
+"""Beginnings of the names of fonts without ordinary letters."""
+NOTO = {"CJK": "CJK", "HIRAGANA": "CJK", "KATAKANA": "CJK", "HANGUL": "CJK", "BOPOMOFO": "CJK"}
+"""The Noto Sans font for characters whose Unicode name begins with a word; of other scripts, the word itself."""
+
+
+def draw(alignment: Alignment, path: Path) -> None:
+    """Draw an alignment: per side, hypothesis tokens as rows and reference tokens as columns; darker cells carry more.
+
+    The same alignment gives the same bytes, with the same fonts installed.
+
+    Args:
+        alignment: The alignment.
+        path: The file to write; ``.png``, ``.svg`` and ``.pdf`` need matplotlib, ``.html`` needs no network.
+
+    Raises:
+        SpecError: Another suffix, or too many tokens.
+        InputError: A text without tokens.
+        MissingExtraError: matplotlib is not installed.
+        FileError: The file cannot be written.
+
+    Warns:
+        TwmdWarning: No installed font has all characters of a ``.png`` or ``.pdf``.
+    """
+    check_picture_file(path)
+    check_drawable(alignment)
+    suffix = path.suffix.lower()
+    if suffix == ".html":
+        about = {"title": title(alignment), "reading": READING, "signature": str(alignment.signature)}
+        content = render("alignment_page.html", sides=_sides(alignment), **about).encode()
+    else:
+        content = _plot(alignment, suffix)
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def check_picture_file(path: Path) -> None:
+    """Check that a picture can be drawn into a file of this name.
+
+    Raises:
+        SpecError: An unknown suffix.
+        MissingExtraError: matplotlib is needed and not installed.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise SpecError(f"{path}: unknown suffix {path.suffix!r} for a picture; {menu(suffix, SUFFIXES)}.")
+    if suffix != ".html":
+        require_matplotlib(f"a picture as {suffix} needs matplotlib (.html needs nothing)")
+
+
+def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
+    """Check that both texts have tokens, and not too many.
+
+    Args:
+        alignment: The alignment.
+        most: Tokens of one side that can be drawn.
+
+    Raises:
+        SpecError: Too many tokens.
+        InputError: A text without tokens.
+    """
+    rows, columns = len(alignment.hypothesis), len(alignment.reference)
+    if not rows or not columns:
+        raise InputError(f"there is nothing to draw: the {'reference' if rows else 'hypothesis'} has no tokens.")
+    if max(rows, columns) > most:
+        raise SpecError(
+            f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; explain(i) gives the data."
+        )
+
+
+def title(alignment: Alignment) -> str:
+    """Return a picture's title: metric, output and score."""
+    spec = alignment.signature.spec
+    output = f", {'F1' if spec.output is Output.F1 else spec.output}" if spec.output else ""
+    return f"{spec.metric}{output}: {alignment.score:.4f}"
+
+
+def label(token: str) -> str:
+    """Shorten a token to `LONGEST_LABEL` columns, with its control characters written out.
+
+    >>> label("Donaudampfschifffahrtsgesellschaft")
+    'Donaudampfschifffahrtsg…'
+    """
+    text = _visible_token(token)
+    if _columns(text) <= LONGEST_LABEL:
+        return text
+    end = next(end for end in range(len(text), 0, -1) if _columns(text[:end]) < LONGEST_LABEL)
+    return text[:end].rstrip(JOINERS) + "…"
+
+
+def _visible_token(token: str) -> str:
+    if not token.strip(" "):
+        return "␣" * len(token) or "∅"
+    return "".join(c if c in JOINERS else visible(c) for c in token)
+
+
+def _columns(text: str) -> int:
+    """Count the columns of a terminal that a text takes."""
+    seen = [c for c in text if not unicodedata.combining(c) and c not in JOINERS]
+    return len(seen) + sum(unicodedata.east_asian_width(c) in "WF" for c in seen)
+
+
+def _marginals(alignment: Alignment, side: str) -> list[dict[str, np.ndarray]]:
+    """Return, for rows and for columns, the tokens' shares, and the plan's sums where they differ from the shares."""
+    plan = alignment.plans[side]
+    marginals = []
+    for shares, sums in ((alignment.hypothesis_shares, plan.sum(1)), (alignment.reference_shares, plan.sum(0))):
+        differ = not np.allclose(shares, sums, rtol=1e-3, atol=1e-6)
+        marginals.append({"share": shares} | ({"sum": sums} if differ else {}))
+    return marginals
+
+
+def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
+    """Write a heading, a key and a table per side of an alignment as HTML.
+
+    The page's style needs the templates ``alignment.css`` and ``light.css`` or ``dark.css``.
+
+    Args:
+        alignment: The alignment.
+        level: Of the headings.
+        least: Cells below this share of the greatest amount stay empty, which makes a page much smaller.
+    """
+    return render("heat_maps.html", sides=_sides(alignment), level=level, least=least)
+
+
+def _sides(alignment: Alignment) -> list[dict[str, Any]]:
+    """Return the variables of the template, per side."""
+    sides = []
+    rows, columns = ([(_visible_token(t), label(t)) for t in ts] for ts in (alignment.hypothesis, alignment.reference))
+    for side in alignment.sides:
+        plan, bars = alignment.plans[side], _marginals(alignment, side)
+        longest = [float(max(abs(values).max() for values in own.values())) or 1.0 for own in bars]
+        cells = zip(rows, plan.tolist(), alignment.similarities.tolist(), strict=True)
+        values: dict[str, Any] = {
+            "rows": [(*token, *own) for token, *own in cells],
+            "columns": columns,
+            "heading": HEADINGS[side],
+        }
+        values |= {"row_bars": bars[0], "row_most": longest[0], "column_bars": bars[1], "column_most": longest[1]}
+        sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})
+    return sides
+
+
+def _plot(alignment: Alignment, suffix: str) -> bytes:
+    with plain_style(**{"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph|Matplotlib currently does not support")
+        figure = make_figure(alignment, suffix)
+        width, height = figure.get_size_inches()
+        dpi = max(100, min(170, int(math.sqrt(PIXELS / (width * height)))))
+        about = "Subject" if suffix == ".pdf" else "Description"
+        return save_figure(figure, suffix, dpi, **{"Title": title(alignment), about: str(alignment.signature)})
+
+
+def make_figure(alignment: Alignment, suffix: str) -> Figure:
+    """Draw an alignment on a figure that is as large as its tokens need; call it within `plain_style`.
+
+    Args:
+        alignment: The alignment.
+        suffix: ``.png``, ``.svg`` or ``.pdf``.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    rows, columns = _labels(alignment, own_fonts=suffix != ".svg")
+    cell = min(0.5, max(0.14, 5 / max(len(rows), len(columns))))
+    mpl.rcParams["font.size"] = font = min(10.0, cell * 72 * 0.66)
+    beside, above = (max(map(_columns, labels)) * font * 0.7 / 72 for labels in (rows, columns))
+    size = (beside + len(columns) * cell + BAR + 0.8, above + len(rows) * cell + BAR + 1.3)
+    width, height = max(size[0], 3.6), size[1]
+    across, down = (len(alignment.sides), 1) if width < 1.5 * height else (1, len(alignment.sides))
+    signature = _wrap(str(alignment.signature), int(across * width * 16))
+    figure = Figure(figsize=(across * width, down * height + 0.8 + 0.13 * len(signature)), layout="constrained")
+    figure.suptitle(title(alignment), fontsize=11)
+    panels = figure.subfigures(down, across, squeeze=False).ravel()
+    for side, panel in zip(alignment.sides, panels, strict=True):
+        _draw_side(panel, alignment, side, (rows, columns), cell)
+    meanings = {"share": "the tokens' shares", "sum": "sums of the plan's rows or columns, where they differ"}
+    drawn = [
+        name for name in meanings if any(name in bars for s in alignment.sides for bars in _marginals(alignment, s))
+    ]
+    handles = [Patch(color=BAR_COLOURS[name], label=meanings[name]) for name in drawn]
+    legend: dict[str, Any] = {"fontsize": 7, "title_fontsize": 7, "frameon": False, "alignment": "left"}
+    figure.legend(handles=handles, title="\n".join(signature), loc="outside lower left", **legend)
+    return figure
+
+
+def _draw_side(
+    panel: SubFigure, alignment: Alignment, side: str, labels: tuple[list[str], list[str]], cell: float
+) -> None:
+    """Draw one side: heading, heat map with its tokens, marginal bars along both axes, colour bar."""
+    plan = alignment.plans[side]
+    (rows, columns), most, negative = plan.shape, float(np.abs(plan).max()) or 1.0, bool((plan < 0).any())
+    panel.suptitle(HEADINGS[side].replace(", ", ",\n"), fontsize=9)
+    ratios = {"width_ratios": (columns * cell, BAR), "height_ratios": (rows * cell, BAR)}
+    (heat, right), (below, corner) = panel.subplots(2, 2, gridspec_kw=ratios)
+    corner.set_axis_off()
+    cmap = "RdBu" if negative else "Blues"
+    image = heat.imshow(plan, cmap=cmap, vmin=-most if negative else 0.0, vmax=most, aspect="auto")
+    i, j = np.nonzero(plan < 0)
+    dashes = np.where(plan[i, j] < -0.6 * most, "white", "#202020").tolist()
+    heat.scatter(j, i, marker="_", s=(cell * 29) ** 2, color=dashes, linewidth=1)
+    heat.set_xticks(range(columns), labels[1], rotation=90)
+    heat.set_yticks(range(rows), labels[0])
+    heat.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    grid: dict[str, Any] = {"colors": "#d0d0d0", "linewidths": 0.5 if cell > 0.2 else 0.25}
+    heat.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, **grid)
+    heat.vlines(np.arange(1, columns) - 0.5, -0.5, rows - 0.5, **grid)
+    heat.set_xlabel(f"reference ({columns})", fontsize=8)
+    heat.xaxis.set_label_position("top")
+    heat.set_ylabel(f"hypothesis ({rows})", fontsize=8)
+    of_rows, of_columns = _marginals(alignment, side)
+    _draw_bars(right, of_rows, upright=False)
+    _draw_bars(below, of_columns, upright=True)
+    key = panel.colorbar(image, ax=(heat, right, below, corner), location="bottom", shrink=0.8, fraction=0.03)
+    key.set_label("amount between two tokens" + "\n(dash: negative)" * negative, fontsize=7)
+    key.ax.tick_params(labelsize=7)
+    key.set_ticks([image.norm.vmin, most], labels=[f"{end:.2g}" for end in (image.norm.vmin, most)])
+
+
+def _draw_bars(axes: Axes, bars: dict[str, np.ndarray], *, upright: bool) -> None:
+    """Draw the marginals along one axis; bars grow away from the heat map."""
+    draw_bars, thick = (axes.bar if upright else axes.barh), 0.8 / len(bars)
+    for k, (name, values) in enumerate(bars.items()):
+        draw_bars(np.arange(len(values)) + (k - (len(bars) - 1) / 2) * thick, values, thick, color=BAR_COLOURS[name])
+    axes.set_axis_off()
+    values = np.concatenate([*bars.values(), [0.0]])
+    ends = values.min(), values.max() or 1.0
+    along = -0.5, len(bars["share"]) - 0.5
+    axes.set(xlim=along if upright else ends, ylim=ends[::-1] if upright else along[::-1])
+    corner: dict[str, Any] = {"ha": "right", "va": "bottom"} if upright else {"ha": "right", "va": "top"}
+    axes.text(
+        -0.02 if upright else 1,
+        0 if upright else -0.02,
+        f"{ends[1]:.2g}",
+        transform=axes.transAxes,
+        fontsize=7,
+        **corner,
+    )
+
+
+def _wrap(signature: str, width: int) -> list[str]:
+    """Break a signature after its bars into lines of up to `width` characters."""
+    lines = [""]
+    for field in signature.replace("|", "|\0").split("\0"):
+        for start in range(0, len(field), width):
+            part = field[start : start + width]
+            lines = [*lines, part] if len(lines[-1]) + len(part) > width else [*lines[:-1], lines[-1] + part]
+    return lines
+
+
+def _labels(alignment: Alignment, *, own_fonts: bool) -> list[list[str]]:
+    """Return the labels of both sides and set the fonts; warn of characters that no font has."""
+    import matplotlib as mpl
+
+    labels = [list(map(label, tokens)) for tokens in (alignment.hypothesis, alignment.reference)]
+    families, missing = find_fonts({c for texts in labels for text in texts for c in text})
+    mpl.rcParams["font.family"] = families if own_fonts else [*families, "sans-serif"]
+    if not own_fonts:
+        return labels
+    selectors = {c for c in missing if c in JOINERS or "\ufe00" <= c <= "\ufe0f"}
+    if missing - selectors:
+        warn(describe_missing(missing - selectors))
+    drop = dict.fromkeys(map(ord, selectors))
+    return [[text.translate(drop) for text in texts] for texts in labels]
+
+
+def find_fonts(characters: Iterable[str]) -> tuple[list[str], set[str]]:
+    """Find installed fonts for characters.
+
+    Args:
+        characters: The characters to draw.
+
+    Returns:
+        The fonts' names, the first of them for most text, and the characters that none of them has.
+    """
+    names, missing = [BASE_FONT], set(characters) - _characters(BASE_FONT)
+    for name in _installed_fonts() if missing else ():
+        if missing and missing & _characters(name):
+            names.append(name)
+            missing -= _characters(name)
+    return names, missing
+
+
+def _installed_fonts() -> list[str]:
+    """Return the families of regular fonts, Noto's first."""
+    from matplotlib.font_manager import fontManager
+
+    regular = [font for font in fontManager.ttflist if font.style == "normal" and font.weight in (400, "normal")]
+    names = {font.name for font in regular if not font.name.startswith(UNFIT_FONTS)}
+    return sorted(names, key=lambda name: (not name.startswith("Noto"), name))
+
+
+@lru_cache(maxsize=4096)
+def _characters(family: str) -> frozenset[str]:
+    """Return the characters of a font family; none if its file cannot be read."""
+    from matplotlib.font_manager import FontProperties, findfont
+    from matplotlib.ft2font import FT2Font
+
+    try:
+        file = findfont(FontProperties(family=[family]), fallback_to_default=False)
+        return frozenset(map(chr, FT2Font(file).get_charmap()))
+    except (OSError, RuntimeError, ValueError):
+        return frozenset()
+
+
+def describe_missing(characters: Iterable[str]) -> str:
+    """Write which characters no font has, and which fonts have them."""
+    by_font: dict[str, str] = {}
+    for c in sorted(characters):
+        script = unicodedata.name(c, "").partition(" ")[0].partition("-")[0]
+        font = f"Sans {NOTO.get(script, script.capitalize())}" if unicodedata.category(c)[0] == "L" else "Emoji"
+        by_font[font] = by_font.get(font, "") + c
+    listed = "; ".join(f"Noto {font} has {own[:10]}{'…' * (len(own) > 10)}" for font, own in by_font.items())
+    return f"no installed font has all characters: install the missing fonts ({listed}), or write .svg or .html."

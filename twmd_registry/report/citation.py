@@ -1,0 +1,140 @@
+"""Citations of a record, for a paper or a model card: sentences, LaTeX, BibTeX, Markdown, badges, metadata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+from urllib.parse import quote
+
+from twmd_registry.errors import FileError, SignatureError, visible
+from twmd_registry.record.content import Record, RecordedScores, RecordedSystem
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.names import LEXICAL_NAMES, Output
+from twmd_registry.registry.signature import parse_signature
+from twmd_registry.report.template import render
+from twmd_registry.version import __version__
+
+FORMATS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
+TASK = "text-generation"
+SACREBLEU = render("sacrebleu.bib")
+SOFTWARE = render("software.bib", version=__version__)
+_LATEX = {c: f"\\{c}" for c in "_%#&${}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}\allowbreak{}",
+}
+
+
+def cite(record: Record, form: str, *, digits: int = 4, task: str = TASK, dataset: str | None = None) -> str:
+    """Write a record's scores in a form to publish.
+
+    Args:
+        record: The record.
+        form: One of `FORMATS`.
+        digits: Digits after the point.
+        task: For ``eval_results``: the Hub's name of the task.
+        dataset: For ``eval_results``: the data set's id on the Hub; None for the name of the reference file.
+
+    Raises:
+        FileError: The record was edited, contradicts itself, or holds text that is not a signature.
+    """
+    from twmd_registry.record.verify import contradictions  # loads torch, which a card's BibTeX does not need
+
+    if problems := contradictions(record):
+        raise FileError(f"the record cannot be published: {problems[0]}.")
+    by_system = [[_describe(system, result, digits) for result in system.results] for system in record.systems]
+    if form == "eval_results":
+        reference = next((file.name for file in record.inputs if file.role == "references"), "unnamed")
+        return "\n---\n".join(_metadata(own, task, dataset or reference) for own in by_system)
+    results = [one for own in by_system for one in own]
+    parts = {
+        "sentence": ["\n".join(f"{_sentence(one)}, with the signature {one['signature']}." for one in results)],
+        "latex": ["\n".join(map(_latex, results))],
+        "bibtex": [bibtex({one["citation"] for one in results})],
+        "markdown": ["| system | metric | score | signature |\n| --- | --- | ---: | --- |", *map(_table_row, results)],
+        "badge": list(map(_badge, results)),
+    }
+    return "\n\n".join(parts["latex"] + parts["bibtex"]) if form == "paper" else "\n".join(parts[form])
+
+
+def bibtex(citations: Collection[str]) -> str:
+    """Write BibTeX entries and that of this software, each once, in the catalogue's order.
+
+    Args:
+        citations: BibTeX of metrics of the catalogue, or `SACREBLEU`.
+    """
+    known = dict.fromkeys([*(metric.citation for metric in CATALOGUE.values()), SACREBLEU])
+    return "\n\n".join([*(entry for entry in known if entry in citations), SOFTWARE])
+
+
+def _describe(system: RecordedSystem, result: RecordedScores, digits: int) -> dict[str, Any]:
+    """Return what the forms need of a system's scores by a metric."""
+    segments = result.counts.get("segments", len(result.scores))
+    described = {"system": system.name, "texts": system.texts, "value": result.score, "segments": segments}
+    if result.is_lexical:  # SacreBLEU's scale runs to 100, where two digits fewer mean the same
+        metric = next(name for name, head in LEXICAL_NAMES.items() if head == result.head)
+        score, software = f"{result.score:.{max(digits - 2, 0)}f}", "SacreBLEU"
+        own = {"metric": metric, "title": result.head, "side": "", "citation": SACREBLEU}
+        return described | own | {"score": score, "software": software, "signature": result.signature}
+    try:
+        signature = parse_signature(result.signature)
+    except SignatureError as error:
+        raise FileError(f"the record's signature cannot be published: {error}") from error
+    name, output = signature.spec.metric, signature.spec.output
+    side = f", {'F1' if output is Output.F1 else output}" if output else ""
+    own = {"metric": str(name), "title": CATALOGUE[name].title, "side": side, "citation": CATALOGUE[name].citation}
+    software = f"{name} of twmd-registry {__version__}"
+    return described | own | {"score": f"{result.score:.{digits}f}", "software": software, "signature": str(signature)}
+
+
+def _sentence(one: dict[str, Any]) -> str:
+    authors = re.search(r"author\s*=\s*{(.+?)},?\n", one["citation"])
+    year = re.search(r"year\s*=\s*{(\d+)}", one["citation"])
+    source = ""
+    if authors and year:
+        names = [name.partition(",")[0] for name in authors[1].split(" and ")]
+        source = f" ({names[0]}{' et al.' * (len(names) > 1)}, {year[1]})"
+    score = f"{one['score']} in {one['title']}{one['side']}{source}"
+    return f"{visible(one['system'])} scores {score} over {one['segments']} segments ({one['software']})"
+
+
+def _latex(one: dict[str, Any]) -> str:
+    """Write a sentence with the signature in a footnote; a line may break after each field."""
+    sentence, signature = ("".join(_LATEX.get(c, c) for c in text) for text in (_sentence(one), one["signature"]))
+    return f"{sentence}.\\footnote{{\\raggedright\\texttt{{{signature}}}}}"
+
+
+def _table_row(one: dict[str, Any]) -> str:
+    signature = one["signature"].replace("|", "\\|")
+    return f"| {_escape_markdown(one['system'])} | {one['metric']} | {one['score']} | `{signature}` |"
+
+
+def _escape_markdown(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>|])", r"\\\1", text).replace("\n", " ")
+
+
+def _badge(one: dict[str, Any]) -> str:
+    parts = (quote(one[key].replace("-", "--").replace("_", "__"), safe="") for key in ("metric", "score"))
+    address, title = f"https://img.shields.io/badge/{'-'.join(parts)}-blue", one["signature"].replace('"', "%22")
+    return f'![{_escape_markdown(one["system"])}: {one["metric"]}]({address} "{title}")'
+
+
+def _metadata(results: list[dict[str, Any]], task: str, dataset: str) -> str:
+    """Write the metadata of a model card as YAML."""
+    from huggingface_hub import EvalResult, ModelCardData
+
+    own = [
+        EvalResult(
+            task_type=task,
+            dataset_type=dataset,
+            dataset_name=dataset,
+            metric_type=one["metric"],
+            metric_name=one["title"],
+            metric_value=one["value"],
+            metric_args={"signature": one["signature"], "texts_sha256": one["texts"]},
+        )
+        for one in results
+    ]
+    return str(ModelCardData(model_name=results[0]["system"], eval_results=own).to_yaml())

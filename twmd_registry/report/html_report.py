@@ -1,0 +1,278 @@
+"""A report as one HTML file: it loads nothing from elsewhere, and no text in it can run as script."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import unicodedata
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from twmd_registry.align import PLANS
+from twmd_registry.engine.input_warnings import describe_small_samples
+from twmd_registry.engine.result import Alignment, Counts, ScoreSet
+from twmd_registry.errors import InputError, SpecError, visible
+from twmd_registry.metaeval.correlation import Statistic, correlate
+from twmd_registry.record.content import MetricColumn, Record, SystemComparison
+from twmd_registry.record.file import record_text
+from twmd_registry.report.alignment_picture import check_drawable, heat_maps, title
+from twmd_registry.report.histogram import histogram, line_style
+from twmd_registry.report.segments import (
+    Highlight,
+    disagreements,
+    group_by,
+    mark_differences,
+    reference_lengths,
+    segment_scores,
+    word_frequencies,
+)
+from twmd_registry.report.table import SIGNIFICANT, describe_test, number, signature_lines
+from twmd_registry.report.template import render
+
+CORRELATIONS = (Statistic.PEARSON, Statistic.SPEARMAN, Statistic.KENDALL)
+MOST_TOKENS = 80
+"""Tokens of one side of an alignment in a report."""
+FAINT = 0.02
+"""Cells of a heat map with less than this share of the greatest amount are left empty."""
+PAGE_BYTES, PICTURES_BYTES = 4_800_000, 1_000_000
+"""Pictures fill a page up to the first, and may take the second where texts leave less; further ones are left out."""
+TOO_LARGE = "the page would be too large with it; 'twmd align' draws it."
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_UNSAFE = re.compile(f"[<>&\u2028\u2029{_BIDI}\ud800-\udfff]")
+_INVISIBLE = re.compile(f"[{_BIDI}]")
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """The content of a report.
+
+    Attributes:
+        comparison: Scores with intervals and tests, of every segment.
+        predictions: By system, a text per segment.
+        references: Per segment its references.
+        highlights: Segments to look at, each with its alignments by the system's number: see `align_highlight`.
+        record: All scores, to be verified.
+        overlaps: Sentences about metrics that were trained or tuned on the references.
+        sources: Per segment the text that was translated; None where the files hold none.
+    """
+
+    comparison: SystemComparison
+    predictions: Sequence[Sequence[str]]
+    references: Sequence[Sequence[str]]
+    highlights: Sequence[tuple[Highlight, Mapping[int, Alignment | str]]]
+    record: Record
+    overlaps: Sequence[str] = ()
+    sources: Sequence[str] | None = None
+
+
+def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:
+    """Align a segment again, by the first metric with an alignment.
+
+    Args:
+        highlight: The segment and its systems.
+        scores: By system, the scores by every metric.
+
+    Returns:
+        By the system's number, the alignment, or the reason why it cannot be drawn.
+
+    Raises:
+        ModelError: The model is missing, or has changed.
+    """
+    first = next((k for k, own in enumerate(scores[0]) if own.metric in PLANS), None)
+    alignments: dict[int, Alignment | str] = {}
+    for system in highlight.systems:
+        if first is None:
+            alignments[system] = "none of the metrics has an alignment to show."
+            continue
+        alignment = scores[system][first].explain(highlight.segment)
+        try:
+            check_drawable(alignment, MOST_TOKENS)
+            alignments[system] = alignment
+        except (InputError, SpecError) as error:
+            alignments[system] = str(error)
+    return alignments
+
+
+def report_page(report: Report) -> str:
+    """Write a report as a page of HTML.
+
+    Texts are in the page as JSON in which no character can end its script element; the page's script inserts them as
+    text. A Content-Security-Policy allows that one script, by its hash, and no address.
+
+    Args:
+        report: The content.
+
+    Returns:
+        The page; it can be encoded as UTF-8 whatever the texts and names are.
+    """
+    comparison, resampling = report.comparison, report.comparison.resampling
+    columns = comparison.columns
+    script = resources.files("twmd_registry").joinpath("report/templates/report.js").read_text(encoding="utf-8")
+    data = escape_script(json.dumps(_data(report), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    record_json = escape_script(record_text(report.record))
+    room = max(PICTURES_BYTES, PAGE_BYTES - len(data.encode()) - len(record_json.encode()))
+    return render(
+        "report.html",
+        comparison=comparison,
+        report=report,
+        script=script,
+        script_hash=f"sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
+        direction=direction,
+        shown=_shown,
+        significant=SIGNIFICANT,
+        test=" ".join(describe_test(resampling, comparison.systems[0])) if resampling and resampling.test else "",
+        small=describe_small_samples({"": len(columns[0].cells[0].segments)}),
+        difference=_difference,
+        groupings=_groupings(report.references),
+        mean_score=_mean,
+        distributions=[_distribution(column) for column in columns],
+        line_style=line_style,
+        correlations={str(one).capitalize(): correlations(one, comparison).tolist() for one in CORRELATIONS},
+        faint=FAINT,
+        highlights=_highlights(report, room),
+        signatures=signature_lines(comparison),
+        count_names=list(Counts._fields),
+        data=data,
+        record_json=record_json,
+    )
+
+
+def escape_script(text: str) -> str:
+    r"""Escape in JSON what could end a script element, change the text's direction or not be encoded.
+
+    >>> escape_script('["</script>"]')
+    '["\\u003c/script\\u003e"]'
+    """
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def legible(text: str) -> str:
+    r"""Write out control characters, surrogates and marks of direction; all else stays as it is.
+
+    >>> legible("a\tb")
+    'a\\tb'
+    """
+    return "".join(
+        c.encode("unicode_escape").decode() if _INVISIBLE.match(c) or unicodedata.category(c) in ("Cc", "Cs") else c
+        for c in text
+    )
+
+
+def correlations(statistic: Statistic, comparison: SystemComparison) -> np.ndarray:
+    """Correlate every metric with every other, over the segments of all systems together.
+
+    Args:
+        statistic: The statistic.
+        comparison: The scores of every segment.
+
+    Returns:
+        From -1 to 1, NaN where undefined; shape (metrics, metrics), symmetric.
+    """
+    scores = [segment_scores(column).ravel() for column in comparison.columns]
+    values = np.full((len(scores), len(scores)), np.nan)
+    for i, own in enumerate(scores):
+        for j in range(i + 1):
+            try:
+                values[i, j] = values[j, i] = correlate(statistic, own, scores[j])
+            except InputError:  # a constant metric, or too few segments
+                continue
+    return values
+
+
+def _data(report: Report) -> dict[str, Any]:
+    """Return the data of the page's script: texts, and numbers as they are shown."""
+    columns = report.comparison.columns
+    segments = zip(zip(*report.predictions, strict=True), report.references, strict=True)
+    marked = [mark_differences(list(map(legible, own)), list(map(legible, theirs))) for own, theirs in segments]
+    metrics = [{"name": column.name, "digits": _digits(column), "direction": direction(column)} for column in columns]
+    return {
+        "systems": list(map(visible, report.comparison.systems)),
+        "metrics": metrics,
+        "sources": None if report.sources is None else list(map(legible, report.sources)),
+        "references": [theirs for _, theirs in marked],
+        "predictions": [list(own) for own in zip(*(own for own, _ in marked), strict=True)],
+        "scores": [_rounded(segment_scores(column), _digits(column)) for column in columns],
+        "apart": _rounded(disagreements(columns), 2),
+        "pictured": [highlight.segment for highlight, _ in report.highlights],
+    }
+
+
+def _rounded(values: np.ndarray, digits: int) -> list[list[float | None]]:
+    return [[float(f"{value:.{digits}f}") if np.isfinite(value) else None for value in row] for row in values.tolist()]
+
+
+def _digits(column: MetricColumn) -> int:
+    return len(number(column, 0.0).partition(".")[2])
+
+
+def direction(column: MetricColumn) -> str:
+    """Return which scores of a metric are better, in words."""
+    return "↓ lower is better" if column.errors else "↑ higher is better"
+
+
+def _shown(column: MetricColumn, value: float) -> str:
+    return number(column, value) if np.isfinite(value) else "undefined"
+
+
+def _difference(column: MetricColumn, i: int, j: int) -> str:
+    """Return system i's score minus system j's, with its bootstrap interval below."""
+    first, second = column.cells[i], column.cells[j]
+    low, high = np.quantile(np.subtract(first.resampled, second.resampled), (0.025, 0.975)).tolist()
+    difference = _shown(column, first.score - second.score) + "†" * (low > 0 or high < 0)
+    return f"{difference}\n{_shown(column, low)} to {_shown(column, high)}"
+
+
+def _groupings(references: Sequence[Sequence[str]]) -> dict[str, dict[str, np.ndarray]]:
+    """Return, by what segments are grouped by and the groups' heads, the segments' indices."""
+    groupings = {}
+    for about, unit, digits, values in (
+        ("length of the reference", "word", 0, reference_lengths(references)),
+        ("frequency of the reference's words", "time", 1, word_frequencies(references)),
+    ):
+        groupings[about] = groups = dict[str, np.ndarray]()
+        for group in group_by(values):
+            low, high = (f"{end:.{digits}f}" for end in (values[group].min(), values[group].max()))
+            span, size = low if low == high else f"{low} to {high}", len(group)
+            groups[f"{span} {unit}{'s' * (span != '1')}\n{size} segment{'s' * (size != 1)}"] = group
+    return {about: groups for about, groups in groupings.items() if groups}
+
+
+def _mean(column: MetricColumn, system: int, group: np.ndarray) -> str:
+    scores = segment_scores(column)[system, group]
+    known = scores[np.isfinite(scores)]
+    return _shown(column, known.mean() if len(known) else math.nan)
+
+
+def _distribution(column: MetricColumn) -> tuple[str, int, list[list[str]]]:
+    """Return a metric's histogram, the number of undefined scores, and the quartiles by system."""
+    scores = segment_scores(column)
+    known = [own[np.isfinite(own)] for own in scores]
+    drawing = ""
+    if any(map(len, known)):
+        drawing = histogram(known, f"histogram of the segment scores by {column.name}", _digits(column))
+    quartiles = [np.quantile(own, (0, 0.25, 0.5, 0.75, 1)) if len(own) else np.full(5, np.nan) for own in known]
+    return drawing, int((~np.isfinite(scores)).sum()), [[_shown(column, value) for value in own] for own in quartiles]
+
+
+def _highlights(report: Report, room: int) -> list[tuple[Highlight, list[dict[str, str]]]]:
+    """Return segments to look at, with pictures as long as there is room for them, in bytes."""
+    highlights = []
+    for highlight, alignments in report.highlights:
+        pictures = []
+        for system, alignment in alignments.items():
+            name, problem, drawn = visible(report.comparison.systems[system]), alignment, ""
+            if not isinstance(alignment, str):
+                name, problem, drawn = f"{name}, {title(alignment)}", "", heat_maps(alignment, level=5, least=FAINT)
+                if len(drawn.encode()) > room:
+                    problem, drawn = TOO_LARGE, ""
+                room -= len(drawn.encode())
+            pictures.append({"name": name, "problem": visible(str(problem)), "heat_maps": drawn})
+        highlights.append((highlight, pictures))
+    return highlights

@@ -1,0 +1,250 @@
+"""Segments of a report: groups by length and word frequency, segments to look at, and the words that differ."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import visible
+from twmd_registry.record.content import MetricColumn, SystemComparison
+from twmd_registry.report.table import number
+
+GROUPS = 4
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # Kana, Han
+)
+"""Characters of scripts without blanks between words."""
+
+
+class Highlight(NamedTuple):
+    """A segment that a reader should look at.
+
+    Attributes:
+        segment: Its number, from 0.
+        systems: Numbers of the systems to look at, from 0.
+        reason: Why, in words.
+    """
+
+    segment: int
+    systems: tuple[int, ...]
+    reason: str
+
+
+def segment_scores(column: MetricColumn) -> np.ndarray:
+    """Return a metric's scores of all segments; shape (systems, segments)."""
+    return np.array([cell.segments for cell in column.cells], dtype=np.float64)
+
+
+def score_ranges(column: MetricColumn) -> np.ndarray:
+    """Return the best system's score less the worst's, by segment.
+
+    Args:
+        column: A metric.
+
+    Returns:
+        From 0, NaN where a score is undefined; shape (segments,).
+    """
+    scores = segment_scores(column)
+    return np.asarray(scores.max(axis=0) - scores.min(axis=0))
+
+
+def percentile_ranks(column: MetricColumn) -> np.ndarray:
+    """Return the share of all other scores that a score beats, ties counting half: ``(rank - 1) / (n - 1)``.
+
+    Args:
+        column: A metric; the scores of all systems are ranked together.
+
+    Returns:
+        From 0 (the worst) to 1 (the best), NaN where a score is undefined or the only one; shape (systems, segments).
+    """
+    from scipy.stats import rankdata
+
+    scores = -segment_scores(column) if column.errors else segment_scores(column)
+    ranks = np.full(scores.shape, np.nan)
+    known = np.isfinite(scores)
+    if known.sum() > 1:
+        ranks[known] = (rankdata(scores[known]) - 1) / (known.sum() - 1)
+    return ranks
+
+
+def disagreements(columns: Sequence[MetricColumn]) -> np.ndarray:
+    """Return the highest less the lowest of the metrics' percentile ranks.
+
+    Args:
+        columns: The metrics.
+
+    Returns:
+        From 0 to 1, NaN where fewer than two metrics have a score; shape (systems, segments).
+    """
+    ranks = np.array([percentile_ranks(column) for column in columns])
+    known = np.isfinite(ranks)
+    span = np.where(known, ranks, -np.inf).max(axis=0) - np.where(known, ranks, np.inf).min(axis=0)
+    return np.where(known.sum(axis=0) > 1, span, np.nan)
+
+
+def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight]:
+    """Choose segments: half where the first metric separates systems most, then those where metrics disagree most.
+
+    A segment is chosen once. Segments on which all agree are never chosen.
+
+    Args:
+        comparison: The scores of every segment.
+        most: The most segments to choose.
+    """
+    chosen: dict[int, Highlight] = {}
+    columns, systems = comparison.columns, list(map(visible, comparison.systems))
+    first, scores = columns[0], segment_scores(columns[0])
+    for segment in _greatest(score_ranges(first))[: most // 2 if len(systems) > 1 else 0]:
+        best, worst = int(scores[:, segment].argmax()), int(scores[:, segment].argmin())
+        ends = " and ".join(f"{number(first, scores[i, segment])} to {systems[i]}" for i in (best, worst))
+        chosen[segment] = Highlight(segment, (best, worst), f"systems differ: {first.name} gives {ends}")
+    ranks = np.array([percentile_ranks(column) for column in columns])
+    for place in _greatest(disagreements(columns).ravel()):
+        system, segment = divmod(place, scores.shape[1])
+        if len(chosen) < most and segment not in chosen:
+            own = ranks[:, system, segment]
+            high, low = (
+                f"{columns[k].name} ranks it above {own[k]:.0%}" for k in (np.nanargmax(own), np.nanargmin(own))
+            )
+            reason = f"metrics disagree on {systems[system]}: {high}, and {low}, of all other scores"
+            chosen[segment] = Highlight(segment, (system,), reason)
+    return list(chosen.values())
+
+
+def _greatest(values: np.ndarray) -> list[int]:
+    """Return the indices of numbers above 0, the greatest first; of equal numbers, the earlier first."""
+    known = np.where(np.isfinite(values), values, -np.inf)
+    return [place for place in np.argsort(-known, kind="stable").tolist() if known[place] > 0]
+
+
+def group_by(values: np.ndarray) -> list[np.ndarray]:
+    """Split segments into up to `GROUPS` groups of about equal size; equal values stay together.
+
+    Args:
+        values: A value per segment; segments with NaN are in no group. Shape (segments,).
+
+    Returns:
+        The segments' indices per group, by rising value; no group is empty.
+    """
+    known = np.flatnonzero(np.isfinite(values))
+    if not len(known):
+        return []
+    highest = np.unique(np.quantile(values[known], np.arange(1, GROUPS + 1) / GROUPS, method="lower"))
+    group = np.searchsorted(highest, values[known])
+    return [known[group == k] for k in range(len(highest))]
+
+
+def reference_lengths(references: Sequence[Sequence[str]]) -> np.ndarray:
+    """Count the words of every segment's first reference; shape (segments,)."""
+    return np.array([len(split_words(own[0])) for own in references], dtype=np.float64)
+
+
+def word_frequencies(references: Sequence[Sequence[str]]) -> np.ndarray:
+    r"""Return how frequent the words of every segment's first reference are: :math:`\exp(\frac{1}{n} \sum_i \log c_i)`.
+
+    :math:`c_i` is how often its i-th word occurs in all references of all segments.
+
+    Args:
+        references: Per segment its references.
+
+    Returns:
+        From 1, NaN where the first reference has no word; shape (segments,).
+    """
+    split = [[split_words(text) for text in own] for own in references]
+    counts = Counter(word for own in split for text in own for word in text)
+    return np.array([np.exp(np.mean([np.log(counts[word]) for word in own[0]])) if own[0] else np.nan for own in split])
+
+
+@functools.cache
+def _kind(character: str) -> str:
+    category = unicodedata.category(character)
+    if character.isspace():
+        return "blank"
+    if category[0] == "M" or category == "Cf":  # belongs to the character before it, as an accent or a vowel sign does
+        return "mark"
+    return "alone" if category[0] in "PS" or _UNSPACED.match(character) else "word"
+
+
+def split_pieces(text: str) -> list[str]:
+    """Split a text into words, punctuation characters and blanks, which joined are the text.
+
+    In a script without blanks between words, a character is a word.
+
+    >>> split_pieces("It rained, twice.")
+    ['It', ' ', 'rained', ',', ' ', 'twice', '.']
+    """
+    pieces: list[str] = []
+    last = ""
+    for character in text:
+        kind = _kind(character)
+        if pieces and (kind == "mark" or kind == last != "alone"):
+            pieces[-1] += character
+        else:
+            pieces.append(character)
+        last = last if kind == "mark" else kind
+    return pieces
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into its words in lower case, without punctuation.
+
+    >>> split_words("It rained, twice.")
+    ['it', 'rained', 'twice']
+    """
+    return [piece.casefold() for piece in split_pieces(text) if any(character.isalnum() for character in piece)]
+
+
+def mark_differences(predictions: Sequence[str], references: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
+    """Mark the words by which the texts of one segment differ, as `difflib` aligns words and punctuation characters.
+
+    In a prediction, a word is marked if it has no counterpart in the closest reference, the one with the highest
+    ratio of `difflib`. In a reference, a word is marked if it has no counterpart in any prediction.
+
+    Args:
+        predictions: A text per system.
+        references: The segment's references, at least one.
+
+    Returns:
+        For every prediction, and for every reference, its text in parts: plain and marked by turns, the first one
+        plain (maybe empty).
+
+    >>> mark_differences(["the cat sat"], ["the dog sat"])
+    ([['the ', 'cat', ' sat']], [['the ', 'dog', ' sat']])
+    """
+    split = [[split_pieces(text) for text in texts] for texts in (predictions, references)]
+    own, theirs = ([[piece for piece in text if not piece.isspace()] for text in texts] for texts in split)
+    best = [(-1.0, set[int]()) for _ in own]
+    matched = [set[int]() for _ in theirs]
+    matcher = SequenceMatcher[str](None)
+    for k, reference in enumerate(theirs):
+        matcher.set_seq2(reference)
+        for i, prediction in enumerate(own):
+            matcher.set_seq1(prediction)
+            blocks = matcher.get_matching_blocks()
+            matched[k].update(place for block in blocks for place in range(block.b, block.b + block.size))
+            if matcher.ratio() > best[i][0]:
+                best[i] = matcher.ratio(), {place for block in blocks for place in range(block.a, block.a + block.size)}
+    marked = [_parts(text, places) for text, (_, places) in zip(split[0], best, strict=True)]
+    return marked, [_parts(text, places) for text, places in zip(split[1], matched, strict=True)]
+
+
+def _parts(pieces: Sequence[str], matched: set[int]) -> list[str]:
+    """Join pieces into plain and marked parts by turns; blanks between two marked words are marked with them."""
+    words = np.cumsum([not piece.isspace() for piece in pieces]) - 1
+    marks = [not piece.isspace() and int(word) not in matched for piece, word in zip(pieces, words, strict=True)]
+    parts = [""]
+    for i, piece in enumerate(pieces):
+        marked = all(marks[i - 1 : i + 2 : 2]) and 0 < i < len(pieces) - 1 if piece.isspace() else marks[i]
+        if marked is (len(parts) % 2 == 0):
+            parts[-1] += piece
+        else:
+            parts.append(piece)
+    return parts

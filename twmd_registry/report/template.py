@@ -1,0 +1,39 @@
+"""Renders the templates of reports, alignment pictures, citations and cards."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING
+
+from twmd_registry.errors import visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+@functools.cache
+def _environment(room: str) -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=PackageLoader(f"twmd_registry.{room}"),
+        autoescape=select_autoescape(("html", "svg")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["zip"] = zip
+    environment.filters.update(visible=visible, json=functools.partial(json.dumps, ensure_ascii=False))
+    return environment
+
+
+def render(template: str, room: str = "report", **values: object) -> str:
+    """Render a template of ``report/templates``, or of another room; in HTML and SVG, every value is escaped.
+
+    Args:
+        template: The file's name.
+        room: The room of the package.
+        values: The template's variables.
+    """
+    return _environment(room).get_template(template).render(values)
