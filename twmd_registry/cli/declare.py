@@ -84,7 +84,7 @@ class Command(click.RichCommand):
 
 
 def _takes_keys(param: click.Option) -> bool:
-    """Whether an option is a metric with its keys."""
+    """Return whether an option is a metric with its keys."""
     return param.metavar == "METRIC" and not isinstance(param.type, MetricParameter)
 
 

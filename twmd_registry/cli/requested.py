@@ -121,7 +121,7 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
 
 
 def _has_keys(name: str) -> bool:
-    """Whether a metric is written with keys of its own; those of an ensemble are its members'."""
+    """Return whether a metric is written with keys of its own; those of an ensemble are its members'."""
     return ";" in name and "(" not in name
 
 
@@ -137,7 +137,7 @@ def _check_metric(name: str, known: Sequence[str], *, takes_several: bool) -> No
 
 
 def _is_path(word: str) -> bool:
-    """Whether a word of the command line names a file, or looks as if it should."""
+    """Return whether a word of the command line names a file, or looks as if it should."""
     try:
         is_there = Path(word).exists()
     except OSError:  # too long for a name, say
@@ -146,7 +146,7 @@ def _is_path(word: str) -> bool:
 
 
 def _parse_set_keys(arguments: Arguments, named: Sequence[str]) -> dict[str, str]:
-    """What ``--set`` gives, checked against the metrics that are named without keys of their own."""
+    """Return what ``--set`` gives, checked against the metrics that are named without keys of their own."""
     given = dict(parse_assignments(arguments.set))
     if not named and (given or arguments.preset):
         alone = "a signature says everything, and SacreBLEU's metrics have no keys here"

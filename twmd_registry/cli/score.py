@@ -262,7 +262,7 @@ def score_tasks(tasks: list[ScoringTask], arguments: Arguments) -> tuple[list[Sc
 def record_of(
     tasks: list[ScoringTask], scores: list[list[ScoreSet]], comparison: SystemComparison, seconds: float, device: str
 ) -> Record:
-    """The record of what was scored, and of what is published of it."""
+    """Return the record of what was scored, and of what is published of it."""
     from twmd_registry.record.content import make_record
 
     files = dict.fromkeys(file for task in tasks for file in task.files)
@@ -320,14 +320,14 @@ def compare(
 
 
 def marked(comparison: SystemComparison) -> tuple[Rule, ...]:
-    """What a terminal shows in colour: every metric's best score, and differences that a test calls significant."""
+    """Return what a terminal shows in colour: every metric's best score, and differences that a test calls significant."""
     return best({column.name: not column.errors for column in comparison.columns}), matches(
         r"\(p = \d\.\d+\)\*", Style.GOOD
     )
 
 
 def render(comparison: SystemComparison, arguments: Arguments) -> str:
-    """The output in the form that was asked for."""
+    """Return the output in the form that was asked for."""
     from twmd_registry.report.table import (
         json_table,
         latex_table,

@@ -154,8 +154,8 @@ def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[tupl
 
 @functools.cache
 def _null_stream() -> TextIO:
-    """A stream that forgets, with all that a file has; it stays open, for what a library found at its start it may
-    write to at exit.
+    """Return a stream that forgets, with all that a file has; it stays open, for what a library found at its start it
+    may write to at exit.
     """
     return Path(os.devnull).open("w", encoding="utf-8", errors="backslashreplace")
 
