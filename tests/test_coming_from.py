@@ -106,7 +106,7 @@ def test_no_option_of_sacrebleu_is_missing() -> None:
 
 @pytest.mark.parametrize("layer", [1, 4])
 @pytest.mark.parametrize("idf", [False, True])
-def test_the_number_is_bert_scores(layer: int, *, idf: bool, texts: Texts) -> None:
+def test_number_is_bert_scores(layer: int, *, idf: bool, texts: Texts) -> None:
     predictions = [*texts.predictions, "I love it \U0001f60d", "well , this is spaced   out "]
     references = [*texts.references, "I love it \U0001f621", "Well, this is not."]
     theirs, ours = both(
@@ -116,13 +116,13 @@ def test_the_number_is_bert_scores(layer: int, *, idf: bool, texts: Texts) -> No
     assert np.ptp(theirs[2]) > 0.1
 
 
-def test_the_number_is_bert_scores_with_several_references(texts: Texts) -> None:
+def test_number_is_bert_scores_with_several_references(texts: Texts) -> None:
     references = [list(pair) for pair in zip(texts.references, texts.references[::-1], strict=True)]
     theirs, ours = both(texts.predictions, references, layer=4, keys={})
     np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=0)
 
 
-def test_the_number_is_bert_scores_with_a_baseline(texts: Texts, tmp_path: Path) -> None:
+def test_number_is_bert_scores_with_a_baseline(texts: Texts, tmp_path: Path) -> None:
     path = save(
         BASELINE,
         twmd_registry.scorer("bertscore_centered", layer=4, **KEYS).fit_baseline(texts.references, pairs=20),

@@ -58,11 +58,11 @@ def test_documentation_states_what_the_default_model_reads(page: str) -> None:
     )
 
 
-def test_the_readme_is_short() -> None:
+def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_bytes()) <= LONGEST_README
 
 
-def test_the_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
+def test_pages_build_as_a_site_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="building the pages needs the package mkdocs (extra dev)")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
@@ -189,7 +189,7 @@ def make_targets(text: str) -> set[str]:
     return in_blocks | set(re.findall(r"`make (\w+)", text))
 
 
-def test_the_make_targets_exist() -> None:
+def test_make_targets_exist() -> None:
     rules = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert {"demo", "test"} <= make_targets(README)
     assert {"test", "cards", "goldens"} <= make_targets(CONTRIBUTING)
@@ -209,7 +209,7 @@ def test_every_block_is_of_a_language_that_a_test_reads() -> None:
         assert set(fences[1::2]) <= {""}, name
 
 
-def test_the_commands_of_contributing_are_there() -> None:
+def test_commands_of_contributing_are_there() -> None:
     tools = {re.split(r"[\[>=]", need)[0] for need in PROJECT["optional-dependencies"]["dev"]}
     tests = 0
     for program, *arguments in shell_lines(CONTRIBUTING):
@@ -235,7 +235,7 @@ def test_every_file_that_contributing_names_is_there() -> None:
     } == set()
 
 
-def test_the_commands_for_a_cluster_are_ones_that_we_have() -> None:
+def test_commands_for_a_cluster_are_ones_that_we_have() -> None:
     read = [parse(arguments) for arguments in commands_of(CLUSTER)]
     assert [arguments["engine"] for arguments in read] == ["ray"] * 3
     assert [arguments["resume"] for arguments in read] == [False, False, True]
@@ -255,7 +255,7 @@ def test_programs_are_on_the_pages_whose_programs_are_tested() -> None:
     }
 
 
-def test_the_trainers_program_calls_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trainers_program_calls_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
     # What it does, tests/plugins/transformers/test_trainer.py shows.
     import transformers
 
@@ -268,7 +268,7 @@ def test_the_trainers_program_calls_what_exists(monkeypatch: pytest.MonkeyPatch)
     given["trainer"].train.assert_called_once_with()
 
 
-def test_the_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
     # What they do, tests/scale/test_ray.py and test_dataset.py show; starting Ray's workers once more for this would
     # take half a minute.
     called = {name: create_autospec(getattr(scale, name)) for name in ("score_files", "score_dataset")}
@@ -283,7 +283,7 @@ def test_the_functions_for_a_cluster_take_what_they_are_given(monkeypatch: pytes
     ]
 
 
-def test_the_commands_that_contributing_names_are_ones_that_we_have(
+def test_commands_that_contributing_names_are_ones_that_we_have(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -298,7 +298,7 @@ def test_the_commands_that_contributing_names_are_ones_that_we_have(
     assert capsys.readouterr().out.count("Usage: twmd") >= 3
 
 
-def test_the_citation_file_has_the_fields_of_its_format_and_this_version() -> None:
+def test_citation_file_has_the_fields_of_its_format_and_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     texts = {"cff-version", "title", "message", "type", "version", "license"}
     assert set(citation) == texts | {"authors"}
@@ -312,13 +312,13 @@ def test_the_citation_file_has_the_fields_of_its_format_and_this_version() -> No
     )
 
 
-def test_the_changelogs_newest_section_is_this_version() -> None:
+def test_changelogs_newest_section_is_this_version() -> None:
     headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert headings[0] == __version__
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_the_readmes_ranges_are_the_catalogues(metric: MetricName) -> None:
+def test_readmes_ranges_are_the_catalogues(metric: MetricName) -> None:
     row = next(line for line in README.splitlines() if line.startswith(f"| `{metric}` |"))
     _, _, _, span, identical, _, _ = (cell.strip() for cell in row.split("|"))
     entry = CATALOGUE[metric]
@@ -334,7 +334,7 @@ def table_rows(text: str, title: str) -> dict[str, list[str]]:
     return {name: values for name, *values in cells}
 
 
-def test_the_readmes_results_are_the_means_of_the_tables_of_agreement() -> None:
+def test_readmes_results_are_the_means_of_the_tables_of_agreement() -> None:
     pearson, kendall = (
         table_rows(PAGES["docs/agreement.md"], title) for title in ("Pearson r x 100", "Kendall tau-b x 100")
     )
@@ -365,7 +365,7 @@ def test_chain_of_a_score_is_short_and_documented() -> None:
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
-def test_a_metrics_aligner_is_in_the_file_that_is_named(metric: MetricName) -> None:
+def test_metrics_aligner_is_in_the_file_that_is_named(metric: MetricName) -> None:
     _, path, _ = re.search(
         rf"^\| `{metric}` \| (`)([\w/]+)(\.py`)", PAGES["docs/computation.md"], flags=re.MULTILINE
     ).groups()  # type: ignore[union-attr]

@@ -75,7 +75,7 @@ def test_imports_point_down_only() -> None:
     assert upward == []
 
 
-def test_the_engine_never_imports_evaluate_or_datasets() -> None:
+def test_engine_never_imports_evaluate_or_datasets() -> None:
     allowed = {PACKAGE / "plugins", PACKAGE / "judgments", PACKAGE / "train"}
     found = [
         str(path.relative_to(ROOT))
@@ -87,7 +87,7 @@ def test_the_engine_never_imports_evaluate_or_datasets() -> None:
     assert found == []
 
 
-def test_the_registry_uses_the_standard_library_only() -> None:
+def test_registry_uses_the_standard_library_only() -> None:
     outside = {
         name
         for path in sources()
@@ -98,7 +98,7 @@ def test_the_registry_uses_the_standard_library_only() -> None:
     assert outside == set()
 
 
-def test_the_oracles_do_not_import_the_package() -> None:
+def test_oracles_do_not_import_the_package() -> None:
     oracles = sorted((ROOT / "tests" / "oracles").glob("*.py"))
     assert oracles
     assert [path.name for path in oracles for name in imports(path) if name.split(".")[0] == "twmd_registry"] == []
@@ -135,7 +135,7 @@ def test_nobody_runs_remote_code_or_loads_pickles() -> None:
     assert "pickle.load" not in text
 
 
-def test_a_metric_has_a_module_an_entry_and_an_aligner() -> None:
+def test_metric_has_a_module_an_entry_and_an_aligner() -> None:
     folders = {path.name for path in (ROOT / "metrics").iterdir() if path.is_dir() and not path.name.startswith("_")}
     assert folders == set(METRICS)
     assert set(METRICS) == set(MetricName) - {MetricName.SBERT}

@@ -59,7 +59,7 @@ class TestGoldens:
         assert not Path((checkout / "home").read_text(encoding="utf-8").strip()).exists()
 
     @pytest.mark.parametrize("broken", ["python", "twmd"])
-    def test_a_failure_leaves_the_old_signatures(self, broken: str, checkout: Path) -> None:
+    def test_failure_leaves_the_old_signatures(self, broken: str, checkout: Path) -> None:
         program(checkout / "bin" / "twmd", "echo new")
         program(checkout / "bin" / broken, "echo half; exit 3")
         status, signatures = make_goldens(checkout)

@@ -106,14 +106,14 @@ def tracked(folder: str) -> set[str]:
     }
 
 
-def test_the_wheel_holds_the_package_the_metric_modules_and_nothing_else(wheel: Mapping[str, bytes]) -> None:
+def test_wheel_holds_the_package_the_metric_modules_and_nothing_else(wheel: Mapping[str, bytes]) -> None:
     package = {name for name in wheel if ".dist-info/" not in name}
     assert package == tracked("twmd_registry") | {f"twmd_registry/{name}" for name in tracked("metrics")}
     assert "twmd_registry/py.typed" in package
     assert {f"twmd_registry/metrics/{name}/{name}.py" for name in METRICS} <= package
 
 
-def test_the_sdist_holds_what_the_wheel_is_built_from_and_no_tests(sdist: Mapping[str, bytes]) -> None:
+def test_sdist_holds_what_the_wheel_is_built_from_and_no_tests(sdist: Mapping[str, bytes]) -> None:
     beside = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"}
     assert set(sdist) == tracked("twmd_registry") | tracked("metrics") | beside
 
@@ -131,16 +131,14 @@ def test_nothing_in_them_is_large_or_names_a_folder_of_the_machine_it_was_built_
         assert not (found := of_a_machine.search(content)), (name, found)
 
 
-def test_the_metadata_is_what_pypi_wants(dist: Path) -> None:
+def test_metadata_is_what_pypi_wants(dist: Path) -> None:
     pytest.importorskip("twine", reason="checking the metadata needs the package twine (extra dev)")
     command = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", *map(str, sorted(dist.iterdir()))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.count("PASSED")) == (0, 2), done.stdout + done.stderr
 
 
-def test_the_metadata_names_version_licence_extras_and_the_command(
-    metadata: Message, wheel: Mapping[str, bytes]
-) -> None:
+def test_metadata_names_version_licence_extras_and_the_command(metadata: Message, wheel: Mapping[str, bytes]) -> None:
     assert (metadata["Name"], metadata["Version"]) == ("twmd-registry", twmd_registry.__version__)
     assert (metadata["License-Expression"], metadata["Requires-Python"]) == ("MIT", ">=3.11")
     assert set(metadata.get_all("Provides-Extra", [])) == EXTRAS

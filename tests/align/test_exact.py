@@ -46,7 +46,7 @@ def test_texts_of_the_same_length_are_matched_one_to_one(n: int) -> None:
 
 @QUICK
 @given(pairs)
-def test_the_gradient_is_the_plan_and_its_sums_are_the_texts_weights(p: Drawn) -> None:
+def test_gradient_is_the_plan_and_its_sums_are_the_texts_weights(p: Drawn) -> None:
     plan, (n, m) = plan_of(p).numpy(), p.array.shape
     np.testing.assert_allclose(plan.sum(1), np.full(n, 1 / n), atol=1e-12)
     np.testing.assert_allclose(plan.sum(0), np.full(m, 1 / m), atol=1e-12)
@@ -77,7 +77,7 @@ def test_what_every_plan_gains_is_gained_once(p: Drawn, seed: int) -> None:
     )
 
 
-def test_a_token_that_must_be_shared_is_shared() -> None:
+def test_token_that_must_be_shared_is_shared() -> None:
     assert float(exact(*matrix([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), AlignmentSettings())) == pytest.approx(2 / 3)
 
 
@@ -91,14 +91,14 @@ def test_padding_takes_no_part_and_gets_no_gradient() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:numItermax reached")
-def test_a_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(exact.__globals__, "MOST_ITERATIONS", 1)
     p = pair(9, 8)
     with pytest.warns(TwmdWarning, match="exact transport of 9 x 8 tokens stopped early"):
         exact(*p, AlignmentSettings())
 
 
-def test_a_plan_is_sought_once_whatever_its_cost_is_turned_into(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_is_sought_once_whatever_its_cost_is_turned_into(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["the ferry leaves at noon", "a boat sails"], ["the ship departs at twelve o'clock", "one vessel leaves"]
     both = [scorer("moverscore", transform=transform) for transform in Transform]
     alone = [one.score(*texts).scores for one in both]

@@ -43,7 +43,7 @@ def shuffled(side: PaddedTokens, draw: np.random.Generator, order: Tensor) -> Pa
     return PaddedTokens(side.mask[order], vectors=vectors[order])
 
 
-def test_the_oracles_cover_every_aligner() -> None:
+def test_oracles_cover_every_aligner() -> None:
     assert set(ORACLES) == set(ALIGNERS) == set(MetricName) - {MetricName.STSSCORE, MetricName.ENSEMBLE}
 
 
@@ -64,7 +64,7 @@ def test_both_sides_equal_the_oracle(
 @pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
 @pytest.mark.parametrize("temperature", [1e-6, 1e-4, 1e-2])
 @pytest.mark.parametrize("sweeps", [1, 3])
-def test_the_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
+def test_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
     metric: MetricName, temperature: float, sweeps: int
 ) -> None:
     p = problem(dtype=torch.float32, garbage=1e3)
@@ -99,7 +99,7 @@ def test_padding_and_neighbours_change_nothing(metric: MetricName) -> None:
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
-def test_the_order_of_tokens_does_not_matter(metric: MetricName) -> None:
+def test_order_of_tokens_does_not_matter(metric: MetricName) -> None:
     p = problem([(6, 9)])
     turned = Problem(p.x._replace(vectors=p.x.vectors.flip(1)), p.y._replace(vectors=p.y.vectors.roll(4, 1)), [])
     for mine, other in zip(
@@ -273,7 +273,7 @@ def test_converged_twmd_is_the_limit_of_many_sweeps_and_symmetric(temperature: f
     torch.testing.assert_close(converged[0], converged[1], atol=1e-5, rtol=0)
 
 
-def test_a_pair_converges_the_same_alone() -> None:
+def test_pair_converges_the_same_alone() -> None:
     together = both(MetricName.TWMD, problem(garbage=1e3), AlignmentSettings(0.02, None))[0]
     for b in range(len(SIZES)):
         found = both(MetricName.TWMD, alone(problem(), b), AlignmentSettings(0.02, None))[0]
@@ -319,7 +319,7 @@ def test_tokens_that_do_not_count_can_still_be_partners() -> None:
     assert float(sides.reference[0]) == pytest.approx(oracle.greedy(s.T))
 
 
-def test_a_fixed_point_that_is_not_reached_is_announced_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fixed_point_that_is_not_reached_is_announced_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sinkhorn.__globals__, "MOST_CHECKS", 1)
     p = problem([(6, 9)])
     with pytest.warns(

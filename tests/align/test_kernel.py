@@ -52,7 +52,7 @@ def test_opposite_tokens_count_like_equal_ones() -> None:
     )
 
 
-def test_the_gradient_is_twice_the_similarity_and_nothing_in_padding() -> None:
+def test_gradient_is_twice_the_similarity_and_nothing_in_padding() -> None:
     s = torch.tensor([[[0.3, -0.4, 1e3], [0.1, 0.9, 1e3]]], dtype=torch.float64, requires_grad=True)
     hyp, ref = torch.tensor([[True, True]]), torch.tensor([[True, True, False]])
     (slope,) = torch.autograd.grad(kernel(s, PaddedTokens(hyp), PaddedTokens(ref), AlignmentSettings()).sum(), s)

@@ -49,7 +49,7 @@ def test_every_aligner_has_a_plan() -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", WAYS)
-def test_a_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(
+def test_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(
     metric: MetricName, how: AlignmentSettings, weighted: bool
 ) -> None:
     x, y = sides(SIZES, weighted=weighted)
@@ -63,7 +63,7 @@ def test_a_plan_has_a_cell_for_every_two_tokens_and_nothing_for_padding(
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", TRANSPORTS)
 @pytest.mark.parametrize("how", WAYS)
-def test_a_plan_carries_every_tokens_share(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
+def test_plan_carries_every_tokens_share(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
     x, y = sides(SIZES, weighted=weighted)
     precision, recall = (plan.numpy() for plan in plans(metric, similarities(x, y), x, y, how))
     for b in range(len(SIZES)):
@@ -75,7 +75,7 @@ def test_a_plan_carries_every_tokens_share(metric: MetricName, how: AlignmentSet
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("temperature", [0.05, 1.0])
-def test_a_converged_plan_carries_the_shares_of_both_sides(weighted: bool, temperature: float) -> None:
+def test_converged_plan_carries_the_shares_of_both_sides(weighted: bool, temperature: float) -> None:
     x, y = sides(SIZES, weighted=weighted)
     for side in plans(MetricName.TWMD, similarities(x, y), x, y, AlignmentSettings(temperature, None)):
         plan = side.numpy()
@@ -87,7 +87,7 @@ def test_a_converged_plan_carries_the_shares_of_both_sides(weighted: bool, tempe
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", WAYS)
-def test_a_plan_times_the_similarities_is_c(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
+def test_plan_times_the_similarities_is_c(metric: MetricName, how: AlignmentSettings, weighted: bool) -> None:
     x, y = sides(SIZES, weighted=weighted, garbage=0.0)
     s = similarities(x, y)
     for plan, wanted in zip(plans(metric, s, x, y, how), align(metric, s, x, y, how), strict=True):
@@ -95,7 +95,7 @@ def test_a_plan_times_the_similarities_is_c(metric: MetricName, how: AlignmentSe
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_greedy_token_gives_all_it_has_to_its_best_partner(weighted: bool) -> None:
+def test_greedy_token_gives_all_it_has_to_its_best_partner(weighted: bool) -> None:
     x, y = sides(SIZES, weighted=weighted)
     s = similarities(x, y)
     precision, recall = plans(MetricName.BERTSCORE_CENTERED, s, x, y, AlignmentSettings())
@@ -123,7 +123,7 @@ def test_pooling_spreads_evenly_and_wordset_cka_weighs_each_similarity_by_itself
         )
 
 
-def test_a_tempered_plan_is_the_softmax_of_trwmd_and_the_first_sweeps_rows_of_twmd() -> None:
+def test_tempered_plan_is_the_softmax_of_trwmd_and_the_first_sweeps_rows_of_twmd() -> None:
     x, y = sides([(3, 4)], weighted=True, seed=8)
     s, t = similarities(x, y), 0.2
     assert y.weights is not None
@@ -156,7 +156,7 @@ def test_every_distance_and_transform_is_the_linear_programs(
 
 @QUICK
 @given(sizes=ragged, seed=seeds)
-def test_an_exact_plan_times_the_cost_is_the_emd(sizes: list[tuple[int, int]], seed: int) -> None:
+def test_exact_plan_times_the_cost_is_the_emd(sizes: list[tuple[int, int]], seed: int) -> None:
     hyp, ref = drawn(sizes, seed, least=0)
     x, y = sides(sizes, weighted=True, seed=seed)
     for distance, transform in COMBINATIONS:
@@ -171,7 +171,7 @@ def test_an_exact_plan_times_the_cost_is_the_emd(sizes: list[tuple[int, int]], s
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("distance", "transform"), COMBINATIONS)
-def test_a_text_costs_nothing_to_move_onto_itself(distance: Distance, transform: Transform, weighted: bool) -> None:
+def test_text_costs_nothing_to_move_onto_itself(distance: Distance, transform: Transform, weighted: bool) -> None:
     x, _ = sides(SIZES, weighted=weighted)
     s = similarities(x, x, distance)
     found = ALIGNERS[MetricName.MOVERSCORE](s, x, x, AlignmentSettings(distance=distance, transform=transform))
@@ -191,7 +191,7 @@ def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical
 
 @pytest.mark.parametrize("transform", Transform)
 @pytest.mark.parametrize("idf", ["none", "corpus"])
-def test_a_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transform: str, idf: str) -> None:
+def test_sentence_scores_exactly_one_with_itself_by_euclidean_distance(transform: str, idf: str) -> None:
     same = ["A heron waits at the weir.", "Nobody mended the lighthouse bell, so the fog went unannounced.", "Yes"]
     with twmd_registry.scorer("moverscore", distance="euclidean", transform=transform, idf=idf) as mover:
         assert mover.score(same, same).scores == (1.0, 1.0, 1.0)

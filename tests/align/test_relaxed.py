@@ -45,7 +45,7 @@ def test_float32_is_as_exact_at_low_temperatures_as_at_any(p: Drawn) -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.02, 1.0, 7.0])
-def test_a_log_three_advantage_at_t_gives_three_quarters_of_the_weight(temperature: float) -> None:
+def test_log_three_advantage_at_t_gives_three_quarters_of_the_weight(temperature: float) -> None:
     best = temperature * math.log(3)
     p = matrix([[0.0, best]])
     assert float(relaxed(*p, AlignmentSettings(temperature))) == pytest.approx(0.75 * best, rel=1e-12)
@@ -54,7 +54,7 @@ def test_a_log_three_advantage_at_t_gives_three_quarters_of_the_weight(temperatu
 
 @QUICK
 @given(pairs, temperatures)
-def test_the_objectives_stand_on_either_side_of_greedy_matching(p: Drawn, temperature: float) -> None:
+def test_objectives_stand_on_either_side_of_greedy_matching(p: Drawn, temperature: float) -> None:
     best = float(greedy(*p, AlignmentSettings()))
     assert (
         float(pooled(*p, AlignmentSettings())) - 1e-12
@@ -74,14 +74,14 @@ def test_warmer_means_lower(p: Drawn) -> None:
 
 
 @pytest.mark.parametrize("objective", Objective)
-def test_the_coldest_is_greedy_matching(objective: Objective) -> None:
+def test_coldest_is_greedy_matching(objective: Objective) -> None:
     p = matrix([[0.1, 0.8, -0.3], [0.2, -0.4, 0.7]])
     assert float(relaxed(*p, AlignmentSettings(1e-4, 1, objective))) == pytest.approx(0.75, abs=1e-12)
 
 
 @QUICK
 @given(pairs, temperatures)
-def test_the_slope_of_the_entropic_objective_is_the_plan_of_the_expected_one(p: Drawn, temperature: float) -> None:
+def test_slope_of_the_entropic_objective_is_the_plan_of_the_expected_one(p: Drawn, temperature: float) -> None:
     s = p.s.clone().requires_grad_()
     (plan,) = torch.autograd.grad(relaxed(s, p.hyp, p.ref, entropic(temperature)).sum(), s)
     np.testing.assert_allclose(plan[0].sum(1), np.full(len(p.array), 1 / len(p.array)), atol=1e-12)

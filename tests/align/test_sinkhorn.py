@@ -73,7 +73,7 @@ def test_column_sums_are_not_exact_after_one_sweep_and_nearly_so_after_many() ->
 
 @QUICK
 @given(pairs, seeds, st.sampled_from([0.05, 0.2, 1.0]))
-def test_the_fixed_point_respects_both_texts_weights(p: Drawn, seed: int, temperature: float) -> None:
+def test_fixed_point_respects_both_texts_weights(p: Drawn, seed: int, temperature: float) -> None:
     draw = torch.Generator().manual_seed(seed)
     rows, columns = (torch.rand(k, generator=draw, dtype=torch.float64) for k in p.array.shape)
     converged = AlignmentSettings(temperature, None)
@@ -83,7 +83,7 @@ def test_the_fixed_point_respects_both_texts_weights(p: Drawn, seed: int, temper
 
 @QUICK
 @given(pairs, st.sampled_from([0.05, 0.2, 1.0]), st.sampled_from(Objective))
-def test_the_fixed_point_is_where_many_sweeps_lead(p: Drawn, temperature: float, objective: Objective) -> None:
+def test_fixed_point_is_where_many_sweeps_lead(p: Drawn, temperature: float, objective: Objective) -> None:
     plan = oracle.sinkhorn_plan(p.array, temperature, 500)
     while max(abs(np.array(oracle.column_sums(plan)) - 1 / p.array.shape[1])) > 1e-7:
         plan = oracle.sinkhorn_plan(np.log(plan), 1.0, 500)
@@ -97,14 +97,14 @@ def test_the_fixed_point_is_where_many_sweeps_lead(p: Drawn, temperature: float,
 
 @QUICK
 @given(pairs)
-def test_the_fixed_point_nears_exact_transport_from_below_as_it_cools(p: Drawn) -> None:
+def test_fixed_point_nears_exact_transport_from_below_as_it_cools(p: Drawn) -> None:
     scores = [score(p, AlignmentSettings(temperature, None)) for temperature in (1.0, 0.2, 0.04)]
     best = float(exact(*p, AlignmentSettings()))
     assert all(warmer <= colder + 10 * TOLERANCE for warmer, colder in zip(scores, [*scores[1:], best], strict=True))
     assert best - scores[-1] <= 0.04 * math.log(p.s[0].numel()) + 10 * TOLERANCE
 
 
-def test_the_fixed_point_keeps_the_dtype_it_was_given() -> None:
+def test_fixed_point_keeps_the_dtype_it_was_given() -> None:
     p = pair(4, 6)
     single = sinkhorn(p.s.float(), p.hyp, p.ref, AlignmentSettings(0.1, None))
     assert single.dtype == torch.float32

@@ -83,7 +83,7 @@ def times(side: PaddedTokens, factor: float | Tensor) -> PaddedTokens:
 
 @pytest.mark.parametrize("metric", ALIGNERS)
 @pytest.mark.parametrize("how", HOW)
-def test_a_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: AlignmentSettings) -> None:
+def test_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = drawn(SIZES)
     weighed = c(metric, block(x), block(y), how)
     written = c(metric, block(x, written_out=True), block(y, written_out=True), how)
@@ -147,7 +147,7 @@ def test_equal_weights_are_no_weights(metric: MetricName, how: AlignmentSettings
 
 @pytest.mark.parametrize("metric", [one for one in ALIGNERS if one is not MetricName.BERTSCORE_CENTERED])
 @pytest.mark.parametrize("how", HOW)
-def test_a_token_of_weight_zero_is_absent(metric: MetricName, how: AlignmentSettings) -> None:
+def test_token_of_weight_zero_is_absent(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = drawn(SIZES, least=0)
     assert any(0 in text.times for text in [*x, *y])
     without = [[Text(t.vectors[np.array(t.times) > 0], [k for k in t.times if k]) for t in side] for side in (x, y)]
@@ -157,7 +157,7 @@ def test_a_token_of_weight_zero_is_absent(metric: MetricName, how: AlignmentSett
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-12)
 
 
-def test_a_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() -> None:
+def test_greedy_token_of_weight_zero_counts_for_nothing_but_may_be_chosen() -> None:
     x, y = drawn(SIZES, least=0)
     precision, recall = c(MetricName.BERTSCORE_CENTERED, block(x), block(y), AlignmentSettings())
     for b, (hyp, ref) in enumerate(zip(x, y, strict=True)):
@@ -229,7 +229,7 @@ def test_weights_of_one_side_alone_are_taken() -> None:
             torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
 
 
-def test_the_sides_of_a_weighted_pair_are_exchanged_by_swapping_the_texts() -> None:
+def test_sides_of_a_weighted_pair_are_exchanged_by_swapping_the_texts() -> None:
     x, y = (block(side) for side in drawn(SIZES))
     for metric in ALIGNERS:
         there = align(metric, similarities(x, y), x, y, AlignmentSettings(0.1, 3))

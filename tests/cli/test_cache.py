@@ -113,13 +113,13 @@ def test_there_may_be_nothing(home: Path, action: str, capsys: pytest.CaptureFix
     assert not home.exists()
 
 
-def test_a_folder_that_cannot_be_used_is_an_error_of_one_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_that_cannot_be_used_is_an_error_of_one_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "cache" / "lock").mkdir(parents=True)
     assert main(["cache", "clear"]) == 1
     assert re.fullmatch(r"twmd: the disk cache in \S+ cannot be used: .+\n", capsys.readouterr().err)
 
 
-def test_a_size_that_is_none_is_bad_usage(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_size_that_is_none_is_bad_usage(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = [str(home.parent / "ref.txt"), "-i", str(home.parent / "out.txt")]
     assert main(["score", *texts, "--disk-cache", "much"]) == 2
     assert "disk_cache='much' is not possible" in capsys.readouterr().err

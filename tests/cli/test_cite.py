@@ -35,7 +35,7 @@ def test_every_form_is_a_choice_of_the_command() -> None:
     assert CHOICES == FORMATS
 
 
-def test_a_paper_gets_a_sentence_a_footnote_and_bibtex(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paper_gets_a_sentence_a_footnote_and_bibtex(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = cited(capsys)
     table = json.loads(record.read_text(encoding="utf-8"))
     twmd, stsscore = table["systems"][0]["results"]
@@ -48,7 +48,7 @@ def test_a_paper_gets_a_sentence_a_footnote_and_bibtex(record: Path, capsys: pyt
     assert "@software{twmd_registry," in out
 
 
-def test_the_footnote_is_the_signature_in_latex(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_footnote_is_the_signature_in_latex(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, footnote = cited(capsys, "--format", "latex").splitlines()[0].split(".\\footnote")
     inside = f"\\footnote{footnote}".removeprefix("\\footnote{\\raggedright\\texttt{").removesuffix("}}")
     plain = inside.replace("\\textbar{}\\allowbreak{}", "|").replace("\\%", "%").replace("\\_", "_")
@@ -62,14 +62,14 @@ def test_markdown_keeps_its_table_whatever_a_system_is_called(record: Path, caps
     assert rows[2].startswith(r"| my\_system\|1.txt | twmd | ")
 
 
-def test_a_badge_is_an_image_with_the_signature(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_badge_is_an_image_with_the_signature(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     badge = cited(capsys, "--format", "badge", "-w", "2").splitlines()[0]
     assert re.fullmatch(
         r'!\[.*: twmd\]\(https://img\.shields\.io/badge/twmd-0\.\d\d-blue "twmd\|.*version:[0-9.]+"\)', badge
     )
 
 
-def test_the_hubs_metadata_holds_value_signature_and_texts(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hubs_metadata_holds_value_signature_and_texts(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = cited(capsys, "--format", "eval_results", "--task", "translation", "--dataset", "org/data")
     (model,) = yaml.safe_load(out)["model-index"]
     table = json.loads(record.read_text(encoding="utf-8"))
@@ -81,7 +81,7 @@ def test_the_hubs_metadata_holds_value_signature_and_texts(record: Path, capsys:
         assert metric["args"] == {"signature": recorded["signature"], "texts_sha256": table["systems"][0]["texts"]}
 
 
-def test_a_signature_that_is_none_is_not_published(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_signature_that_is_none_is_not_published(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = twmd_registry.read_record(record)
     (system,) = found.systems
     results = tuple(replace(one, signature=one.signature.replace("layer:4", "layer:`x`")) for one in system.results)
@@ -91,7 +91,7 @@ def test_a_signature_that_is_none_is_not_published(record: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_record_that_was_edited_is_not_published(record: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+def test_record_that_was_edited_is_not_published(record: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
     table = json.loads(record.read_text(encoding="utf-8"))
     table["systems"][0]["results"][0]["score"] = 0.99
     record.write_text(json.dumps(table), encoding="utf-8")
@@ -103,7 +103,7 @@ def test_a_record_that_was_edited_is_not_published(record: Path, capsys: pytest.
     assert (printed.out, printed.err) == ("", f"twmd: {words}\n")
 
 
-def test_a_record_that_contradicts_itself_is_not_published(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_record_that_contradicts_itself_is_not_published(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = twmd_registry.read_record(record)
     (system,) = found.systems
     first, *others = system.results

@@ -20,13 +20,13 @@ def test_bad_usage_is_refused(arguments: list[str], words: str, capsys: pytest.C
     assert words in capsys.readouterr().err
 
 
-def test_an_unknown_metric_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_metric_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("gradio")
     assert main(["demo", "--metric", "bleu"]) == 2
     assert "there is no metric 'bleu'" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("gradio")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -79,7 +79,7 @@ def test_fit_mean_prints_a_value_that_works(
     assert f"centering:background%3A{values[0].rpartition(':')[2]}" in signatures.pop()
 
 
-def test_a_corpus_without_text_is_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_corpus_without_text_is_bad_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "blank.txt").write_text("\n \n", encoding="utf-8")
     assert main(["fit-mean", str(tmp_path / "blank.txt")]) == 1
     assert "every text is empty" in capsys.readouterr().err
@@ -142,7 +142,7 @@ def test_tune_prints_the_best_settings_and_writes_all(
     assert str(tmp_path) not in trwmd.provenance
 
 
-def test_a_tuned_preset_can_be_used(rated: Path, tmp_path: Path) -> None:
+def test_tuned_preset_can_be_used(rated: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert (
         main(
@@ -210,7 +210,7 @@ WATCHED = {
 """Command lines, and what stands in the bar at their end; None for those that show none."""
 
 
-def test_a_bar_with_total_rate_and_time_left_shows_on_a_terminal_when_work_is_long(tmp_path: Path) -> None:
+def test_bar_with_total_rate_and_time_left_shows_on_a_terminal_when_work_is_long(tmp_path: Path) -> None:
     (tmp_path / "few.txt").write_text(
         "".join(f"Line {i} of a text is not long.\n" for i in range(40)), encoding="utf-8"
     )

@@ -74,7 +74,7 @@ class TestOrder:
         header = scored(capsys, "-sl", "--format", "tsv").splitlines()[0].split("\t")
         assert header == [f"good.txt:{name}" for name in NAMES]
 
-    def test_a_paired_test_and_a_report_keep_it(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_paired_test_and_a_report_keep_it(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = scored(capsys, "-q", "--paired-bs", "--paired-bs-n", "20", systems=("good.txt", "poor.txt"))
         assert [word for word in out.splitlines()[0].split() if word in NAMES] == NAMES
         assert run(capsys, "report", "ref.txt", "-i", "good.txt", "poor.txt", "-m", *ORDER, "-o", "report.html")[0] == 0
@@ -82,7 +82,7 @@ class TestOrder:
         heads = re.findall(rf'<th scope="col">({"|".join(NAMES)})\b', page)
         assert heads[: len(NAMES)] == NAMES
 
-    def test_a_record_keeps_it(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_record_keeps_it(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         order = ["sbert", "bleu", "twmd"]
         assert run(capsys, "score", "ref.txt", "-i", "good.txt", "-m", *order, "--record", "rec.json")[0] == 0
         results = twmd_registry.read_record(files / "rec.json").systems[0].results
@@ -109,7 +109,7 @@ class TestTwins:
         ],
     )
     @pytest.mark.parametrize("command", ["score", "report", "correlate", "robustness"])
-    def test_the_same_metric_twice_is_refused(
+    def test_same_metric_twice_is_refused(
         self, metrics: list[str], words: str, command: str, files: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         before, after = {
@@ -123,9 +123,7 @@ class TestTwins:
         assert words in err
         assert not (files / "report.html").exists()
 
-    def test_a_signature_beside_its_own_metric_is_refused(
-        self, files: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_signature_beside_its_own_metric_is_refused(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         signature = str(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).signature)
         status, _, err = run(capsys, "score", "ref.txt", "-i", "good.txt", "-m", "twmd", signature)
         assert (status, "and twmd are the same metric with the same settings" in err) == (2, True)
@@ -166,7 +164,7 @@ class TestWidth:
         shown = run(capsys, "score", "ref.txt", "-i", "good.txt", "-m", "bleu", "twmd", "-b")[1].split()
         assert [len(number.partition(".")[2]) for number in shown] == [2, 4]
 
-    def test_a_report_prints_what_score_prints(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_report_prints_what_score_prints(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         line = ("ref.txt", "-i", "good.txt", "-m", "twmd", "bleu")
         report = run(capsys, "report", *line, "-o", "report.html")[1]
         assert report.removesuffix("wrote report.html\n") == run(capsys, "score", *line, "--confidence")[1]
@@ -271,7 +269,7 @@ class TestHints:
             ("align ref.txt a b", "there is no metric 'ref.txt'; Choices: twmd, "),
         ],
     )
-    def test_an_error_says_how_it_is_written(
+    def test_error_says_how_it_is_written(
         self, line: str, words: str, files: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (files / "rec.json").touch()

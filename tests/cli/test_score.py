@@ -50,13 +50,13 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 class TestOutput:
-    def test_the_number_is_pythons(self, files: Path, run: Run) -> None:
+    def test_number_is_pythons(self, files: Path, run: Run) -> None:
         status, out, _ = run("score", "ref.txt", "-i", "good.txt", "-m", *MetricName, "-b", "-w", "12")
         expected = [twmd_registry.scorer(metric).score(GOOD, REFERENCES).score for metric in MetricName]
         assert status == 0
         assert [float(line) for line in out.splitlines()] == pytest.approx(expected, abs=1e-6)
 
-    def test_the_table_of_one_system_holds_every_metric_side_and_signature(self, files: Path, run: Run) -> None:
+    def test_table_of_one_system_holds_every_metric_side_and_signature(self, files: Path, run: Run) -> None:
         status, out, err = run("score", "ref.txt", "-i", "good.txt", "-m", "twmd", "moverscore", "bleu")
         rows = [line.split() for line in out.splitlines()]
         assert (status, err) == (0, "")
@@ -71,7 +71,7 @@ class TestOutput:
             signature = next(line.strip() for line in out.splitlines() if line.strip().startswith(f"{metric}|"))
             assert str(twmd_registry.scorer(metric).score(GOOD, REFERENCES).signature) == signature
 
-    def test_the_table_of_several_has_the_baseline_first(self, files: Path, run: Run) -> None:
+    def test_table_of_several_has_the_baseline_first(self, files: Path, run: Run) -> None:
         status, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", "twmd", "chrf", "ter", "--short")
         rows = [line.split() for line in out.splitlines()]
         assert status == 0
@@ -145,7 +145,7 @@ class TestOutput:
         assert "a\\_b.txt" in out
         assert "\n% twmd|output:f1|" in out
 
-    def test_a_signature_is_a_metric(self, files: Path, run: Run) -> None:
+    def test_signature_is_a_metric(self, files: Path, run: Run) -> None:
         signature = twmd_registry.scorer("twmd", temperature=0.5).signature
         _, out, _ = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", signature, "twmd", "--set", "layer=2")
         assert out.splitlines()[0].split() == [
@@ -202,7 +202,7 @@ class TestOutput:
         assert [len(row) for row in rows] == [2] * 3
         assert rows[2] == [0.0, 100.0]
 
-    def test_the_same_file_twice_is_two_systems(self, files: Path, run: Run) -> None:
+    def test_same_file_twice_is_two_systems(self, files: Path, run: Run) -> None:
         _, out, _ = run("score", "ref.txt", "-i", "good.txt", "good.txt", "-b")
         assert len(set(out.splitlines())) == 1
         assert len(out.splitlines()) == 2
@@ -254,11 +254,11 @@ class TestOutput:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
             assert run("score", *arguments, "-b", "-w", "9")[1] == wanted
 
-    def test_a_line_that_looks_like_json_is_text(self, files: Path, run: Run) -> None:
+    def test_line_that_looks_like_json_is_text(self, files: Path, run: Run) -> None:
         (files / "code.txt").write_text('{"name": 1}\n[1]\n{\n', encoding="utf-8")
         assert run("score", "code.txt", "-i", "code.txt", "-b")[1] == "1.0000\n"
 
-    def test_a_name_cannot_break_a_row(self, files: Path, run: Run) -> None:
+    def test_name_cannot_break_a_row(self, files: Path, run: Run) -> None:
         (files / "a\tb.txt").write_text("\n".join(GOOD), encoding="utf-8")
         _, out, _ = run("score", "ref.txt", "-i", "a\tb.txt", "--format", "tsv")
         assert len({line.count("\t") for line in out.splitlines()}) == 1
@@ -420,7 +420,7 @@ class TestBadData:
             == "twmd: warning: texts without a token: 2; each scores 0 against text and 1 against another empty text (before any baseline).\n"
         )
 
-    def test_an_unknown_model_is_one_line(self, files: Path, run: Run) -> None:
+    def test_unknown_model_is_one_line(self, files: Path, run: Run) -> None:
         status, _, err = run("score", "ref.txt", "-i", "good.txt", "--set", "model=no/such", "--set", "layer=1")
         assert (status, len(err.splitlines())) == (1, 1)
         assert "no/such" in err
@@ -434,13 +434,13 @@ class TestStreams:
             (">&-", "twmd: standard output is closed\n"),
         ],
     )
-    def test_an_output_that_takes_nothing_is_one_line(self, redirection: str, words: str) -> None:
+    def test_output_that_takes_nothing_is_one_line(self, redirection: str, words: str) -> None:
         command = f"{sys.executable} -m twmd_registry.cli explain twmd {redirection}"
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, words)
 
     @pytest.mark.parametrize("place", ["good.txt/out.json", "none/out.json"])
-    def test_a_record_that_cannot_be_written_costs_no_score(self, files: Path, run: Run, place: str) -> None:
+    def test_record_that_cannot_be_written_costs_no_score(self, files: Path, run: Run, place: str) -> None:
         expected = run("score", "ref.txt", "-i", "good.txt")[1]
         before = sorted(files.iterdir())
         status, out, err = run("score", "ref.txt", "-i", "good.txt", "--record", place)
@@ -449,7 +449,7 @@ class TestStreams:
         assert len(err.splitlines()) == 1
         assert sorted(files.iterdir()) == before
 
-    def test_a_full_disk_costs_the_record_alone(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_full_disk_costs_the_record_alone(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         expected = run("score", "ref.txt", "-i", "good.txt", "--format", "json")[1]
 
         def full(path: Path, content: bytes) -> None:
@@ -460,7 +460,7 @@ class TestStreams:
         assert (status, out, err) == (1, expected, "twmd: cannot write out.json: No space left on device.\n")
         assert not (files / "out.json").exists()
 
-    def test_an_output_that_takes_nothing_costs_no_record(self, files: Path) -> None:
+    def test_output_that_takes_nothing_costs_no_record(self, files: Path) -> None:
         done = subprocess.run(
             f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt -b --record out.json >/dev/full",
             shell=True,
@@ -481,7 +481,7 @@ class TestStreams:
         )
         assert (done.returncode, done.stderr) == (1, "twmd: cannot write none/out.json: there is no folder none.\n")
 
-    def test_a_record_that_cannot_be_written_is_announced_first_at_a_terminal(
+    def test_record_that_cannot_be_written_is_announced_first_at_a_terminal(
         self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sys.stderr.isatty", lambda: True)
@@ -494,7 +494,7 @@ class TestStreams:
             f"twmd: {words}",
         ]
 
-    def test_a_closed_input_is_one_line(self, files: Path) -> None:
+    def test_closed_input_is_one_line(self, files: Path) -> None:
         command = f"{sys.executable} -m twmd_registry.cli score ref.txt <&-"
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (1, "twmd: standard input is closed.\n")
@@ -510,7 +510,7 @@ class TestStreams:
         assert "h\\xe9.txt" in done.stdout
 
 
-def test_a_signature_for_another_number_of_references_is_announced(files: Path, run: Run) -> None:
+def test_signature_for_another_number_of_references_is_announced(files: Path, run: Run) -> None:
     signature = str(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).signature).replace("nrefs:1", "nrefs:2")
     status, _, err = run("score", "ref.txt", "-i", "good.txt", "poor.txt", "-m", signature)
     assert (status, len(err.splitlines())) == (0, 1)
@@ -518,7 +518,7 @@ def test_a_signature_for_another_number_of_references_is_announced(files: Path, 
 
 
 class TestRows:
-    def test_a_warning_counts_rows_from_one(self, files: Path, run: Run) -> None:
+    def test_warning_counts_rows_from_one(self, files: Path, run: Run) -> None:
         (files / "emoji.txt").write_text("the cat sat\nit rains\n\U0001f600\n", encoding="utf-8")
         _, _, err = run("score", "ref.txt", "-i", "emoji.txt", "-b")
         assert "(prediction of row 3)" in err
@@ -526,14 +526,14 @@ class TestRows:
 
 
 class TestSignals:
-    def test_a_reader_that_leaves_causes_no_traceback(self, files: Path) -> None:
+    def test_reader_that_leaves_causes_no_traceback(self, files: Path) -> None:
         (files / "many.txt").write_text("the cat sat\n" * 40_000, encoding="utf-8")
         command = f"{sys.executable} -m twmd_registry.cli score many.txt -i many.txt -sl -w 16 | head -n 1"
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert done.stderr == ""
         assert float(done.stdout) == pytest.approx(1, abs=1e-5)
 
-    def test_a_reader_that_leaves_does_not_cost_the_record(self, files: Path) -> None:
+    def test_reader_that_leaves_does_not_cost_the_record(self, files: Path) -> None:
         command = f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt --record out.json"
         process = subprocess.Popen(command.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout is not None
@@ -541,7 +541,7 @@ class TestSignals:
         assert process.wait(timeout=120) == 141
         assert len(twmd_registry.read_record(files / "out.json").systems[0].results[0].scores) == 3
 
-    def test_an_interrupt_causes_no_traceback(self, files: Path) -> None:
+    def test_interrupt_causes_no_traceback(self, files: Path) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "twmd_registry.cli", "score", "ref.txt"],
             stdin=subprocess.PIPE,

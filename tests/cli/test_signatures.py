@@ -26,7 +26,7 @@ def signed(**keys: str) -> tuple[str, float]:
     return str(found.signature), found.score
 
 
-def test_a_signature_is_scored_and_drawn_with_the_parts_it_names(
+def test_signature_is_scored_and_drawn_with_the_parts_it_names(
     files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     hyp, ref, stop = files
@@ -37,7 +37,7 @@ def test_a_signature_is_scored_and_drawn_with_the_parts_it_names(
     assert f"= {score:.4f}" in capsys.readouterr().out
 
 
-def test_a_part_that_is_not_here_is_named_with_the_option(
+def test_part_that_is_not_here_is_named_with_the_option(
     files: tuple[str, str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     hyp, ref, stop = files
@@ -46,7 +46,7 @@ def test_a_part_that_is_not_here_is_named_with_the_option(
 
 
 @pytest.mark.parametrize("command", ["score", "align", "verify"])
-def test_a_part_that_no_signature_names_is_refused(
+def test_part_that_no_signature_names_is_refused(
     files: tuple[str, str, str], command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hyp, ref, stop = files

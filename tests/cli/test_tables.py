@@ -69,17 +69,17 @@ class TestForms:
         (folder / f"ref.txt{packed}").write_bytes(PACK[packed](b"one\ntwo\n"))
         assert read_system(folder / f"ref.txt{packed}").predictions == ["one", "two"]
 
-    def test_a_packed_file_is_known_by_its_bytes_whatever_its_name(self, folder: Path) -> None:
+    def test_packed_file_is_known_by_its_bytes_whatever_its_name(self, folder: Path) -> None:
         (folder / "ref.txt").write_bytes(gzip.compress(b"one\n", mtime=0))
         assert read_references([folder / "ref.txt"])[1] == [["one"]]
 
-    def test_the_hash_is_that_of_the_file_as_it_is(self, folder: Path) -> None:
+    def test_hash_is_that_of_the_file_as_it_is(self, folder: Path) -> None:
         packed, plain = (stored(folder, name, rows_of()) for name in ("rows.csv.gz", "rows.csv"))
         assert read_system(packed).source.sha256 != read_system(plain).source.sha256
 
     @pytest.mark.parametrize("name", ["rows", "rows.txt", "rows.dat.gz"])
     @pytest.mark.parametrize("sign", [",", ";", "\t"])
-    def test_a_header_with_a_known_column_tells_a_table(self, name: str, sign: str, folder: Path) -> None:
+    def test_header_with_a_known_column_tells_a_table(self, name: str, sign: str, folder: Path) -> None:
         pack = gzip.compress if name.endswith(".gz") else bytes
         (folder / name).write_bytes(pack(content_of(".csv", rows_of(), sign)))
         assert read_system(folder / name).predictions == PREDICTIONS
@@ -97,11 +97,11 @@ class TestForms:
             "x,,reference",
         ],
     )
-    def test_a_first_line_that_is_no_header_is_text(self, line: str, folder: Path) -> None:
+    def test_first_line_that_is_no_header_is_text(self, line: str, folder: Path) -> None:
         (folder / "hyp.txt").write_text(f"{line}\nit rains\n", encoding="utf-8")
         assert read_system(folder / "hyp.txt").predictions == [line, "it rains"]
 
-    def test_a_cell_with_a_json_list_holds_several_references(self, folder: Path) -> None:
+    def test_cell_with_a_json_list_holds_several_references(self, folder: Path) -> None:
         content = 'prediction,references\na,"[""b"", ""c""]"\na,[music] plays\na,"[ ""d"" ]"\n'
         (folder / "rows.csv").write_text(content, encoding="utf-8")
         assert read_system(folder / "rows.csv").references == [["b", "c"], ["[music] plays"], ["d"]]
@@ -157,7 +157,7 @@ class TestBadTables:
             ("a.jsonl.gz", gzip.compress(b"\xff\n", mtime=0), "a.jsonl.gz is not UTF-8: byte 0xff in line 1."),
         ],
     )
-    def test_a_bad_table_is_refused_in_one_line_with_its_row(
+    def test_bad_table_is_refused_in_one_line_with_its_row(
         self, name: str, content: bytes, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (folder / name).write_bytes(content)
@@ -213,7 +213,7 @@ class TestCommands:
         for arguments in (("-i", "rows"), ()):
             assert float(run(capsys, "score", *arguments, "-b", "-w", "7")[1]) == pytest.approx(expected, abs=1e-6)
 
-    def test_a_record_of_a_table_is_verified_by_its_columns(
+    def test_record_of_a_table_is_verified_by_its_columns(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         stored(folder, "rows.csv", rows_of("hyp", "gold"))
@@ -224,7 +224,7 @@ class TestCommands:
             assert (status, err) == (0, "")
             assert "1 of 1 results hold." in out
 
-    def test_a_report_and_fitted_parts_read_tables(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_report_and_fitted_parts_read_tables(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         stored(folder, "rows.csv.gz", rows_of("hyp", "gold"))
         columns = ("--prediction-column", "hyp", "--reference-column", "gold")
         assert run(capsys, "report", "-i", "rows.csv.gz", "-m", "sbert", "-o", "report.html", *columns)[0] == 0

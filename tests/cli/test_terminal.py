@@ -63,16 +63,16 @@ def colourful(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 class TestColours:
     @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("NO_COLOR", "0"), ("TERM", "dumb")])
-    def test_a_user_can_refuse_them(self, name: str, value: str, colourful: pytest.MonkeyPatch) -> None:
+    def test_user_can_refuse_them(self, name: str, value: str, colourful: pytest.MonkeyPatch) -> None:
         assert shows_colours(Terminal())
         colourful.setenv(name, value)
         assert not shows_colours(Terminal())
 
-    def test_an_empty_no_color_refuses_nothing(self, colourful: pytest.MonkeyPatch) -> None:
+    def test_empty_no_color_refuses_nothing(self, colourful: pytest.MonkeyPatch) -> None:
         colourful.setenv("NO_COLOR", "")
         assert shows_colours(Terminal())
 
-    def test_a_file_has_none(self, colourful: pytest.MonkeyPatch) -> None:
+    def test_file_has_none(self, colourful: pytest.MonkeyPatch) -> None:
         assert not shows_colours(io.StringIO())
         assert not shows_colours(None)
 
@@ -85,7 +85,7 @@ class TestColours:
         ]
 
     @pytest.mark.parametrize("group", ["cs  en", "  ", "日  本"])
-    def test_the_name_of_a_column_may_hold_spaces(self, group: str) -> None:
+    def test_name_of_a_column_may_hold_spaces(self, group: str) -> None:
         rows = [("a  b", "0.81", "50.00", "1"), ("c", "0.82", "60.00", "2")]
         table = tabulate(rows, headers=["metric", "twmd", group, "n"], disable_numparse=True)
         assert [table[start:end] for start, end in painted(table, {"twmd": True})] == ["0.82"]
@@ -93,7 +93,7 @@ class TestColours:
     def test_equal_scores_are_not_painted(self) -> None:
         assert painted(TABLE.replace("0.8100", "0.8200"), {"twmd": True}) == []
 
-    def test_a_painted_text_is_the_plain_text_with_colours(self, colourful: pytest.MonkeyPatch) -> None:
+    def test_painted_text_is_the_plain_text_with_colours(self, colourful: pytest.MonkeyPatch) -> None:
         colourful.setattr(sys, "stdout", shown := Terminal())
         say(TABLE, best({"twmd": True}), matches("^d", Style.BAD))
         assert shown.getvalue().startswith("\x1b[1msystem          twmd  TER\x1b[0m\n---")
@@ -105,7 +105,7 @@ class TestColours:
         assert main(["explain", "bleu"]) == 2
         assert shown.getvalue().startswith("\x1b[1;31mtwmd:\x1b[0m there is no metric 'bleu'")
 
-    def test_the_program_paints_a_terminal_and_not_a_pipe(self) -> None:
+    def test_program_paints_a_terminal_and_not_a_pipe(self) -> None:
         command = [sys.executable, "-m", "twmd_registry.cli", "explain", "moverscore"]
         environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"}
         piped = subprocess.run(
@@ -243,7 +243,7 @@ def test_what_is_wrong_is_said_in_one_line(line: str, folder: Path, capsys: pyte
 @pytest.mark.parametrize(
     "arguments", [["score", "no\x1b[2J\x07\x9bfile", "-i", "sys.txt"], ["score", "ref.txt", "--no\x1b[2J\x07\x9bfile"]]
 )
-def test_an_error_cannot_steer_the_terminal(
+def test_error_cannot_steer_the_terminal(
     arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) in {1, 2}
@@ -262,7 +262,7 @@ RECORD = "latin.txt is not a record of this package: it"
         ("preset add latin.txt", "latin.txt"),
     ],
 )
-def test_a_file_in_another_encoding_is_named_with_the_place(
+def test_file_in_another_encoding_is_named_with_the_place(
     line: str, named: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "latin.txt").write_bytes(b"tea\ncaf\xe9\n")
@@ -320,7 +320,7 @@ def test_what_no_command_expects_of_a_disk_is_one_line(
     ],
     ids=["torch", "numpy", "python"],
 )
-def test_a_lack_of_memory_is_one_line(
+def test_lack_of_memory_is_one_line(
     exhaust: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: exhaust())
@@ -328,7 +328,7 @@ def test_a_lack_of_memory_is_one_line(
     assert re.fullmatch(r"twmd: out of memory: give fewer texts, .+\n", capsys.readouterr().err)
 
 
-def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: torch.ones(2) @ torch.ones(3))
     with pytest.raises(RuntimeError, match="size"):
         main(["explain", "twmd"])

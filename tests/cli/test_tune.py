@@ -35,7 +35,7 @@ def command(data: Path, model: str, *more: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["plain", "house-v1.5-tuned", "7.0"])
-def test_the_preset_that_is_written_can_be_added_and_used(
+def test_preset_that_is_written_can_be_added_and_used(
     name: str, data: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = data.parent / "out"
@@ -50,7 +50,7 @@ def test_the_preset_that_is_written_can_be_added_and_used(
     assert main(["preset", "remove", name]) == 0
 
 
-def test_a_name_that_is_taken_is_not_the_default(data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_name_that_is_taken_is_not_the_default(data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = [data.parent / name for name in ("one", "two")]
     for folder in out:
         assert main(command(data, model, "-o", str(folder))) == 0
@@ -61,7 +61,7 @@ def test_a_name_that_is_taken_is_not_the_default(data: Path, model: str, capsys:
         assert main(["preset", "remove", name]) == 0
 
 
-def test_a_preset_of_a_model_in_a_folder_is_found_from_anywhere(
+def test_preset_of_a_model_in_a_folder_is_found_from_anywhere(
     data: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(Path(model).parent)

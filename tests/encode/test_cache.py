@@ -57,7 +57,7 @@ def encoded(scorer: Scorer, predictions: list[str], references: Any = REFERENCES
     ],
 )
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_a_second_call_encodes_predictions_only_and_scores_the_same(folder: str, keys: dict[str, Any]) -> None:
+def test_second_call_encodes_predictions_only_and_scores_the_same(folder: str, keys: dict[str, Any]) -> None:
     with metric(folder, **keys) as keeping, metric(folder, **keys, keep_references=0) as forgetful:
         assert encoded(keeping, FIRST)[1] == len(FIRST) + DIFFERENT
         for predictions in (SECOND, FIRST):
@@ -160,7 +160,7 @@ def test_it_is_freed_with_the_model(folder: str) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 500, 2000, 4000, 10**6])
-def test_the_bound_holds(folder: str, most: int) -> None:
+def test_bound_holds(folder: str, most: int) -> None:
     with metric(folder, keep_references=most) as scorer:
         for predictions in (FIRST, SECOND):
             scores, number = encoded(scorer, predictions)
@@ -188,7 +188,7 @@ def some_text(tokens: int) -> CachedText:
     )
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_least_recently_used_goes_first() -> None:
     cache = TextCache()
     cache.begin(10**6)
     cache.put(key("a"), some_text(5))

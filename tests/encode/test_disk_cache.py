@@ -65,7 +65,7 @@ KEYS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_a_second_run_encodes_nothing_and_scores_the_same_to_the_last_bit(folder: str, name: str) -> None:
+def test_second_run_encodes_nothing_and_scores_the_same_to_the_last_bit(folder: str, name: str) -> None:
     plain, number = once(metric(folder, **KEYS[name], disk_cache=0))
     assert number == DIFFERENT
     assert once(metric(folder, **KEYS[name])) == (plain, DIFFERENT)

@@ -79,7 +79,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_shard_is_encoded_again(
+def test_damaged_shard_is_encoded_again(
     model: str, expected: tuple[float, ...], cache: Path, damage: str, recwarn: pytest.WarningsRecorder
 ) -> None:
     assert run(model) == (expected, DIFFERENT)
@@ -110,7 +110,7 @@ def test_one_warning_for_many_damaged_shards(
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
 
 
-def test_a_shard_that_is_gone_is_encoded_again_in_silence(
+def test_shard_that_is_gone_is_encoded_again_in_silence(
     model: str, expected: tuple[float, ...], cache: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     run(model)
@@ -193,7 +193,7 @@ def test_scoring_goes_on_without_a_cache(
 
 
 @pytest.mark.parametrize("size", [1, 500, 3000, 6000, 10**6])
-def test_the_bound_holds_whatever_it_is(
+def test_bound_holds_whatever_it_is(
     model: str, expected: tuple[float, ...], cache: Path, size: int, recwarn: pytest.WarningsRecorder
 ) -> None:
     numbers = []
@@ -212,7 +212,7 @@ def test_the_bound_holds_whatever_it_is(
     assert not recwarn.list
 
 
-def test_a_smaller_bound_shrinks_the_cache_when_something_is_written(model: str, cache: Path) -> None:
+def test_smaller_bound_shrinks_the_cache_when_something_is_written(model: str, cache: Path) -> None:
     run(model)
     size = only_shard(cache).stat().st_size
     with twmd_registry.scorer("twmd", model=model, disk_cache=size, **KEYS) as one:

@@ -65,7 +65,7 @@ def test_no_hooks_are_left_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_the_length_limit_is_the_networks_where_the_tokenizer_has_none(family: str, tmp_path: Path) -> None:
+def test_length_limit_is_the_networks_where_the_tokenizer_has_none(family: str, tmp_path: Path) -> None:
     encoder = load(tiny.save_encoder(family, tmp_path / family))
     assert encoder.limit == tiny.POSITIONS
     long = " ".join(["cat"] * 100)
@@ -95,7 +95,7 @@ def test_limits_out_of_range_are_refused(tmp_path: Path) -> None:
         check_layer(4, 3, "a model")
 
 
-def test_the_rule_gives_the_papers_layer_for_base_models() -> None:
+def test_rule_gives_the_papers_layer_for_base_models() -> None:
     assert [rule_layer(depth) for depth in (6, 12, 24)] == [5, 10, 20]
 
 
@@ -106,7 +106,7 @@ def test_the_rule_gives_the_papers_layer_for_base_models() -> None:
         RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory"),
     ],
 )
-def test_a_batch_that_does_not_fit_is_halved_until_it_does(
+def test_batch_that_does_not_fit_is_halved_until_it_does(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
@@ -128,7 +128,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(
     torch.testing.assert_close(found.layers[2], expected.layers[2], atol=2e-6, rtol=0)
 
 
-def test_a_single_text_that_does_not_fit_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_text_that_does_not_fit_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
 
     def starved(*_: object) -> None:

@@ -37,7 +37,7 @@ def test_every_hidden_state_is_the_librarys_own_padded_or_alone(family: str, tmp
 
 
 @pytest.mark.parametrize("family", ALL)
-def test_a_pair_scores_the_same_padded_and_alone(family: str, tmp_path: Path) -> None:
+def test_pair_scores_the_same_padded_and_alone(family: str, tmp_path: Path) -> None:
     folder = str(tiny.save_encoder(family, tmp_path / family))
     scorers = [
         twmd_registry.scorer(metric, model=folder, layer=2, centering="none", special="all")
@@ -51,7 +51,7 @@ def test_a_pair_scores_the_same_padded_and_alone(family: str, tmp_path: Path) ->
             assert one.score == pytest.approx(all_of_them.scores[i], abs=1e-5)
 
 
-def test_a_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None:
+def test_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = BertConfig(**tiny._SMALL, num_labels=3)
     classifier = BertForSequenceClassification(config).eval()
@@ -67,7 +67,7 @@ def test_a_classifiers_checkpoint_gives_the_encoder_inside(tmp_path: Path) -> No
     torch.testing.assert_close(found, expected, atol=2e-6, rtol=0)
 
 
-def test_a_sentence_transformers_folder_is_read_where_its_transformer_is(tmp_path: Path) -> None:
+def test_sentence_transformers_folder_is_read_where_its_transformer_is(tmp_path: Path) -> None:
     inside = tiny.save_encoder("bert", tmp_path / "st" / "0_Transformer")
     modules = [{"idx": 0, "name": "0", "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}]
     (tmp_path / "st" / "modules.json").write_text(json.dumps(modules), encoding="utf-8")

@@ -70,7 +70,7 @@ def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
     return json.dumps(about | changes).encode()
 
 
-def test_a_weight_is_the_logarithm_of_how_rare_its_token_is(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_weight_is_the_logarithm_of_how_rare_its_token_is(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
     found = find_idf(str(path), backend.model.tokenizer)
     np.testing.assert_allclose(found.frequencies.weights, expected(CORPUS), atol=1e-6)
@@ -90,14 +90,14 @@ def test_special_tokens_are_in_every_text_and_tokens_of_none_get_the_most(
     assert weights[vocabulary["the"]] == pytest.approx(math.log((len(CORPUS) + 1) / 4))
 
 
-def test_a_repeated_text_counts_each_time_and_a_repeated_token_once(backend: TokenAlignmentBackend) -> None:
+def test_repeated_text_counts_each_time_and_a_repeated_token_once(backend: TokenAlignmentBackend) -> None:
     vocabulary = backend.model.tokenizer.get_vocab()
     counts = json.loads(backend.fit_idf([*CORPUS, *CORPUS[:1]]))["counts"]
     assert counts[str(vocabulary["mat"])] == 3
     assert counts[str(vocabulary["the"])] == 4
 
 
-def test_the_corpus_counts_sides_apart_with_every_reference(backend: TokenAlignmentBackend) -> None:
+def test_corpus_counts_sides_apart_with_every_reference(backend: TokenAlignmentBackend) -> None:
     hypotheses, references = weights_in(route_to(backend.files.folder, idf="corpus"), PREDICTIONS, REFERENCES)
     np.testing.assert_allclose(hypotheses, expected(PREDICTIONS), atol=1e-6)
     np.testing.assert_allclose(references, expected([text for texts in REFERENCES for text in texts]), atol=1e-6)
@@ -119,7 +119,7 @@ def test_texts_are_counted_as_they_are_read(backend: TokenAlignmentBackend) -> N
     np.testing.assert_allclose(whole, expected(long), atol=1e-6)
 
 
-def test_a_file_is_named_by_its_content_whatever_the_order_of_the_texts(
+def test_file_is_named_by_its_content_whatever_the_order_of_the_texts(
     backend: TokenAlignmentBackend, tmp_path: Path
 ) -> None:
     first, second = (save(FREQUENCIES, backend.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
@@ -129,7 +129,7 @@ def test_a_file_is_named_by_its_content_whatever_the_order_of_the_texts(
     assert save(FREQUENCIES, backend.fit_idf(CORPUS[:3]), tmp_path) != first
 
 
-def test_an_empty_text_is_a_text_without_any_token(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_empty_text_is_a_text_without_any_token(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     found = find_idf(
         str(save(FREQUENCIES, backend.fit_idf([*CORPUS, "", " "]), tmp_path)), backend.model.tokenizer
     ).frequencies
@@ -137,7 +137,7 @@ def test_an_empty_text_is_a_text_without_any_token(backend: TokenAlignmentBacken
     np.testing.assert_allclose(found.weights, expected([*CORPUS, "", " "]), atol=1e-6)
 
 
-def test_a_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
+def test_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
     backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
@@ -161,7 +161,7 @@ def test_a_hash_is_found_at_home_and_the_signature_gives_the_scorer_back(
     assert given.score(PREDICTIONS, REFERENCES).scores == by_hash.scores
 
 
-def test_a_file_of_other_content_than_the_signed_is_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_file_of_other_content_than_the_signed_is_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     paths = [save(FREQUENCIES, backend.fit_idf(corpus), tmp_path) for corpus in (CORPUS, CORPUS[:2])]
     one = twmd_registry.scorer(
         "moverscore", model=str(backend.files.folder), layer=2, centering="none", idf=f"background:{paths[0]}"
@@ -185,7 +185,7 @@ def test_models_that_share_a_tokenizer_share_frequencies(backend: TokenAlignment
     assert one.score(["the cat"], ["the cat"]).scores == pytest.approx((1.0,))
 
 
-def test_a_changed_file_is_refused(
+def test_changed_file_is_refused(
     backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
@@ -208,16 +208,14 @@ def test_a_changed_file_is_refused(
         b"\xff\xfe",
     ],
 )
-def test_a_file_that_is_something_else_is_refused(
-    backend: TokenAlignmentBackend, tmp_path: Path, content: bytes
-) -> None:
+def test_file_that_is_something_else_is_refused(backend: TokenAlignmentBackend, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "odd.json").write_bytes(content)
     with pytest.raises(ModelError, match=r"odd.json is not a file of document frequencies"):
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)
 
 
 @pytest.mark.parametrize("counts", [{"4": 6}, {"4": -1}, {"4": 2, "5": 10**9}])
-def test_a_token_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(
+def test_token_in_more_texts_than_there_are_or_in_fewer_than_none_is_refused(
     backend: TokenAlignmentBackend, tmp_path: Path, counts: dict[str, int]
 ) -> None:
     (tmp_path / "odd.json").write_bytes(changed(backend, counts=counts))
@@ -267,7 +265,7 @@ def test_frequencies_that_are_not_here_are_one_clear_error(backend: TokenAlignme
         find_idf(wanted, backend.model.tokenizer)
 
 
-def test_a_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
+def test_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
     with pytest.raises(InputError, match="every text is empty"):
         backend.fit_idf(["", " "])
 

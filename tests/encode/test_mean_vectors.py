@@ -26,7 +26,7 @@ def backend(tmp_path: Path) -> TokenAlignmentBackend:
     return TokenAlignmentBackend(make_spec("sbert", model=str(folder), layer=0, centering="none"), RunOptions())
 
 
-def test_the_mean_counts_every_token_of_every_occurrence(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_mean_counts_every_token_of_every_occurrence(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     found = read_background(save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path))
     with torch.inference_mode():
         rows = [backend.model.encode(backend.model.tokenise([text]), [2]).layers[2].numpy() for text in CORPUS[:3]]
@@ -41,7 +41,7 @@ def test_the_mean_counts_every_token_of_every_occurrence(backend: TokenAlignment
     assert (found.about["texts"], found.about["tokens"]) == (3, 12)
 
 
-def test_the_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(
+def test_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(
     backend: TokenAlignmentBackend, tmp_path: Path
 ) -> None:
     first, second = (save(MEAN_VECTOR, backend.fit_background(corpus), tmp_path) for corpus in (CORPUS, CORPUS[::-1]))
@@ -52,7 +52,7 @@ def test_the_file_is_named_by_its_content_and_the_same_for_any_order_of_the_text
     assert other != first
 
 
-def test_a_hash_is_found_at_home_and_the_signature_holds_it(
+def test_hash_is_found_at_home_and_the_signature_holds_it(
     backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
@@ -69,7 +69,7 @@ def test_a_hash_is_found_at_home_and_the_signature_holds_it(
     assert f"centering:background%3A{digest}" in str(by_hash.signature)
 
 
-def test_a_changed_file_is_refused(
+def test_changed_file_is_refused(
     backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
@@ -90,14 +90,14 @@ def test_numbers_that_are_not_finite_are_refused(backend: TokenAlignmentBackend,
         read_background(path)
 
 
-def test_a_mean_of_another_model_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
+def test_mean_of_another_model_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
     other = tiny.save_encoder("bert", tmp_path / "other", seed=3)
     path = save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path)
     with pytest.raises(ModelError, match="not on this model"):
         twmd_registry.scorer("twmd", model=str(other), layer=1, centering=f"background:{path}").score(["a"], ["a"])
 
 
-def test_a_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
+def test_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, backend: TokenAlignmentBackend) -> None:
     path = save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path)
     assert find_background(str(path), backend.files.fingerprint, None).about["adapter"] is None
     with pytest.raises(ModelError, match="adapter None, not on this model"):
@@ -105,30 +105,30 @@ def test_a_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, back
 
 
 @pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.safetensors", "nonsense"])
-def test_a_mean_that_is_not_here_is_one_clear_error(wanted: str) -> None:
+def test_mean_that_is_not_here_is_one_clear_error(wanted: str) -> None:
     with pytest.raises(ModelError, match="mean vector .* is n"):
         find_background(wanted, "x", None)
 
 
-def test_a_model_without_a_packaged_mean_says_how_to_fit_one(tmp_path: Path) -> None:
+def test_model_without_a_packaged_mean_says_how_to_fit_one(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "bert")
     with pytest.raises(ModelError, match="twmd fit-mean"):
         twmd_registry.scorer("twmd", model=str(folder), layer=1, centering="background").score(["a"], ["a"])
 
 
-def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mean.safetensors"
     path.write_bytes(b"something else")
     with pytest.raises(ModelError, match="not a mean-vector file"):
         read_background(path)
 
 
-def test_a_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
+def test_corpus_without_text_is_refused(backend: TokenAlignmentBackend) -> None:
     with pytest.raises(InputError, match="every text is empty"):
         backend.fit_background(["", " "])
 
 
-def test_the_embedded_model_comes_with_one_mean() -> None:
+def test_embedded_model_comes_with_one_mean() -> None:
     paths = list(MEAN_VECTOR.packaged.glob("mean-*.safetensors"))
     assert len(paths) == 1
     found = read_background(paths[0])

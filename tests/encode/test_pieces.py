@@ -87,14 +87,14 @@ def test_wordpiece_reads_words_as_its_normalizer_writes_them() -> None:
 
 
 @pytest.mark.parametrize("name", BYTES)
-def test_an_emoji_of_four_bytes_is_one_word(name: str) -> None:
+def test_emoji_of_four_bytes_is_one_word(name: str) -> None:
     assert len(words(name, "heron \U0001f600 weir")) == 3
     assert len(kept(reader(name), WordPolicy(subwords=Part.DROP), "heron \U0001f600 weir")) == 3
 
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("text", ["walked away", "  walked away", "waiting at the weir"])
-def test_the_first_word_of_a_text_needs_no_mark(name: str, text: str) -> None:
+def test_first_word_of_a_text_needs_no_mark(name: str, text: str) -> None:
     assert words(name, text) == text.split()
     first = kept(reader(name), WordPolicy(subwords=Part.DROP), text)[0]
     assert text.strip().startswith(first)
@@ -186,27 +186,27 @@ def test_dropping_ascii_punctuation_keeps_typographic_marks(embedded: Reader) ->
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_stop_word_goes_with_all_its_pieces(name: str) -> None:
+def test_stop_word_goes_with_all_its_pieces(name: str) -> None:
     read = reader(name)
     policy = stopping(read, "walked", "the", "walkers")
     assert "".join(kept(read, policy, "walkers waded where the heron walked")).lower() == "wadedwhereheron"
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_stop_word_that_begins_a_longer_word_leaves_it(name: str) -> None:
+def test_stop_word_that_begins_a_longer_word_leaves_it(name: str) -> None:
     policy = stopping(reader(name), "walk", "wait", "he", "bak", "wa", "ing", "see")
     text = "walked waiting heron baking seeing"
     assert "".join(kept(reader(name), policy, text)) == text.replace(" ", "")
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_stop_word_is_found_first_last_and_beside_punctuation(name: str) -> None:
+def test_stop_word_is_found_first_last_and_beside_punctuation(name: str) -> None:
     policy = stopping(reader(name), "waiting", "walked")
     assert "".join(kept(reader(name), policy, "waiting, walked the heron, waiting")) == ",theheron,"
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_stop_word_that_the_vocabulary_writes_as_several_is_found_whole_only(name: str) -> None:
+def test_stop_word_that_the_vocabulary_writes_as_several_is_found_whole_only(name: str) -> None:
     read = reader(name)
     words = read.words("walked,waded")
     policy = stopping(read, "walked,waded")
@@ -214,7 +214,7 @@ def test_a_stop_word_that_the_vocabulary_writes_as_several_is_found_whole_only(n
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_stop_word_of_several_does_not_reach_into_the_next_text(name: str) -> None:
+def test_stop_word_of_several_does_not_reach_into_the_next_text(name: str) -> None:
     read = reader(name)
     ids, own, lengths = read.read(["heron waiting,", "walked waiting, walked"])
     gone = left_out(stopping(read, "waiting,walked"), read.pieces, ids, own, lengths)
@@ -237,7 +237,7 @@ def test_special_tokens_stay_whatever_the_list_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MARKED)
-def test_a_mark_that_stands_alone_leaves_with_its_stop_word(name: str) -> None:
+def test_mark_that_stands_alone_leaves_with_its_stop_word(name: str) -> None:
     read = reader(name)
     text = "the heron kkkk waded"
     policy = stopping(read, read.words(text)[-2].lower())
@@ -245,7 +245,7 @@ def test_a_mark_that_stands_alone_leaves_with_its_stop_word(name: str) -> None:
     assert "" not in kept(read, policy, text)
 
 
-def test_a_mark_that_stands_first_is_no_part_of_the_text_before() -> None:
+def test_mark_that_stands_first_is_no_part_of_the_text_before() -> None:
     read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False)))
     ids, own, lengths = read.read(["  waded", "heron walked"])
     policy = stopping(read, "walked")
@@ -255,7 +255,7 @@ def test_a_mark_that_stands_first_is_no_part_of_the_text_before() -> None:
 
 
 @pytest.mark.parametrize("name", ["unigram", "sentencepiece bpe", "end-of-word bpe", "word-level", "wordpiece", *BYTES])
-def test_a_stop_word_with_an_accent_goes_with_all_its_pieces(name: str) -> None:
+def test_stop_word_with_an_accent_goes_with_all_its_pieces(name: str) -> None:
     policy = stopping(reader(name), "café")
     assert "".join(kept(reader(name), policy, "the café waiting")) == "thewaiting"
 
@@ -267,19 +267,19 @@ def test_letters_read_byte_by_byte_do_not_divide_a_word() -> None:
 
 
 @pytest.mark.parametrize("name", ["unigram", "sentencepiece bpe"])
-def test_the_rest_of_a_word_with_an_unknown_letter_is_no_stop_word(name: str) -> None:
+def test_rest_of_a_word_with_an_unknown_letter_is_no_stop_word(name: str) -> None:
     read = reader(name)
     assert "[UNK]" in read.tokens(["Ŧhe heron"])
     assert "".join(kept(read, stopping(read, "he", "h"), "Ŧhe heron")).endswith("heheron")
 
 
-def test_an_unknown_word_does_not_swallow_the_next_where_ends_are_marked() -> None:
+def test_unknown_word_does_not_swallow_the_next_where_ends_are_marked() -> None:
     read = reader("end-of-word bpe")
     assert "[UNK]" in read.tokens(["heron \U0001f600 weir"])
     assert "weir" in kept(read, WordPolicy(subwords=Part.DROP), "heron \U0001f600 weir")
 
 
-def test_a_word_level_vocabulary_has_no_continuing_pieces() -> None:
+def test_word_level_vocabulary_has_no_continuing_pieces() -> None:
     assert not reader("word-level").continuing(vocabularies.SENTENCES).any()
 
 
@@ -300,7 +300,7 @@ def test_no_texts_have_no_tokens() -> None:
     )
 
 
-def test_a_vocabulary_whose_marks_are_not_known_is_refused() -> None:
+def test_vocabulary_whose_marks_are_not_known_is_refused() -> None:
     backend = Tokenizer(models.Unigram([("[UNK]", 0.0), ("a", -1.0)], unk_id=0))
     with pytest.raises(SpecError, match="cannot tell how the vocabulary of .* marks words"):
         pieces_of(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]"))

@@ -20,7 +20,7 @@ def written(folder: Path, content: str | bytes, name: str = "words.txt") -> Path
     return path
 
 
-def test_a_list_has_one_word_per_line(tmp_path: Path) -> None:
+def test_list_has_one_word_per_line(tmp_path: Path) -> None:
     found = find_stop_words(str(written(tmp_path, "the\nof\nétait\n")))
     assert found.words == {"the", "of", "était"}
     assert found.hash == hash_of(canonical(found.words))
@@ -42,14 +42,14 @@ def test_order_case_repetition_and_empty_lines_do_not_change_its_hash(tmp_path: 
     )
 
 
-def test_a_list_is_kept_sorted_one_word_per_line() -> None:
+def test_list_is_kept_sorted_one_word_per_line() -> None:
     assert (
         canonical(frozenset({"the", "of", "été", "and", "weir", "at", "by", "to"}))
         == "and\nat\nby\nof\nthe\nto\nweir\nété\n".encode()
     )
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
+def test_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
     assert find_stop_words(str(written(tmp_path, b"\xef\xbb\xbfthe\nof\n"))).words == {"the", "of"}
 
 
@@ -72,18 +72,18 @@ def test_what_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "\n \n"])
-def test_a_list_without_a_word_is_refused(tmp_path: Path, content: str) -> None:
+def test_list_without_a_word_is_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(ModelError, match="there is no word in it"):
         find_stop_words(str(written(tmp_path, content)))
 
 
 @pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/list.txt", "english"])
-def test_a_list_that_is_not_here_is_one_clear_error(wanted: str) -> None:
+def test_list_that_is_not_here_is_one_clear_error(wanted: str) -> None:
     with pytest.raises(ModelError, match=f"stop words .*{wanted}.* is n"):
         find_stop_words(wanted)
 
 
-def test_a_list_is_found_by_its_hash_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_is_found_by_its_hash_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     words = frozenset({"the", "of"})
     path = save(STOP_WORDS, canonical(words), tmp_path / "stopwords")
@@ -95,7 +95,7 @@ def test_a_list_is_found_by_its_hash_at_home(tmp_path: Path, monkeypatch: pytest
         find_stop_words(digest)
 
 
-def test_a_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     digest = find_stop_words(str(written(tmp_path, "The\nOf\n"))).hash
     (tmp_path / "stopwords").mkdir()
@@ -103,9 +103,7 @@ def test_a_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, mon
     assert find_stop_words(digest).words == {"the", "of"}
 
 
-def test_the_signature_names_the_list_and_gives_the_scorer_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signature_names_the_list_and_gives_the_scorer_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
     path = written(tmp_path, "The\nof\n")
     found = twmd_registry.scorer("moverscore", stopwords=path).score(PREDICTIONS, REFERENCES)
@@ -122,7 +120,7 @@ def test_the_signature_names_the_list_and_gives_the_scorer_back(
 
 
 @pytest.mark.parametrize("metric", ["moverscore", "twmd", "trwmd", "bertscore_centered", "wordset_cka", "sbert"])
-def test_a_sentence_of_stop_words_scores_one_with_itself_and_nothing_with_others(tmp_path: Path, metric: str) -> None:
+def test_sentence_of_stop_words_scores_one_with_itself_and_nothing_with_others(tmp_path: Path, metric: str) -> None:
     path = written(tmp_path, "over\nand\nout\nof\n")
     one = twmd_registry.scorer(metric, stopwords=path, special="none")
     with pytest.warns(

@@ -144,7 +144,7 @@ def test_small_pieces_change_nothing(texts: Texts, monkeypatch: pytest.MonkeyPat
     assert whole.counts == pieces.counts
 
 
-def test_a_piece_is_encoded_while_the_one_before_is_aligned(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piece_is_encoded_while_the_one_before_is_aligned(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = twmd_registry.scorer("moverscore", layer=1)
     whole = scorer.score(*texts)
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)

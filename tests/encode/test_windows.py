@@ -59,7 +59,7 @@ def test_whole_texts_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
-def test_a_tokens_vector_is_the_mean_over_its_windows(tmp_path: Path, batch_tokens: int) -> None:
+def test_tokens_vector_is_the_mean_over_its_windows(tmp_path: Path, batch_tokens: int) -> None:
     encoder = load(tiny.save_encoder("bert", tmp_path / "bert"))
     network = AutoModel.from_pretrained(tmp_path / "bert").eval()
     tokens = encoder.tokenise([SHORT, LONG], window=Window(16, 5))
@@ -77,7 +77,7 @@ def test_a_tokens_vector_is_the_mean_over_its_windows(tmp_path: Path, batch_toke
 
 
 @pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "sbert"])
-def test_a_long_text_is_read_to_its_end_and_short_ones_score_as_ever(metric: str) -> None:
+def test_long_text_is_read_to_its_end_and_short_ones_score_as_ever(metric: str) -> None:
     windowed = twmd_registry.scorer(metric, truncation="window:64/32")
     cut = twmd_registry.scorer(metric, truncation="cut:64")
     end = "and at the very end the whale sang in a cold green harbour ."
@@ -91,7 +91,7 @@ def test_a_long_text_is_read_to_its_end_and_short_ones_score_as_ever(metric: str
     assert twmd_registry.scorer(found.signature).score(predictions, references) == found
 
 
-def test_a_document_of_three_thousand_words_scores() -> None:
+def test_document_of_three_thousand_words_scores() -> None:
     words = [f"{word} {i}" for i in range(375) for word in ("harbour", "night", "cold", "green")]
     document = " ".join(words)
     found = twmd_registry.score_all(
@@ -115,12 +115,12 @@ def test_windows_that_cannot_be_are_refused(truncation: str, words: str) -> None
         twmd_registry.scorer("twmd", truncation=truncation).score(["a"], ["b"])
 
 
-def test_a_pair_model_has_no_token_vectors_to_average() -> None:
+def test_pair_model_has_no_token_vectors_to_average() -> None:
     with pytest.raises(SpecError, match="stsscore has none: use cut or cut:N"):
         twmd_registry.scorer("stsscore", truncation="window:64/32")
 
 
-def test_a_mean_vector_can_be_fitted_over_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mean_vector_can_be_fitted_over_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
     from twmd_registry.cli import main
     from twmd_registry.encode.mean_vectors import read_background

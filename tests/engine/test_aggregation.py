@@ -25,7 +25,7 @@ def layers(tokens: int, depth: int, width: int = 6, seed: int = 0, spread: float
     return torch.tensor(found / np.linalg.norm(found, axis=2, keepdims=True))
 
 
-def test_the_mean_is_the_mean_and_single_the_only_one() -> None:
+def test_mean_is_the_mean_and_single_the_only_one() -> None:
     z = layers(4, 3)
     np.testing.assert_allclose(aggregate(z, "mean"), z.numpy().mean(axis=1), atol=1e-15)
     np.testing.assert_array_equal(aggregate(z[:, :1], "single"), z[:, 0])
@@ -49,7 +49,7 @@ def test_power_means_stand_one_after_the_other() -> None:
         )
 
 
-def test_an_odd_mean_keeps_the_sign_and_an_even_one_has_none() -> None:
+def test_odd_mean_keeps_the_sign_and_an_even_one_has_none() -> None:
     z = torch.tensor([[[-0.6, 0.8], [-0.8, 0.6]]], dtype=torch.float64)
     cubic, square = aggregate(z, "pmeans:3")[0].tolist(), aggregate(z, "pmeans:2")[0].tolist()
     assert cubic == pytest.approx([-(0.364 ** (1 / 3)), 0.364 ** (1 / 3)])
@@ -58,7 +58,7 @@ def test_an_odd_mean_keeps_the_sign_and_an_even_one_has_none() -> None:
 
 
 @pytest.mark.parametrize("power", ["3", "99"])
-def test_a_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
+def test_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
     z = layers(3, 4, width=384, seed=6)
     found = aggregate(z.to(torch.float32), f"pmeans:{power}")
     np.testing.assert_allclose(found, [movers.power_mean(token, power) for token in z.numpy()], atol=1e-5)
@@ -94,7 +94,7 @@ def test_layers_that_say_the_same_leave_its_direction(kernel: str) -> None:
     np.testing.assert_allclose(found / torch.linalg.vector_norm(found, dim=1, keepdim=True), one[:, 0], atol=1e-12)
 
 
-def test_a_token_that_no_layer_is_near_keeps_the_mean_of_its_layers() -> None:
+def test_token_that_no_layer_is_near_keeps_the_mean_of_its_layers() -> None:
     z = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]], [[0.6, 0.8], [0.6, 0.8]]], dtype=torch.float64)
     found = aggregate(z, "routing:epanechnikov")
     assert found[0].tolist() == [0.0, 0.0]

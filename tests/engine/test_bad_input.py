@@ -59,7 +59,7 @@ def test_empty_texts_score_as_documented_and_are_counted_in_one_warning(metric: 
     ("metric", "keys"),
     [("twmd", {"special": "none"}), ("twmd", {"special": "cls"}), ("twmd", {"special": "all"}), ("stsscore", {})],
 )
-def test_a_text_of_dropped_characters_only_is_empty(metric: str, keys: dict[str, str]) -> None:
+def test_text_of_dropped_characters_only_is_empty(metric: str, keys: dict[str, str]) -> None:
     found = quiet(metric, ["\x00", "a cat", "\x00"], ["a cat", "\x00", ""], **keys)
     assert found.scores == (0.0, 0.0, 1.0)
     assert found.counts.empty == 4
@@ -95,7 +95,7 @@ def test_texts_of_which_centering_leaves_nothing_are_counted_and_alike_to_themse
     assert found.counts.empty == 1
 
 
-def test_a_text_whose_mean_vector_is_zero_is_alike_to_itself() -> None:
+def test_text_whose_mean_vector_is_zero_is_alike_to_itself() -> None:
     found = quiet("sbert", ["no", "no"], ["no", "yes"], special="cls", centering="sentence", vectors="unit")
     assert found.scores[0] == 1.0
     assert found.scores[1] < 1.0
@@ -119,7 +119,7 @@ def test_very_long_text_is_cut_and_counted_once(metric: str, times: int) -> None
     assert all(map(math.isfinite, found.scores))
 
 
-def test_a_cut_text_scores_like_its_beginning() -> None:
+def test_cut_text_scores_like_its_beginning() -> None:
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
     cut = quiet("twmd", [" ".join(words)], ["a cat"], truncation="cut:6", special="none")
     assert cut.score == pytest.approx(quiet("twmd", [" ".join(words[:4])], ["a cat"], special="none").score, abs=1e-6)
@@ -127,7 +127,7 @@ def test_a_cut_text_scores_like_its_beginning() -> None:
 
 
 @pytest.mark.parametrize("centering", ["batch", "corpus"])
-def test_a_single_segment_under_a_neighbours_mean_is_announced(centering: str) -> None:
+def test_single_segment_under_a_neighbours_mean_is_announced(centering: str) -> None:
     with pytest.warns(TwmdWarning, match="alone in its batch"):
         twmd_registry.scorer("twmd", centering=centering).score(["a cat"], ["the cat"])
     with warnings.catch_warnings():
@@ -135,7 +135,7 @@ def test_a_single_segment_under_a_neighbours_mean_is_announced(centering: str) -
         twmd_registry.scorer("twmd", centering=centering).score(["a cat", "it rains"], ["the cat", "it pours"])
 
 
-def test_a_last_batch_of_one_segment_is_announced() -> None:
+def test_last_batch_of_one_segment_is_announced() -> None:
     texts = [f"line {i}" for i in range(5)]
     with pytest.warns(TwmdWarning, match="centering=batch: the last segment is alone in its batch"):
         twmd_registry.scorer("twmd", centering="batch", centering_size=4).score(texts, texts)
@@ -143,7 +143,7 @@ def test_a_last_batch_of_one_segment_is_announced() -> None:
         twmd_registry.scorer("twmd", centering="batch", centering_size=1).score(texts, texts)
 
 
-def test_an_untuned_layer_is_announced_once(tmp_path: Any) -> None:
+def test_untuned_layer_is_announced_once(tmp_path: Any) -> None:
     from tests import tiny
 
     scorer = twmd_registry.scorer("twmd", model=str(tiny.save_encoder("bert", tmp_path / "bert")))
@@ -269,11 +269,11 @@ def shown_by(action: Any, calls: int) -> list[str]:
 @pytest.mark.parametrize(
     ("action", "times"), [(None, 3), ("default", 3), ("always", 3), ("ignore", 0), ("once", 1), ("module", 1)]
 )
-def test_a_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(action: str | None, times: int) -> None:
+def test_warning_comes_in_every_call_unless_the_users_filter_says_otherwise(action: str | None, times: int) -> None:
     assert shown_by(action, 3) == [EMPTY] * times
 
 
-def test_a_filter_that_makes_errors_of_warnings_does_so_in_every_call() -> None:
+def test_filter_that_makes_errors_of_warnings_does_so_in_every_call() -> None:
     for _ in range(2):
         with pytest.raises(TwmdWarning, match="texts without a token: 1"):
             shown_by("error", 1)
@@ -295,7 +295,7 @@ WRITTEN_FOR = (
 @pytest.mark.parametrize(
     ("nrefs", "references", "found"), [("2", [["a"]], "1"), ("var", [["a"]], "1"), ("1", [["a", "b"]], "2")]
 )
-def test_a_signature_for_another_number_of_references_is_announced_in_every_call(
+def test_signature_for_another_number_of_references_is_announced_in_every_call(
     nrefs: str, references: Any, found: str
 ) -> None:
     signature = str(Signature(twmd_registry.scorer("twmd").spec, nrefs))
@@ -317,7 +317,7 @@ def test_signature_for_the_same_number_of_references_or_for_none_is_silent() -> 
             assert found.signature.nrefs == (nrefs or "1")
 
 
-def test_an_ensembles_signature_for_another_number_of_references_is_announced() -> None:
+def test_ensembles_signature_for_another_number_of_references_is_announced() -> None:
     signature = str(Signature(twmd_registry.scorer("ensemble(twmd,sbert)").spec, "2"))
     with pytest.warns(TwmdWarning, match="the signature of ensemble was written for nrefs:2; these texts have nrefs:1"):
         twmd_registry.scorer(signature).score(["a"], ["b"])
@@ -340,7 +340,7 @@ def test_one_line_scores_as_a_scorer_does_and_keeps_the_model() -> None:
         twmd_registry.score(["a"], ["b"], temprature=1)
 
 
-def test_a_warning_points_at_the_users_own_line() -> None:
+def test_warning_points_at_the_users_own_line() -> None:
     with pytest.warns(TwmdWarning) as caught:
         twmd_registry.scorer("twmd").score([""], ["a"])
     assert caught[0].filename == __file__

@@ -55,7 +55,7 @@ def test_every_side_is_rescaled_by_the_mean_of_its_random_pairs(metric: str, tmp
     assert rescaled.scores != plain.scores
 
 
-def test_the_random_pairs_themselves_score_0_on_the_mean_and_identical_texts_1(tmp_path: Path) -> None:
+def test_random_pairs_themselves_score_0_on_the_mean_and_identical_texts_1(tmp_path: Path) -> None:
     path = fitted(tmp_path, "bertscore_centered", centering="none")
     with twmd_registry.scorer("bertscore_centered", centering="none", baseline=path) as one:
         assert one.score(*random_pairs(CORPUS, 8, 0)).score == pytest.approx(0, abs=1e-9)
@@ -95,7 +95,7 @@ def test_it_serves_every_output_and_rule_for_references(keys: dict[str, Any], tm
         ({"temperature": 0.1}, "temperature: 0.15 there"),
     ],
 )
-def test_a_baseline_of_other_settings_is_refused(keys: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_baseline_of_other_settings_is_refused(keys: dict[str, Any], words: str, tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd")
     with pytest.raises(ModelError, match="was fitted for other settings") as caught:
         twmd_registry.scorer("twmd", baseline=path, **keys).score(PREDICTIONS, REFERENCES)
@@ -113,7 +113,7 @@ def test_a_baseline_of_other_settings_is_refused(keys: dict[str, Any], words: st
         {"keys": None},
     ],
 )
-def test_a_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+def test_damaged_baseline_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     path = fitted(tmp_path, "twmd")
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
     with pytest.raises(
@@ -137,9 +137,7 @@ def test_random_pairs_are_never_a_text_and_itself_and_the_same_for_a_seed() -> N
     assert random_pairs(CORPUS[::-1], 25, 3) == (firsts, seconds) != random_pairs(CORPUS, 25, 4)
 
 
-def test_the_command_fits_and_says_how_to_use_it(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_fits_and_says_how_to_use_it(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
     assert main(["fit-baseline", "sbert", str(corpus), "--pairs", "6", "--set", "layer=2"]) == 0

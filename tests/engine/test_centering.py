@@ -81,7 +81,7 @@ def test_tokens_that_do_not_count_are_not_in_the_mean(tokens: TokenVectors) -> N
     np.testing.assert_allclose(sums.mean()[0], tokens.vectors[1:4].mean(0), atol=1e-6)
 
 
-def test_a_group_without_tokens_has_mean_zero(tokens: TokenVectors) -> None:
+def test_group_without_tokens_has_mean_zero(tokens: TokenVectors) -> None:
     assert sum_groups(tokens, GROUP, WEIGHT, 3).mean()[2].tolist() == [0.0] * 4
 
 
@@ -107,7 +107,7 @@ def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(siz
     np.testing.assert_allclose(centered.vectors[1], mean[0], rtol=1e-6)
 
 
-def test_a_word_repeated_is_nothing_but_its_mean() -> None:
+def test_word_repeated_is_nothing_but_its_mean() -> None:
     vectors = torch.tensor([[0.1, 0.7, -0.3]]).repeat(7, 1)
     assert centered_alone(
         TokenVectors(vectors, torch.tensor([3, 4])), Centering.SENTENCE, Vectors.UNIT
@@ -115,7 +115,7 @@ def test_a_word_repeated_is_nothing_but_its_mean() -> None:
 
 
 @pytest.mark.parametrize("centering", Centering)
-def test_a_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering) -> None:
+def test_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering) -> None:
     vectors = tokens.vectors.clone()
     vectors[3] = 0.0
     means = GroupMeans(torch.zeros(1, 4), torch.zeros(4, dtype=torch.int64)) if means_for(tokens, centering) else None

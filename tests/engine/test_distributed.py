@@ -258,7 +258,7 @@ def test_what_goes_wrong_on_one_rank_is_an_error_on_all(trouble: str, outcomes: 
             raise ValueError(error[1])
 
 
-def test_the_cases_hold_what_they_are_for(outcomes: list[dict[str, Outcome]]) -> None:
+def test_cases_hold_what_they_are_for(outcomes: list[dict[str, Outcome]]) -> None:
     odd = outcomes[0]["odd texts"]
     assert all(
         max(getattr(found.counts, name) for found in odd.found) > 0

@@ -47,7 +47,7 @@ def test_among_others_it_scores_as_alone() -> None:
         )
 
 
-def test_the_default_is_the_papers() -> None:
+def test_default_is_the_papers() -> None:
     members = twmd_registry.scorer("ensemble").members
     assert [str(one.spec.metric) for one in members] == ["stsscore", "bertscore_centered", "sbert"]
     assert members[1].spec.baseline
@@ -79,7 +79,7 @@ def test_members_of_a_users_own_model_are_found_where_the_user_says(tmp_path: Pa
     assert twmd_registry.scorer(signature, model=str(folder)).score(PREDICTIONS, REFERENCES).scores == found.scores
 
 
-def test_a_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> None:
+def test_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> None:
     adapter = shutil.copytree(packaged_adapters() / "stsb-siamese", tmp_path / "own")
     path = save(
         BASELINE, twmd_registry.scorer("sbert").fit_baseline(["a heron", "some bread", "rain"], pairs=6), tmp_path
@@ -94,15 +94,13 @@ def test_a_part_of_one_member_does_not_stand_in_for_anothers(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("member", ["twmd;centering=batch;centering_size=2", "twmd;dtype=bfloat16"])
-def test_a_member_scores_as_it_does_alone(member: str) -> None:
+def test_member_scores_as_it_does_alone(member: str) -> None:
     found = twmd_registry.scorer(f"ensemble({member})").score(PREDICTIONS, REFERENCES)
     keys = dict(part.split("=") for part in member.split(";")[1:])
     assert found.scores == twmd_registry.scorer("twmd", **keys).score(PREDICTIONS, REFERENCES).scores
 
 
-def test_the_command_line_scores_records_verifies_and_cites_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_line_scores_records_verifies_and_cites_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hyp, ref, record = (tmp_path / name for name in ("hyp.txt", "ref.txt", "record.json"))
     hyp.write_text("\n".join(PREDICTIONS), encoding="utf-8")
     ref.write_text("\n".join(texts[0] for texts in REFERENCES), encoding="utf-8")

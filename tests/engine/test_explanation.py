@@ -52,7 +52,7 @@ def test_plan_gives_the_exact_score_and_has_the_shares_as_its_sums(keys: dict[st
         np.testing.assert_allclose(plan.sum(0), shown.reference_shares, atol=1e-6)
 
 
-def test_the_best_reference_is_shown_unless_another_is_asked_for() -> None:
+def test_best_reference_is_shown_unless_another_is_asked_for() -> None:
     found = twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES)
     each = [found.explain(2, reference=k).score for k in range(3)]
     assert found.explain(2).score == max(each) == found.scores[2]
@@ -83,7 +83,7 @@ def test_pieces_read_as_they_are() -> None:
     assert all(token.startswith("##") for token in shown.hypothesis[1:-1])
 
 
-def test_a_text_without_tokens_has_nothing_to_show() -> None:
+def test_text_without_tokens_has_nothing_to_show() -> None:
     with pytest.warns(TwmdWarning, match="without a token"):
         found = twmd_registry.scorer("twmd").score(["", "a cat"], ["the cat", "the cat"])
     shown = found.explain(0)
@@ -109,7 +109,7 @@ def test_explaining_keeps_no_model_and_survives_pickling() -> None:
         (2, 3, "reference 3 of segment 2 is out of range: it has 3"),
     ],
 )
-def test_a_segment_or_reference_that_is_not_there_is_one_clear_error(
+def test_segment_or_reference_that_is_not_there_is_one_clear_error(
     segment: int, reference: int | None, words: str
 ) -> None:
     found = twmd_registry.scorer("sbert").score(PREDICTIONS, REFERENCES)
@@ -124,6 +124,6 @@ def test_what_is_no_number_is_refused(segment: Any, reference: Any) -> None:
         found.explain(segment, reference)
 
 
-def test_a_regression_model_aligns_nothing() -> None:
+def test_regression_model_aligns_nothing() -> None:
     with pytest.raises(SpecError, match="stsscore has no alignment to show"):
         twmd_registry.scorer("stsscore").score(["a"], ["b"]).explain(0)

@@ -142,7 +142,7 @@ def test_shuffling_changes_nothing(given: Scored, shuffled: Scored, order: list[
 
 
 @pytest.mark.parametrize("key", NEIGHBOURLESS)
-def test_a_pair_scores_the_same_alone(given: Scored, alone: dict[int, Scored], key: Key) -> None:
+def test_pair_scores_the_same_alone(given: Scored, alone: dict[int, Scored], key: Key) -> None:
     for i in ALONE:
         assert abs(alone[i][key].score - given[key].scores[i]) <= TOLERANCE
 
@@ -158,7 +158,7 @@ def test_batch_centering_of_everything_is_corpus_centering(
 
 
 @pytest.mark.parametrize("key", CENTERED)
-def test_a_text_scores_one_against_itself(with_itself: Scored, key: Key) -> None:
+def test_text_scores_one_against_itself(with_itself: Scored, key: Key) -> None:
     assert np.abs(np.array(with_itself[key].scores) - 1).max() <= TOLERANCE
 
 

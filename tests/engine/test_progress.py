@@ -61,14 +61,14 @@ def test_texts_that_are_kept_are_done_at_once(model: str) -> None:
             assert sum(done) == len(TEXTS)
 
 
-def test_a_regression_model_reports_segments(tmp_path: Path) -> None:
+def test_regression_model_reports_segments(tmp_path: Path) -> None:
     folder, done = tiny.save_regressor(tmp_path / "model"), list[int]()
     scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5, symmetric=True)
     twmd_registry.score_all([scorer], TEXTS, REFERENCES, progress=done.append)
     assert sum(done) == len(TEXTS)
 
 
-def test_a_stage_is_done_when_it_ends_and_never_more_than_done() -> None:
+def test_stage_is_done_when_it_ends_and_never_more_than_done() -> None:
     done: list[int] = []
     meter = StageProgress(done.append, segments=10, stages=2)
     with meter.stage(4) as report:
@@ -82,12 +82,12 @@ def test_a_stage_is_done_when_it_ends_and_never_more_than_done() -> None:
     assert sum(done) == 10
 
 
-def test_a_stage_that_nobody_watches_reports_nothing() -> None:
+def test_stage_that_nobody_watches_reports_nothing() -> None:
     with StageProgress(None, segments=10, stages=1).stage(4) as report:
         assert report is None
 
 
-def test_a_total_is_told_to_what_asks_for_it() -> None:
+def test_total_is_told_to_what_asks_for_it() -> None:
     class Bar:
         total = 0
 

@@ -22,13 +22,13 @@ numbers = st.floats(-2, 2, allow_subnormal=False)
 
 
 @given(numbers, numbers)
-def test_the_harmonic_mean_is_defined_everywhere(p: float, r: float) -> None:
+def test_harmonic_mean_is_defined_everywhere(p: float, r: float) -> None:
     found = float(harmonic_mean(torch.tensor([p], dtype=torch.float64), torch.tensor([r], dtype=torch.float64)))
     assert found == pytest.approx(oracle.f1(p, r), abs=1e-12)
     assert min(p, r) - 1e-12 <= found <= max(p, r) + 1e-12
 
 
-def test_a_text_without_self_similarity_scores_zero_and_never_nan() -> None:
+def test_text_without_self_similarity_scores_zero_and_never_nan() -> None:
     c, own, other = torch.tensor([0.3, 0.3, 0.3]), torch.tensor([0.0, 0.5, -1e-9]), torch.tensor([0.5, 0.0, 0.5])
     assert normalise(c, own, other).tolist() == [0.0, 0.0, 0.0]
     assert normalise(c, own, own, torch.tensor([True, True, False])).tolist() == [1.0, pytest.approx(0.6), 0.0]

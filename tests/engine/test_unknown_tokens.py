@@ -67,7 +67,7 @@ def test_unknown_tokens_match_only_where_their_texts_are_equal(way: str) -> None
 
 
 @pytest.mark.parametrize("idf", ["corpus", "references", "background"])
-def test_an_unknown_token_weighs_as_a_token_that_no_text_holds(idf: str, tmp_path: Path) -> None:
+def test_unknown_token_weighs_as_a_token_that_no_text_holds(idf: str, tmp_path: Path) -> None:
     predictions, references = [f"we left {HEART}", f"they left {ANGRY}"], [f"we left {ANGRY}", f"they came {ROCKET}"]
     if idf == "background":
         with twmd_registry.scorer("twmd") as one:
@@ -79,7 +79,7 @@ def test_an_unknown_token_weighs_as_a_token_that_no_text_holds(idf: str, tmp_pat
     np.testing.assert_allclose(shown.reference_shares, np.array([once, once, unseen]) / (2 * once + unseen), rtol=1e-5)
 
 
-def test_an_unknown_token_has_similarity_one_to_the_same_text_and_about_zero_to_any_other() -> None:
+def test_unknown_token_has_similarity_one_to_the_same_text_and_about_zero_to_any_other() -> None:
     texts = [f"we left {HEART} and {ROCKET}"], [f"{ROCKET} {HEART} {ANGRY} at once"]
     shown = [
         quiet("bertscore_centered", *texts, special="all", centering="none", unknown=unknown).explain(0)
@@ -95,7 +95,7 @@ def test_an_unknown_token_has_similarity_one_to_the_same_text_and_about_zero_to_
     assert (alike[np.ix_(x, y)] > 0.5).all()
 
 
-def test_an_unknown_tokens_vector_keeps_its_length() -> None:
+def test_unknown_tokens_vector_keeps_its_length() -> None:
     texts = [f"we left {HEART} and {ROCKET}"]
     apart, alike = (
         np.array(quiet("sbert", texts, texts, vectors="raw", unknown=unknown).explain(0).similarities)
@@ -113,7 +113,7 @@ def test_texts_without_unknown_tokens_score_the_same_either_way() -> None:
 
 
 @pytest.mark.parametrize("metric", ["twmd", "sbert"])
-def test_the_default_is_signed_and_a_signature_without_the_key_keeps_its_meaning(metric: str) -> None:
+def test_default_is_signed_and_a_signature_without_the_key_keeps_its_meaning(metric: str) -> None:
     found = quiet(metric, *map(list, zip(*PARTLY, strict=True)))
     signed = str(found.signature)
     assert "|unknown:apart|" in signed
@@ -147,7 +147,7 @@ def test_unknown_tokens_are_counted_and_their_texts_named(metric: str) -> None:
 
 
 @pytest.mark.parametrize("metric", ["twmd", "stsscore"])
-def test_a_small_share_of_unknown_tokens_is_counted_without_a_warning(metric: str) -> None:
+def test_small_share_of_unknown_tokens_is_counted_without_a_warning(metric: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", TwmdWarning)
         found = twmd_registry.scorer(metric).score(
@@ -161,7 +161,7 @@ def test_no_special_token_counts_as_unknown(metric: str) -> None:
     assert quiet(metric, ["", "a cat", "long words " * 4000], ["", "the cat", "a"]).counts.oov == 0
 
 
-def test_a_warning_names_a_few_texts_of_many() -> None:
+def test_warning_names_a_few_texts_of_many() -> None:
     with pytest.warns(
         TwmdWarning,
         match=(
@@ -200,7 +200,7 @@ def test_windows_hold_the_unknown_tokens_of_a_long_text() -> None:
     np.testing.assert_allclose(cosines[np.ix_(places, places)], [[0, 1, 0], [1, 0, 0], [0, 0, 1]], atol=0.26)
 
 
-def test_a_table_of_word_vectors_leaves_unknown_words_out_whatever_the_key_says(tmp_path: Path) -> None:
+def test_table_of_word_vectors_leaves_unknown_words_out_whatever_the_key_says(tmp_path: Path) -> None:
     table = tmp_path / "table.txt"
     table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
     for unknown in ("keep", "apart"):
@@ -212,7 +212,7 @@ def test_a_table_of_word_vectors_leaves_unknown_words_out_whatever_the_key_says(
         assert "unknown" not in str(found.signature)
 
 
-def test_a_narrow_model_tells_unknown_tokens_apart(tmp_path: Path) -> None:
+def test_narrow_model_tells_unknown_tokens_apart(tmp_path: Path) -> None:
     folder = str(tiny.save_encoder("bert", tmp_path / "bert"))
     found = quiet(
         "bertscore_centered",

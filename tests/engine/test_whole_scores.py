@@ -234,7 +234,7 @@ def keys_here(bench: Bench, keys: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(SETTINGS))
-def test_a_random_setting_scores_as_recomputed_from_the_raw_model(
+def test_random_setting_scores_as_recomputed_from_the_raw_model(
     seed: int, benches: Callable[[str], Bench], tmp_path: Path
 ) -> None:
     draw = np.random.default_rng(seed)
@@ -280,7 +280,7 @@ def test_a_random_setting_scores_as_recomputed_from_the_raw_model(
     )
 
 
-def test_the_settings_are_drawn_over_all_keys_of_the_metrics_that_align() -> None:
+def test_settings_are_drawn_over_all_keys_of_the_metrics_that_align() -> None:
     drawn = {
         (keys["metric"], name)
         for seed in range(500)

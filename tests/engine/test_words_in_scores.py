@@ -51,7 +51,7 @@ def scored(predictions: list[str], references: Any, **keys: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_text_scores_one_with_itself(way: str) -> None:
+def test_text_scores_one_with_itself(way: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
         found = scored(PREDICTIONS, PREDICTIONS, **WAYS[way])
@@ -88,7 +88,7 @@ def test_signature_gives_the_scorer_back() -> None:
 
 
 @pytest.mark.parametrize(("metric", "ngram"), zip(ALIGNED, [1, 2, "sentence"] * 2, strict=True))
-def test_a_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int | str) -> None:
+def test_single_segment_has_no_rare_words_and_says_so(metric: str, ngram: int | str) -> None:
     # The scale of the weights, which must be 1, shows in entropic objectives and in sums that nothing divides.
     shown: dict[str, dict[str, Any]] = {
         "twmd": {"objective": "entropic"},
@@ -116,7 +116,7 @@ def test_empty_texts_among_others_score_as_ever(metric: str) -> None:
     assert 0 < found.scores[3] < 1
 
 
-def test_a_text_of_punctuation_alone_is_left_with_nothing() -> None:
+def test_text_of_punctuation_alone_is_left_with_nothing() -> None:
     with pytest.warns(
         TwmdWarning, match="nothing is left to compare .*: 2; each scores 1 against itself and 0 against any other"
     ):
@@ -126,7 +126,7 @@ def test_a_text_of_punctuation_alone_is_left_with_nothing() -> None:
     assert found.scores == (1.0, 0.0, 0.0)
 
 
-def test_a_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_says_so() -> None:
+def test_text_whose_words_are_all_left_out_is_compared_by_its_special_tokens_and_says_so() -> None:
     with pytest.warns(TwmdWarning, match="of which every word is left out: 2; only their special tokens are compared"):
         found = twmd_registry.scorer("moverscore", punctuation="drop", special="all").score(
             ["?!", "?!", "Snow."], ["?!", "Snow.", "..."]

@@ -54,7 +54,7 @@ def test_each_rating_of_data_to_text_can_be_read(rating: str, value: float, tmp_
     assert (found.group, found.item, found.system) == (["made"], None, None)
 
 
-def test_a_summarys_rating_is_the_mean_of_its_experts(tmp_path: Path) -> None:
+def test_summarys_rating_is_the_mean_of_its_experts(tmp_path: Path) -> None:
     path = lines(
         tmp_path,
         summary(expert(4), expert(5), expert(2)),
@@ -69,7 +69,7 @@ def test_a_summarys_rating_is_the_mean_of_its_experts(tmp_path: Path) -> None:
     assert read_summeval(path, "fluency").ratings.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_a_summarys_reference_may_be_one_text(tmp_path: Path) -> None:
+def test_summarys_reference_may_be_one_text(tmp_path: Path) -> None:
     row = summary(expert(3), reference="It rained.")
     del row["references"]
     assert read_summeval(lines(tmp_path, row)).references == ["It rained."]
@@ -104,7 +104,7 @@ def test_other_summaries_are_refused_with_their_line(row: dict[str, Any], words:
         read_summeval(lines(tmp_path, row))
 
 
-def test_a_rating_nobody_gave_gets_the_menu(tmp_path: Path) -> None:
+def test_rating_nobody_gave_gets_the_menu(tmp_path: Path) -> None:
     with pytest.raises(
         FileError,
         match="no rating is called 'qualty'; did you mean 'quality'. Choices: informativeness, naturalness, quality",
@@ -117,7 +117,7 @@ def test_a_rating_nobody_gave_gets_the_menu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "rows"), [("bagel", 404), ("sfhotel", 875)])
-def test_the_public_data_read_as_described(name: str, rows: int) -> None:
+def test_public_data_read_as_described(name: str, rows: int) -> None:
     path = shared(f"data/d2t/{name}.jsonl")
     first = json.loads(path.read_text(encoding="utf-8").partition("\n")[0])
     for rating in DATA_TO_TEXT_RATINGS:

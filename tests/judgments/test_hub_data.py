@@ -156,7 +156,7 @@ def test_every_set_of_the_study_has_a_name_on_the_hub() -> None:
     assert {source["hub"] for source in read_experiment("stsscore-table1").data.values()} <= set(HUB)
 
 
-def test_a_split_without_ratings_is_said_so(
+def test_split_without_ratings_is_said_so(
     hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ROWS, "nyu-mll/glue stsb", [ROWS["nyu-mll/glue stsb"][1]])
@@ -165,14 +165,14 @@ def test_a_split_without_ratings_is_said_so(
     assert hub == [("nyu-mll/glue", "stsb", "test")]
 
 
-def test_a_changed_form_is_said_so(hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_form_is_said_so(hub: list[tuple[str, str | None, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ROWS, "nyu-mll/glue stsb", [{"text1": "a", "text2": "b", "label": 1.0}])
     with pytest.raises(FileError, match="glue/stsb on the Hub has no column 'sentence1'"):
         read_hub("glue/stsb")
     assert hub
 
 
-def test_a_name_nobody_knows_gets_the_menu() -> None:
+def test_name_nobody_knows_gets_the_menu() -> None:
     with pytest.raises(
         FileError, match=r"no data set is called 'glue/cola' here; did you mean .* Choices: glue/stsb, "
     ):

@@ -78,7 +78,7 @@ def test_another_reference_is_a_system_like_others(tmp_path: Path) -> None:
         ("A\tNone\nA\tNone\n", "mqm of zh-en holds no rated segment"),
     ],
 )
-def test_a_damaged_folder_is_refused(scores: str, words: str, tmp_path: Path) -> None:
+def test_damaged_folder_is_refused(scores: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         read_mt_metrics_eval(wmt(tmp_path, scores, {"A": "a one\na two\n"}), pair="zh-en")
     assert words in str(caught.value)

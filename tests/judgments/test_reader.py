@@ -69,7 +69,7 @@ def test_rows_are_the_same_from_wherever_they_are_read(form: str, pack: Any) -> 
         max_size=20,
     ),
 )
-def test_a_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list[str]) -> None:
+def test_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list[str]) -> None:
     try:
         table = opened("".join(content).encode("latin-1", "replace"), form)
     except ValueError:
@@ -81,7 +81,7 @@ def test_a_damaged_file_has_the_same_rows_from_anywhere(form: str, content: list
     ]
 
 
-def test_a_column_of_parquet_that_is_not_needed_is_not_read() -> None:
+def test_column_of_parquet_that_is_not_needed_is_not_read() -> None:
     assert opened(content_of(".parquet"), ".parquet").read(0, 1, 0, ["prediction"]) == [
         (b"", {"prediction": TEXTS[0][0]})
     ]
@@ -149,7 +149,7 @@ def test_table_of_blank_lines_has_no_row(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("tail", ["", 'z,"and one more\n'])
-def test_a_quote_that_nobody_closes_costs_its_own_row(tail: str) -> None:
+def test_quote_that_nobody_closes_costs_its_own_row(tail: str) -> None:
     others = [f"row {i},the dog" for i in range(20)]
     lines = ["prediction,reference", QUOTED, '"open,the cat', *others, 'x,5" of rain', "a,b,c"]
     table = opened(("\n".join(lines) + "\n" + tail).encode(), ".csv")
@@ -187,7 +187,7 @@ def test_what_is_not_of_its_form_says_so(
         read_rows("rows", content, form)
 
 
-def test_a_row_of_parquet_that_is_not_utf8_costs_itself() -> None:
+def test_row_of_parquet_that_is_not_utf8_costs_itself() -> None:
     written = io.BytesIO()
     pq.write_table(pa.table({"prediction": pa.array([b"a", b"\xff", b"c"]).view(pa.string())}), written)
     found = opened(written.getvalue(), ".parquet").read(0, 3, 0, ["prediction"])
@@ -196,7 +196,7 @@ def test_a_row_of_parquet_that_is_not_utf8_costs_itself() -> None:
         read_rows("rows", written.getvalue(), ".parquet")
 
 
-def test_a_form_is_told_by_the_name_or_by_the_content() -> None:
+def test_form_is_told_by_the_name_or_by_the_content() -> None:
     parquet = content_of(".parquet")
     assert detect_form("standard input", parquet, ["prediction"]) == ".parquet"
     assert detect_form("rows.PQ.gz", b"", []) == ".pq"
@@ -240,11 +240,11 @@ def references(values: dict[str, Any], columns: tuple[str, ...] = ()) -> list[st
         ),
     ],
 )
-def test_a_row_gives_its_references_or_a_reason(values: dict[str, Any], expected: list[str] | str) -> None:
+def test_row_gives_its_references_or_a_reason(values: dict[str, Any], expected: list[str] | str) -> None:
     assert references(values) == expected
 
 
-def test_a_column_that_was_chosen_is_taken_whatever_else_is_there() -> None:
+def test_column_that_was_chosen_is_taken_whatever_else_is_there() -> None:
     values = {"reference": "b", "references": ["c"], "more": ""}
     assert references(values, ("reference",)) == ["b"]
     assert references(values, ("reference", "more", "references")) == ["b", "c"]

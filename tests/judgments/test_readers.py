@@ -122,12 +122,12 @@ def test_another_form_is_refused_with_its_place(
 @pytest.mark.parametrize(
     "reader", [read_stsb, read_mrpc, read_qqp, read_wmt, read_mt_metrics_eval, read_data_to_text, read_summeval]
 )
-def test_a_missing_file_is_named(reader: Callable[[Path], RatedSegments], tmp_path: Path) -> None:
+def test_missing_file_is_named(reader: Callable[[Path], RatedSegments], tmp_path: Path) -> None:
     with pytest.raises(FileError, match="No such file or directory"):
         reader(tmp_path / "nowhere")
 
 
-def test_the_public_data_read_as_described() -> None:
+def test_public_data_read_as_described() -> None:
     sizes = {name: len(read_stsb(shared(f"data/stsb/{name}.csv")).ratings) for name in ("train", "dev")}
     assert sizes == {"train": 5749, "dev": 1500}
     train = read_mrpc(shared("data/mrpc/msr_paraphrase_train.txt"))

@@ -19,7 +19,7 @@ from twmd_registry.judgments.sets import content_of, read_rated
 RATED = RatedSegments(["a", "b"], ["One.", "Two."], ["1.", "2."], np.array([1.0, 0.0]), 3, ["x", "y"], ["s", "t"])
 
 
-def test_a_format_and_its_keys_reach_the_reader(tmp_path: Path) -> None:
+def test_format_and_its_keys_reach_the_reader(tmp_path: Path) -> None:
     folder = wmt(tmp_path / "a,b", "A\t1\nA\t2\n", {"A": "one\ntwo\n"}, "cs-en", "wmt-z")
     assert read_rated(f"mte:{folder},rating=wmt-z,pair=cs-en,reference=refA").ratings.tolist() == [1.0, 2.0]
     row = {"prediction": "One.", "references": ["1."], "informativeness": 2, "naturalness": 3, "quality": 4}
@@ -29,7 +29,7 @@ def test_a_format_and_its_keys_reach_the_reader(tmp_path: Path) -> None:
     assert read_rated(f"table:{path},reference=references,rating=quality").ratings.tolist() == [4.0]
 
 
-def test_a_path_alone_is_refused_with_what_to_write(tmp_path: Path) -> None:
+def test_path_alone_is_refused_with_what_to_write(tmp_path: Path) -> None:
     table = written(tmp_path, "prediction,reference,mark\nOne.,1.,2\n", "own.csv")
     for name, example in ((f"{table},rating=mark",) * 2, ("nowhere.jsonl",) * 2, (str(tmp_path), "ratings.csv")):
         with pytest.raises(SpecError) as caught:
@@ -39,7 +39,7 @@ def test_a_path_alone_is_refused_with_what_to_write(tmp_path: Path) -> None:
         )
 
 
-def test_a_path_may_hold_a_colon_or_start_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_may_hold_a_colon_or_start_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "prediction,reference,rating\nOne.,1.,2\n", "a:b.csv")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -47,7 +47,7 @@ def test_a_path_may_hold_a_colon_or_start_at_home(tmp_path: Path, monkeypatch: p
     assert read_rated("table:~/a:b.csv").ratings.tolist() == [2.0]
 
 
-def test_a_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def read_hub(name: str) -> RatedSegments:
@@ -84,7 +84,7 @@ def test_a_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> Non
         ("", "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."),
     ],
 )
-def test_a_name_that_says_nothing_is_refused(name: str, words: str) -> None:
+def test_name_that_says_nothing_is_refused(name: str, words: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_rated(name)
     assert words in str(caught.value)
@@ -96,7 +96,7 @@ def test_what_is_not_there_is_the_readers_to_say(name: str) -> None:
         read_rated(name)
 
 
-def test_a_digest_is_of_compact_json() -> None:
+def test_digest_is_of_compact_json() -> None:
     written_out = b'[["a","b"],["One.","Two."],[["1."],["2."]],[1.0,0.0],["x","y"],["s","t"]]'
     assert content_of(RATED) == hashlib.sha256(written_out).hexdigest()[:12]
     same = RATED._replace(

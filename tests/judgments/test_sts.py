@@ -18,7 +18,7 @@ def year(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_a_year_is_read_by_subset_without_the_unrated(tmp_path: Path) -> None:
+def test_year_is_read_by_subset_without_the_unrated(tmp_path: Path) -> None:
     birds = "A heron waits.\tA bird waits.\nA gull.\tA boat.\nOwls.\tOwls.\n"
     found = read_sts(
         year(tmp_path, input_news="It rained.\tIt rains.\n", gs_news="4.25\n", input_birds=birds, gs_birds="3.5\n\n5\n")
@@ -55,7 +55,7 @@ def test_half_a_subset_is_left_out_by_name_and_counted(tmp_path: Path) -> None:
         ("One.\tTwo.\n", "\n", "holds no rated segment"),
     ],
 )
-def test_a_damaged_subset_is_refused(sentences: str, ratings: str, words: str, tmp_path: Path) -> None:
+def test_damaged_subset_is_refused(sentences: str, ratings: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=words):
         read_sts(year(tmp_path, input_a=sentences, gs_a=ratings))
 
@@ -66,7 +66,7 @@ def test_another_folder_is_said_to_be_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "rows"), [("STS12", 3108), ("STS14", 3750), ("STS15", 3000), ("STS16", 1186)])
-def test_the_public_years_have_their_published_sizes(name: str, rows: int) -> None:
+def test_public_years_have_their_published_sizes(name: str, rows: int) -> None:
     found = read_sts(shared(f"data/sts/{name}"))
     assert len(found.ratings) == len(found.predictions) == rows
     assert found.ratings.min() >= 0

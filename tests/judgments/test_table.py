@@ -57,7 +57,7 @@ def test_columns_have_usual_names_and_groups_need_not_be(suffix: str, tmp_path: 
     assert read_table(stored(tmp_path, suffix, [row]), group="lang").group == ["de"]
 
 
-def test_a_group_without_a_rated_row_is_named(tmp_path: Path) -> None:
+def test_group_without_a_rated_row_is_named(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"prediction": "One.", "reference": "Two.", "rating": rating, "group": group}
         for group, rating in zip("xyy", (1, None, None), strict=True)
@@ -106,12 +106,12 @@ def text(*lines: str) -> str:
 
 
 @pytest.mark.parametrize("blank", ["", " ", "nan", "NaN", "null", "None"])
-def test_the_ways_to_write_no_rating(blank: str, tmp_path: Path) -> None:
+def test_ways_to_write_no_rating(blank: str, tmp_path: Path) -> None:
     found = read_table(written(tmp_path, text(f"One.,Two.,{blank}", "", "Three.,Four.,0"), "own.csv"))
     assert (found.predictions, found.ratings.tolist(), found.dropped) == (["Three."], [0.0], 1)
 
 
-def test_a_line_of_json_without_its_rating_is_unrated(tmp_path: Path) -> None:
+def test_line_of_json_without_its_rating_is_unrated(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"prediction": "One.", "reference": "1."},
         {"prediction": "Two.", "reference": "2.", "rating": float("nan")},
@@ -141,13 +141,13 @@ def test_a_line_of_json_without_its_rating_is_unrated(tmp_path: Path) -> None:
         (text("One.,Two.,"), "holds no rated segment"),
     ],
 )
-def test_a_damaged_table_is_refused_with_its_row(content: str, words: str, tmp_path: Path) -> None:
+def test_damaged_table_is_refused_with_its_row(content: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         read_table(written(tmp_path, content, "own.csv"))
     assert words in str(caught.value)
 
 
-def test_a_row_with_both_usual_columns_of_references_is_refused_unless_one_is_chosen(tmp_path: Path) -> None:
+def test_row_with_both_usual_columns_of_references_is_refused_unless_one_is_chosen(tmp_path: Path) -> None:
     row: dict[str, Any] = {"prediction": "One.", "reference": "1.", "rating": 2}
     path = stored(tmp_path, ".jsonl", [row, row | {"references": ["Uno."]}])
     with pytest.raises(
@@ -160,7 +160,7 @@ def test_a_row_with_both_usual_columns_of_references_is_refused_unless_one_is_ch
 
 
 @pytest.mark.parametrize("role", COLUMNS)
-def test_a_misnamed_column_gets_the_menu(role: str, tmp_path: Path) -> None:
+def test_misnamed_column_gets_the_menu(role: str, tmp_path: Path) -> None:
     wrong = {**COLUMNS, role: f"{COLUMNS[role]}x"}
     with pytest.raises(FileError) as caught:
         read_table(stored(tmp_path, ".csv", ROWS), **wrong)
@@ -181,7 +181,7 @@ def test_a_misnamed_column_gets_the_menu(role: str, tmp_path: Path) -> None:
         ({"mark": True}, "row 2, mark: expected a rating, a finite number, not True"),
     ],
 )
-def test_a_rated_row_without_what_it_needs_is_refused(changed: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_rated_row_without_what_it_needs_is_refused(changed: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=words):
         read_table(stored(tmp_path, ".jsonl", [ROWS[0], {**ROWS[2], **changed}]), **COLUMNS)
 
@@ -193,6 +193,6 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
         read_table(tmp_path / "own.xlsx")
 
 
-def test_a_suffix_may_be_in_capitals(tmp_path: Path) -> None:
+def test_suffix_may_be_in_capitals(tmp_path: Path) -> None:
     found: RatedSegments = read_table(written(tmp_path, text("One.,Two.,1"), "OWN.CSV"))
     assert found.group == ["OWN"]

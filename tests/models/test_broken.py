@@ -54,7 +54,7 @@ def test_numbers_that_are_not_finite_are_an_error(tmp_path: Path, metric: str) -
         score(change(folder, spoil), metric)
 
 
-def test_a_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> None:
+def test_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> None:
     folder = change(tiny.save_encoder("bert", tmp_path / "m"), blow_up)
     assert -1 <= score(folder) <= 1
     with pytest.raises(ModelError, match="it may not be made for dtype=float16: try float32"):
@@ -70,7 +70,7 @@ def test_missing_weights_are_an_error_that_counts_them(tmp_path: Path, metric: s
         score(change(folder, drop_a_layer), metric)
 
 
-def test_a_missing_pooler_does_no_harm(tmp_path: Path) -> None:
+def test_missing_pooler_does_no_harm(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "m")
     whole = score(folder)
 
@@ -89,7 +89,7 @@ def test_more_layers_in_the_configuration_than_in_the_weights_are_an_error(tmp_p
 
 
 @pytest.mark.parametrize("metric", ["sbert", "stsscore"])
-def test_a_folder_without_a_tokenizer_is_an_error(tmp_path: Path, metric: str) -> None:
+def test_folder_without_a_tokenizer_is_an_error(tmp_path: Path, metric: str) -> None:
     folder = (tiny.save_regressor if metric == "stsscore" else lambda path: tiny.save_encoder("bert", path))(
         tmp_path / "m"
     )
@@ -161,7 +161,7 @@ def test_what_is_not_found_is_called_by_its_kind() -> None:
         twmd_registry.scorer("twmd", adapter="nope").score(["a"], ["b"])
 
 
-def test_a_folder_can_be_a_path_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_can_be_a_path_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tiny.save_encoder("bert", tmp_path / "m")
     by_text, by_path, by_tilde = (

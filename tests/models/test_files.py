@@ -27,11 +27,11 @@ def embedded() -> Path:
     return folder
 
 
-def test_the_embedded_weights_are_the_published_ones(embedded: Path) -> None:
+def test_embedded_weights_are_the_published_ones(embedded: Path) -> None:
     assert sha256_of(embedded / "model.safetensors") == EMBEDDED_SHA256
 
 
-def test_a_local_copy_gives_the_embedded_models_name_and_fingerprint(embedded: Path, tmp_path: Path) -> None:
+def test_local_copy_gives_the_embedded_models_name_and_fingerprint(embedded: Path, tmp_path: Path) -> None:
     copy = tmp_path / "my-copy"
     shutil.copytree(embedded, copy)
     assert find_model(str(copy))[::2] == find_model(EMBEDDED_MODEL)[::2]
@@ -49,7 +49,7 @@ def test_one_flipped_bit_changes_the_fingerprint(tmp_path: Path, file: str) -> N
     assert fingerprint(folder) != before
 
 
-def test_a_fingerprint_does_not_depend_on_where_the_folder_is(tmp_path: Path) -> None:
+def test_fingerprint_does_not_depend_on_where_the_folder_is(tmp_path: Path) -> None:
     here = tiny.save_encoder("bert", tmp_path / "here")
     there = tmp_path / "there"
     shutil.copytree(here, there)
@@ -73,7 +73,7 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
         find_model(str(folder))
 
 
-def test_a_model_that_needs_its_own_code_is_refused(tmp_path: Path) -> None:
+def test_model_that_needs_its_own_code_is_refused(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "bert")
     ran = tmp_path / "ran"
     (folder / "modeling_own.py").write_text(f"open({str(ran)!r}, 'w')\n", encoding="utf-8")
@@ -89,7 +89,7 @@ def test_a_model_that_needs_its_own_code_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["no/such-model", "no-such-folder/../x", "a b", "/no/such/folder"])
-def test_an_unknown_model_is_one_clear_error(name: str) -> None:
+def test_unknown_model_is_one_clear_error(name: str) -> None:
     with pytest.raises(ModelError, match="is neither a folder|could not be fetched"):
         find_model(name)
 
@@ -116,7 +116,7 @@ def test_adapters_are_named_by_content() -> None:
         find_adapter("stsb-siamese@0123456789ab")
 
 
-def test_an_adapter_for_another_model_is_refused(tmp_path: Path) -> None:
+def test_adapter_for_another_model_is_refused(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "other")
     with pytest.raises(ModelError, match="adapter wmt-twmd@.* does not fit this model"):
         twmd_registry.scorer("twmd", model=str(folder), adapter="wmt-twmd", layer=1).score(["a"], ["a"])
@@ -133,7 +133,7 @@ def test_adapter_that_lacks_a_weight_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:77", "quantum", "meta"])
-def test_a_device_that_is_not_there_is_one_clear_error(device: str) -> None:
+def test_device_that_is_not_there_is_one_clear_error(device: str) -> None:
     with pytest.raises(SpecError, match="is not available here"):
         pick_device(device)
 

@@ -68,7 +68,7 @@ def test_products_are_those_of_a_linear_layer(shape: tuple[int, ...], products: 
 
 
 @needs_onednn
-def test_a_view_that_is_not_in_one_row_is_multiplied_alike(products: list[int]) -> None:
+def test_view_that_is_not_in_one_row_is_multiplied_alike(products: list[int]) -> None:
     layer, x = nn.Linear(48, 96), torch.randn(48, 10).T
     with torch.inference_mode():
         torch.testing.assert_close(quick(layer)(x), layer(x.contiguous()))
@@ -112,7 +112,7 @@ def test_weights_that_change_afterwards_count(layouts: list[int]) -> None:
 
 
 @needs_onednn
-def test_a_cpu_without_bfloat16_leaves_it_to_torch(products: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_without_bfloat16_leaves_it_to_torch(products: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     layer, x = nn.Linear(8, 4).to(torch.bfloat16), torch.randn(3, 8, dtype=torch.bfloat16)
     with torch.inference_mode():
@@ -147,7 +147,7 @@ def test_who_switches_onednn_off_goes_without(products: list[int]) -> None:
     assert not products
 
 
-def test_a_mix_of_formats_is_refused_as_ever() -> None:
+def test_mix_of_formats_is_refused_as_ever() -> None:
     with torch.inference_mode(), pytest.raises(RuntimeError, match="same dtype"):
         quick(nn.Linear(8, 4))(torch.randn(3, 8, dtype=torch.float64))
 
@@ -163,7 +163,7 @@ def test_only_plain_linear_layers_change() -> None:
 
 
 @pytest.mark.parametrize("without", ["x86", "onednn", "operator"])
-def test_a_torch_without_onednn_is_left_alone(without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_without_onednn_is_left_alone(without: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if without == "x86":
         monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     elif without == "onednn":

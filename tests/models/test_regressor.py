@@ -18,7 +18,7 @@ FIRST = ["the cat sat", "a dog ran over the hill", "it", "the cat sat"]
 SECOND = ["a cat sat on the mat", "it ran", "we saw it again today", "a cat sat on the mat"]
 
 
-def test_the_score_is_the_raw_logit_over_the_scale(tmp_path: Path) -> None:
+def test_score_is_the_raw_logit_over_the_scale(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
     found = twmd_registry.scorer("stsscore", model=str(folder), scale=4).score(FIRST, SECOND)
     network, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder).eval(), tiny.tokenizer()
@@ -57,7 +57,7 @@ def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_and_counted(tmp_path:
     assert cut.counts.truncated == 1
 
 
-def test_a_text_is_counted_only_where_it_was_cut_itself(tmp_path: Path) -> None:
+def test_text_is_counted_only_where_it_was_cut_itself(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
     scorer = twmd_registry.scorer("stsscore", model=str(folder), scale=5, symmetric=True)
     long, longer = " ".join(["cat"] * 100), " ".join(["it"] * 120)
@@ -73,7 +73,7 @@ def test_empty_texts_never_reach_the_model(tmp_path: Path) -> None:
     assert found.scores == (0.0, 1.0, 0.0)
 
 
-def test_a_model_of_another_kind_is_said_so(tmp_path: Path) -> None:
+def test_model_of_another_kind_is_said_so(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForMaskedLM"]}), encoding="utf-8")
@@ -83,13 +83,13 @@ def test_a_model_of_another_kind_is_said_so(tmp_path: Path) -> None:
         twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
 
 
-def test_a_classifier_is_refused(tmp_path: Path) -> None:
+def test_classifier_is_refused(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model", outputs=2)
     with pytest.raises(ModelError, match="has 2 outputs: stsscore needs a regression model with one"):
         twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
 
 
-def test_a_model_without_a_trained_head_is_refused(tmp_path: Path) -> None:
+def test_model_without_a_trained_head_is_refused(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "model")
     config = (folder / "config.json").read_text(encoding="utf-8")
     (folder / "config.json").write_text(config.replace("{", '{"num_labels": 1,', 1), encoding="utf-8")
@@ -97,7 +97,7 @@ def test_a_model_without_a_trained_head_is_refused(tmp_path: Path) -> None:
         twmd_registry.scorer("stsscore", model=str(folder), scale=5).score(FIRST, SECOND)
 
 
-def test_a_limit_without_room_for_two_texts_is_refused(tmp_path: Path) -> None:
+def test_limit_without_room_for_two_texts_is_refused(tmp_path: Path) -> None:
     folder = tiny.save_regressor(tmp_path / "model")
     for limit, words in (("cut:4", "expected at least 5"), ("cut:41", "reads at most 40 tokens")):
         with pytest.raises(SpecError, match=words):
@@ -116,7 +116,7 @@ def test_bfloat16_keeps_pairs_apart(tmp_path: Path) -> None:
     assert float(np.abs(np.array(exact.scores) - np.array(coarse.scores)).max()) < 0.05
 
 
-def test_the_order_of_the_texts_is_a_choice(tmp_path: Path) -> None:
+def test_order_of_the_texts_is_a_choice(tmp_path: Path) -> None:
     keys: dict[str, Any] = {
         "model": str(tiny.save_regressor(tmp_path / "model")),
         "scale": 1e-4,

@@ -27,7 +27,7 @@ def watch(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("metric", ["twmd", "stsscore"])
-def test_a_parked_model_comes_back_for_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parked_model_comes_back_for_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = twmd_registry.scorer(metric)
     before = one.score(*TEXTS)
     places = watch(one.backend.model, monkeypatch)
@@ -40,7 +40,7 @@ def test_a_parked_model_comes_back_for_the_next_score(metric: str, monkeypatch: 
     assert len(places) == 2
 
 
-def test_a_model_that_is_not_loaded_stays_so(folder: Path) -> None:
+def test_model_that_is_not_loaded_stays_so(folder: Path) -> None:
     one = twmd_registry.scorer("twmd", model=str(folder), layer=1)
     one.park()
     assert one.backend._handle is None
@@ -56,7 +56,7 @@ def test_whoever_shares_it_wakes_it(folder: Path) -> None:
     assert not first.backend.model.parked
 
 
-def test_an_ensemble_parks_its_members(folder: Path) -> None:
+def test_ensemble_parks_its_members(folder: Path) -> None:
     own = f"model={folder};layer=1"
     both = twmd_registry.scorer(f"ensemble(twmd;{own},sbert;{own})")
     before = both.score(*TEXTS)

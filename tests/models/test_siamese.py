@@ -26,14 +26,14 @@ FIRST = ["a heron waits", "it rained all night long in the old town by the river
 SECOND = ["the heron is waiting at the weir", "rain", "the baker sold nine loaves"]
 
 
-def test_a_row_of_a_pair_comes_apart_into_two_rows_of_a_text() -> None:
+def test_row_of_a_pair_comes_apart_into_two_rows_of_a_text() -> None:
     tokenizer = load_tokenizer(find_model("embedded"))
     halves = take_apart(**tokenizer(FIRST, SECOND, padding=True, return_tensors="pt"))
     for row, mask, text in zip(halves.ids, halves.mask, FIRST + SECOND, strict=True):
         assert row[mask].tolist() == tokenizer(text)["input_ids"]
 
 
-def test_the_score_is_a_line_on_the_cosine_of_mean_vectors(tmp_path: Path) -> None:
+def test_score_is_a_line_on_the_cosine_of_mean_vectors(tmp_path: Path) -> None:
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     line = torch.nn.Linear(1, 1)
     with torch.no_grad():
@@ -94,7 +94,7 @@ def test_another_head_is_another_content(tmp_path: Path) -> None:
         ({"weight": torch.full((1, 1), torch.nan), "bias": torch.zeros(1)}, "holds a number that is not finite"),
     ],
 )
-def test_a_damaged_head_is_refused(content: bytes | dict[str, torch.Tensor], words: str, tmp_path: Path) -> None:
+def test_damaged_head_is_refused(content: bytes | dict[str, torch.Tensor], words: str, tmp_path: Path) -> None:
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     if isinstance(content, bytes):
         (folder / HEAD_FILE).write_bytes(content)
@@ -104,14 +104,14 @@ def test_a_damaged_head_is_refused(content: bytes | dict[str, torch.Tensor], wor
         twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
 
 
-def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
+def test_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     save_line(load_line(folder / HEAD_FILE, EMBEDDED), folder, "ba9876543210")
     with pytest.raises(ModelError, match=r"was trained on a model of the content @ba9876543210, not on @0336012e2308"):
         twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
 
 
-def test_an_adapter_that_names_another_base_is_refused(tmp_path: Path) -> None:
+def test_adapter_that_names_another_base_is_refused(tmp_path: Path) -> None:
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     (folder / "adapter_config.json").write_text(
@@ -123,7 +123,7 @@ def test_an_adapter_that_names_another_base_is_refused(tmp_path: Path) -> None:
             twmd_registry.scorer(metric, adapter=str(folder), **keys).score(["a"], ["b"])
 
 
-def test_a_base_without_an_owner_is_a_name_too(tmp_path: Path) -> None:
+def test_base_without_an_owner_is_a_name_too(tmp_path: Path) -> None:
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     (folder / "adapter_config.json").write_text(
@@ -135,21 +135,21 @@ def test_a_base_without_an_owner_is_a_name_too(tmp_path: Path) -> None:
         twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
 
 
-def test_an_encoders_adapter_that_lost_its_head_is_said_so(tmp_path: Path) -> None:
+def test_encoders_adapter_that_lost_its_head_is_said_so(tmp_path: Path) -> None:
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     (folder / HEAD_FILE).unlink()
     with pytest.raises(ModelError, match=r"is one of an encoder and has no head.safetensors"):
         twmd_registry.scorer("stsscore", adapter=str(folder)).score(["a"], ["b"])
 
 
-def test_an_order_that_does_nothing_is_not_signed() -> None:
+def test_order_that_does_nothing_is_not_signed() -> None:
     usual = twmd_registry.scorer("stsscore").score(["It rained."], ["The rain fell."])
     for keys in ({"symmetric": True}, {"first": "reference"}):
         found = twmd_registry.scorer("stsscore", **keys).score(["It rained."], ["The rain fell."])
         assert (str(found.signature), found.scores) == (str(usual.signature), usual.scores)
 
 
-def test_a_head_alone_does_not_make_an_adapter_fit(tmp_path: Path) -> None:
+def test_head_alone_does_not_make_an_adapter_fit(tmp_path: Path) -> None:
     base = tiny.save_encoder("electra", tmp_path / "electra")
     folder = shutil.copytree(PACKAGED, tmp_path / "adapter")
     with pytest.raises(ModelError, match=r"takes pairs apart by token types|does not fit this model"):
@@ -166,7 +166,7 @@ def test_padding_on_the_left_changes_nothing(tmp_path: Path) -> None:
     assert found.scores == pytest.approx(twmd_registry.scorer("stsscore").score(FIRST, SECOND).scores, abs=1e-6)
 
 
-def test_a_model_without_token_types_cannot_take_pairs_apart(tmp_path: Path) -> None:
+def test_model_without_token_types_cannot_take_pairs_apart(tmp_path: Path) -> None:
     folder = tiny.save_encoder("roberta", tmp_path / "roberta")
     with pytest.raises(ModelError, match="takes pairs apart by token types"):
         twmd_registry.scorer("stsscore", model=str(folder), adapter=str(PACKAGED), scale=5).score(["a"], ["b"])

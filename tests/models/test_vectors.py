@@ -94,7 +94,7 @@ def test_words_without_a_vector_are_left_out_and_reported(write: Any, tmp_path: 
     )
 
 
-def test_the_table_and_its_saved_folder_score_alike_in_every_metric(tmp_path: Path) -> None:
+def test_table_and_its_saved_folder_score_alike_in_every_metric(tmp_path: Path) -> None:
     texts = ["the cat sat", "a dog on the mat ."], ["a cat on a mat", "the dog"]
     for metric in ("twmd", "trwmd", "bertscore_centered", "wordset_cka", "sbert"):
         scores = [
@@ -106,7 +106,7 @@ def test_the_table_and_its_saved_folder_score_alike_in_every_metric(tmp_path: Pa
         assert scores[1] == pytest.approx(scores[3], abs=1e-6)
 
 
-def test_a_word_without_a_vector_does_not_move_the_mean_either(tmp_path: Path) -> None:
+def test_word_without_a_vector_does_not_move_the_mean_either(tmp_path: Path) -> None:
     keys: dict[str, Any] = {"model": glove(tmp_path), "layer": 0, "centering": "batch"}
     with pytest.warns(TwmdWarning, match="without a vector"):
         with_it = twmd_registry.scorer("twmd", **keys).score(["the cat wobbled", "a dog"], ["a cat", "rain"])
@@ -148,7 +148,7 @@ def test_folders_of_static_vectors_are_read_token_by_token(tensors: str, tmp_pat
     assert found.scores == pytest.approx((wmd("the cat sat", "a dog"),), abs=1e-6)
 
 
-def test_the_signature_names_the_tables_content_and_gives_the_scorer_back(tmp_path: Path) -> None:
+def test_signature_names_the_tables_content_and_gives_the_scorer_back(tmp_path: Path) -> None:
     path = glove(tmp_path)
     found = twmd_registry.scorer("moverscore", "wmd", model=path).score(["the cat"], ["a dog"])
     text = str(found.signature)
@@ -212,7 +212,7 @@ def test_idf_and_stop_words_work_on_words(tmp_path: Path) -> None:
         ("3 2\nthe 0.1 0.2\ncat 0.1 0.3\n", "announces 3 words in its first line and has 2"),
     ],
 )
-def test_a_damaged_table_is_refused_at_its_line(content: str, words: str, tmp_path: Path) -> None:
+def test_damaged_table_is_refused_at_its_line(content: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.txt"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ModelError) as caught:
@@ -220,34 +220,34 @@ def test_a_damaged_table_is_refused_at_its_line(content: str, words: str, tmp_pa
     assert words in str(caught.value)
 
 
-def test_a_binary_table_with_more_behind_its_words_is_refused(tmp_path: Path) -> None:
+def test_binary_table_with_more_behind_its_words_is_refused(tmp_path: Path) -> None:
     path = word2vec_binary(tmp_path)
     path.write_bytes(path.read_bytes() + b"more")
     with pytest.raises(ModelError, match="there is more behind its 10 words"):
         read_table(path)
 
 
-def test_a_text_table_with_a_header_may_begin_with_a_word_that_holds_a_space(tmp_path: Path) -> None:
+def test_text_table_with_a_header_may_begin_with_a_word_that_holds_a_space(tmp_path: Path) -> None:
     path = tmp_path / "spaced.vec"
     path.write_text("2 2\nnew york 0.5 1\nrain 1 2\n", encoding="utf-8")
     assert read_table(path).words == ["new york", "rain"]
 
 
-def test_a_binary_table_that_ends_too_soon_is_refused_at_its_word(tmp_path: Path) -> None:
+def test_binary_table_that_ends_too_soon_is_refused_at_its_word(tmp_path: Path) -> None:
     path = word2vec_binary(tmp_path)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ModelError, match="word 4 of 10: the file ends here"):
         read_table(path)
 
 
-def test_a_binary_table_with_a_number_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+def test_binary_table_with_a_number_that_is_not_finite_is_refused(tmp_path: Path) -> None:
     path = word2vec_binary(tmp_path, b"")
     path.write_bytes(path.read_bytes()[:-4] + np.float32(np.inf).tobytes())
     with pytest.raises(ModelError, match="word 10 of 10: a number that is not finite"):
         read_table(path)
 
 
-def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
+def test_pickle_is_never_loaded(tmp_path: Path) -> None:
     path = tmp_path / "vectors.kv"
     path.write_bytes(b"\x80\x04nothing good")
     with pytest.raises(ModelError, match="is a pickle, which is never loaded"):
@@ -266,12 +266,12 @@ def test_what_holds_no_vectors_is_not_saved(wrong: Any, tmp_path: Path) -> None:
         twmd_registry.save_vectors(wrong, tmp_path / "out")
 
 
-def test_a_regression_model_is_not_a_table(tmp_path: Path) -> None:
+def test_regression_model_is_not_a_table(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="holds static word vectors: stsscore needs a regression model"):
         twmd_registry.scorer("stsscore", model=glove(tmp_path)).score(["the"], ["the"])
 
 
-def test_a_folder_of_which_half_is_gone_says_which(tmp_path: Path) -> None:
+def test_folder_of_which_half_is_gone_says_which(tmp_path: Path) -> None:
     folder = static_folder(tmp_path)
     (folder / "model.safetensors").write_bytes(b"x" * 20)
     with pytest.raises(ModelError, match=r"its model.safetensors is damaged, or holds no static vectors"):
@@ -286,7 +286,7 @@ def test_static_vectors_have_one_layer(tmp_path: Path) -> None:
         twmd_registry.scorer("twmd", model=glove(tmp_path), layer=1).score(["the"], ["the"])
 
 
-def test_the_encoders_own_embeddings_are_its_layer_0(tmp_path: Path) -> None:
+def test_encoders_own_embeddings_are_its_layer_0(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "bert")
     texts = "the cat sat", "a dog ran"
     found = twmd_registry.scorer("moverscore", "wmd", model=str(folder), layer=0, special="all").score(
@@ -300,7 +300,7 @@ def test_the_encoders_own_embeddings_are_its_layer_0(tmp_path: Path) -> None:
     assert found.scores == pytest.approx((1, oracle.exact((x @ y.T).detach().numpy())), abs=1e-6)
 
 
-def test_a_table_whose_content_changed_is_not_explained_as_if_it_had_not(tmp_path: Path) -> None:
+def test_table_whose_content_changed_is_not_explained_as_if_it_had_not(tmp_path: Path) -> None:
     path = glove(tmp_path)
     found = twmd_registry.scorer("moverscore", "wmd", model=path).score(["the cat"], ["a dog"])
     path.write_text(LINES.replace("cat", "cow"), encoding="utf-8")
@@ -356,12 +356,12 @@ def test_folders_with_pieces_of_words_are_read_piece_by_piece(tmp_path: Path) ->
         ({"embeddings": torch.full((12, 6), torch.nan)}, "holds vectors that are not finite"),
     ],
 )
-def test_a_damaged_folder_is_refused(tensors: dict[str, torch.Tensor], words: str, tmp_path: Path) -> None:
+def test_damaged_folder_is_refused(tensors: dict[str, torch.Tensor], words: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=words):
         twmd_registry.scorer("moverscore", "wmd", model=static_folder(tmp_path, **tensors)).score(["the"], ["the"])
 
 
-def test_a_folder_without_a_readable_tokenizer_is_refused(tmp_path: Path) -> None:
+def test_folder_without_a_readable_tokenizer_is_refused(tmp_path: Path) -> None:
     static_folder(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ModelError, match="cannot be loaded"):

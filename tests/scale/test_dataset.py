@@ -63,7 +63,7 @@ def test_several_processes_refuse_what_depends_on_other_rows(model: Path, rows: 
         score_dataset(rows, scorers(model, name), num_proc=2)
 
 
-def test_a_metric_may_be_named_and_a_format_hides_nothing(rows: datasets.Dataset) -> None:
+def test_metric_may_be_named_and_a_format_hides_nothing(rows: datasets.Dataset) -> None:
     hidden = rows.rename_column("reference", "references").with_format(None, columns=["prediction"])
     with scorer("twmd") as own:
         expected = own.score(*zip(*SEGMENTS, strict=True)).scores
@@ -72,7 +72,7 @@ def test_a_metric_may_be_named_and_a_format_hides_nothing(rows: datasets.Dataset
 
 
 @pytest.mark.parametrize("number", [0, -1, float("nan"), "2"])
-def test_a_number_of_processes_is_checked(model: Path, rows: datasets.Dataset, number: int) -> None:
+def test_number_of_processes_is_checked(model: Path, rows: datasets.Dataset, number: int) -> None:
     with pytest.raises(
         SpecError, match=r"^num_proc=.*: expected a whole number from 1, or None for this process alone\.$"
     ):
@@ -80,7 +80,7 @@ def test_a_number_of_processes_is_checked(model: Path, rows: datasets.Dataset, n
 
 
 @pytest.mark.parametrize("processes", [None, 2])
-def test_a_data_set_without_a_row_says_so(model: Path, rows: datasets.Dataset, processes: int | None) -> None:
+def test_data_set_without_a_row_says_so(model: Path, rows: datasets.Dataset, processes: int | None) -> None:
     with pytest.raises(InputError, match="there is nothing to score"):
         score_dataset(rows.select([]), scorers(model, "none"), num_proc=processes)
 
@@ -91,7 +91,7 @@ def test_what_is_no_metric_says_so(rows: datasets.Dataset, metrics: object) -> N
         score_dataset(rows, metrics)  # type: ignore[arg-type]
 
 
-def test_a_data_set_that_streams_is_refused(model: Path, rows: datasets.Dataset) -> None:
+def test_data_set_that_streams_is_refused(model: Path, rows: datasets.Dataset) -> None:
     with pytest.raises(
         InputError, match=r"^expected a ray\.data\.Dataset or a datasets\.Dataset; got IterableDataset\.$"
     ):
@@ -157,7 +157,7 @@ def test_ray_is_asked_for_by_name(model: Path, tmp_path: Path, monkeypatch: pyte
         (["-i", "s3://bucket/a.jsonl"], "s3://bucket/a.jsonl: a URL is read by --engine ray only"),
     ],
 )
-def test_the_command_line_refuses_what_means_nothing(
+def test_command_line_refuses_what_means_nothing(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["score", *arguments]) == 2

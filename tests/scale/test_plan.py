@@ -184,7 +184,7 @@ def test_going_on_by_another_plan_is_refused_and_says_what_differs(tmp_path: Pat
 
 
 @pytest.mark.parametrize("url", ["{tmp}/out", "file://{tmp}/out", "memory://folder-of-test"])
-def test_a_folder_writes_whole_files_and_is_held_by_one_run(tmp_path: Path, url: str) -> None:
+def test_folder_writes_whole_files_and_is_held_by_one_run(tmp_path: Path, url: str) -> None:
     folder = OutputFolder(url.format(tmp=tmp_path))
     assert folder.names() == set()
     with folder.lock():

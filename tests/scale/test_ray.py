@@ -135,7 +135,7 @@ def test_rows_are_reported_while_a_worker_scores_their_part(model: Path, data: P
     assert len(calls) > 1
 
 
-def test_the_command_line_scores_in_two_passes_and_sets_bad_rows_aside(
+def test_command_line_scores_in_two_passes_and_sets_bad_rows_aside(
     model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = (data / "a.jsonl").read_text(encoding="utf-8").splitlines()
@@ -176,7 +176,7 @@ def test_the_command_line_scores_in_two_passes_and_sets_bad_rows_aside(
     ]
 
 
-def test_a_ray_data_set_gets_columns(model: Path) -> None:
+def test_ray_data_set_gets_columns(model: Path) -> None:
     predictions, references = zip(*draw_segments(9), strict=True)
     dataset = ray.data.from_items(
         [
@@ -203,7 +203,7 @@ def test_a_ray_data_set_gets_columns(model: Path) -> None:
         np.testing.assert_allclose([row[column] for row in rows], np.array(values), rtol=0, atol=1e-5)
 
 
-def test_a_ray_data_set_without_a_row_ends(model: Path) -> None:
+def test_ray_data_set_without_a_row_ends(model: Path) -> None:
     dataset = ray.data.from_items([{"prediction": "a cat", "reference": "the cat"}]).filter(
         lambda row: row["prediction"] == ""
     )

@@ -133,7 +133,7 @@ def test_rows_are_announced_before_workers_start_and_reported_from_inside_a_part
     assert seen == ([11, 23] if "corpus" in centerings else [23])
 
 
-def test_a_part_that_is_done_twice_is_reported_once(model: Path, data: Path, tmp_path: Path) -> None:
+def test_part_that_is_done_twice_is_reported_once(model: Path, data: Path, tmp_path: Path) -> None:
     def again(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         for part, _ in here(replace(scorer, folder=str(tmp_path / "lost")), parts):
             yield part, scorer.run(part)
@@ -158,7 +158,7 @@ def test_references_of_several_columns_are_put_together(model: Path, tmp_path: P
     )
 
 
-def test_the_ids_of_rows_come_back_beside_their_scores(model: Path, tmp_path: Path) -> None:
+def test_ids_of_rows_come_back_beside_their_scores(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     segments = [(prediction, references[:1]) for prediction, references in SEGMENTS]
@@ -188,7 +188,7 @@ def test_the_ids_of_rows_come_back_beside_their_scores(model: Path, tmp_path: Pa
         (["gold", "gold"], Columns(references=("gold", "gold")), ["gold"]),
     ],
 )
-def test_the_record_names_the_columns_that_references_were_read_from(
+def test_record_names_the_columns_that_references_were_read_from(
     model: Path, tmp_path: Path, fields: list[str], columns: Columns, wanted: list[str]
 ) -> None:
     rows = [{"prediction": one, fields[i * len(fields) // 6]: many} for i, (one, many) in enumerate(SEGMENTS[:6])]
@@ -198,7 +198,7 @@ def test_the_record_names_the_columns_that_references_were_read_from(
     assert json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))["columns"] == record.columns
 
 
-def test_a_record_that_was_edited_is_refused_and_written_again_without_it(
+def test_record_that_was_edited_is_refused_and_written_again_without_it(
     model: Path, data: Path, tmp_path: Path
 ) -> None:
     own, path = scorers(model, "none"), tmp_path / "out" / "record.json"
@@ -214,7 +214,7 @@ def test_a_record_that_was_edited_is_refused_and_written_again_without_it(
     assert score(own, data, tmp_path / "out", resume=True).metrics == record.metrics
 
 
-def test_a_metric_twice_an_ensemble_and_a_regression_model(model: Path, data: Path, tmp_path: Path) -> None:
+def test_metric_twice_an_ensemble_and_a_regression_model(model: Path, data: Path, tmp_path: Path) -> None:
     members = f"twmd;model={model};layer=2;centering=corpus,2*sbert;model={model};layer=1;centering=none"
     regressor = tiny.save_regressor(tmp_path / "regressor")
     own = [
@@ -274,7 +274,7 @@ def test_rows_that_cannot_be_scored_are_set_aside(model: Path, broken: Path, tmp
 
 
 @pytest.mark.parametrize("part_rows", [3, 100])
-def test_a_row_that_is_missing_leaves_its_place_in_its_batch(
+def test_row_that_is_missing_leaves_its_place_in_its_batch(
     model: Path, broken: Path, tmp_path: Path, part_rows: int
 ) -> None:
     """Scored batch by batch by themselves; two metrics with batches of different sizes."""
@@ -302,7 +302,7 @@ def test_strict_stops_at_the_row(model: Path, broken: Path, tmp_path: Path) -> N
         score(scorers(model, "none"), broken, tmp_path / "out", resume=True)
 
 
-def test_a_part_without_a_good_row(model: Path, data: Path, tmp_path: Path) -> None:
+def test_part_without_a_good_row(model: Path, data: Path, tmp_path: Path) -> None:
     lines = (data / "a.jsonl").read_text(encoding="utf-8").splitlines()
     own = scorers(model)
     (data / "a.jsonl").write_text("".join(f"bad {i}\n" for i in range(3)) + "\n".join(lines) + "\n", encoding="utf-8")
@@ -336,7 +336,7 @@ class Interrupted:
 
 
 @pytest.mark.parametrize("parts", [2, 4, 6])
-def test_a_run_that_was_killed_goes_on_and_does_nothing_twice(
+def test_run_that_was_killed_goes_on_and_does_nothing_twice(
     model: Path, data: Path, tmp_path: Path, parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, out = scorers(model), tmp_path / "out"
@@ -386,7 +386,7 @@ def test_what_is_summed_up_is_not_summed_up_again_to_score(
     assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
 
 
-def test_a_part_that_is_damaged_is_scored_again(model: Path, data: Path, tmp_path: Path) -> None:
+def test_part_that_is_damaged_is_scored_again(model: Path, data: Path, tmp_path: Path) -> None:
     own, out = scorers(model, "none"), tmp_path / "out"
     with pytest.raises(StopError):
         score(own, data, out, Interrupted(3))
@@ -395,7 +395,7 @@ def test_a_part_that_is_damaged_is_scored_again(model: Path, data: Path, tmp_pat
     assert_like_one_machine(out, own, SEGMENTS)
 
 
-def test_an_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path: Path) -> None:
+def test_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path: Path) -> None:
     own, out = scorers(model, "none"), tmp_path / "out"
     score(own, data, out)
     with pytest.raises(FileError, match=r"out is not empty: give an empty folder, or go on with it by --resume"):
@@ -408,7 +408,7 @@ def test_an_output_folder_is_for_one_data_set(model: Path, data: Path, tmp_path:
         score(own, data, data / "a.jsonl")
 
 
-def test_a_second_run_into_one_folder_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
+def test_second_run_into_one_folder_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     own, refused = scorers(model, "none"), list[str]()
 
     def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -435,7 +435,7 @@ def fill_disk(patched: pytest.MonkeyPatch, name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:rows that could not be scored")
 @pytest.mark.parametrize("name", ["part-00002.parquet", "record.json", "rejects.jsonl"])
-def test_a_full_disk_costs_what_is_written_then_and_no_finished_part(
+def test_full_disk_costs_what_is_written_then_and_no_finished_part(
     model: Path, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     own, out, found = scorers(model, "none"), tmp_path / "out", list[ScoredDataset]()
@@ -455,7 +455,7 @@ def test_a_full_disk_costs_what_is_written_then_and_no_finished_part(
     assert score(own, broken, out, resume=True, scored=found.append) == found[-1] == record
 
 
-def test_a_full_disk_costs_the_record_and_not_the_printed_scores(
+def test_full_disk_costs_the_record_and_not_the_printed_scores(
     model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(here, "number", 1, raising=False)
@@ -475,7 +475,7 @@ def test_a_full_disk_costs_the_record_and_not_the_printed_scores(
 
 
 @pytest.mark.parametrize("fault", ["gone", "changed", "unreadable"])
-def test_an_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path, tmp_path: Path, fault: str) -> None:
+def test_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path, tmp_path: Path, fault: str) -> None:
     own, out = scorers(model, "none"), tmp_path / "out"
     file = data / "b.parquet"
     whole = file.read_bytes()
@@ -499,7 +499,7 @@ def test_an_input_that_cannot_be_read_any_more_is_named(model: Path, data: Path,
         assert_like_one_machine(out, own, SEGMENTS)
 
 
-def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
+def test_worker_with_another_model_is_refused(model: Path, data: Path, tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "model")
 
     def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -513,7 +513,7 @@ def test_a_worker_with_another_model_is_refused(model: Path, data: Path, tmp_pat
         score(scorers(folder, "none"), data, tmp_path / "out", each)
 
 
-def test_a_part_that_kills_its_workers_ends_the_run_which_can_go_on(model: Path, data: Path, tmp_path: Path) -> None:
+def test_part_that_kills_its_workers_ends_the_run_which_can_go_on(model: Path, data: Path, tmp_path: Path) -> None:
     own, out = scorers(model, "batch"), tmp_path / "out"
 
     def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -588,7 +588,7 @@ def test_nobody_is_called_for_what_can_be_refused_without(model: Path, data: Pat
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_line_of_a_library_is_left_out_and_no_other(capfd: pytest.CaptureFixture[str], *, fails: bool) -> None:
+def test_line_of_a_library_is_left_out_and_no_other(capfd: pytest.CaptureFixture[str], *, fails: bool) -> None:
     with contextlib.suppress(KeyError), without_lines(b"greeting"):
         os.write(2, b"one\na greeting of mine\n")
         os.write(2, b"two\n")

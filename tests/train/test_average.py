@@ -66,7 +66,7 @@ def weights(tiny: str, adapter: Path) -> dict[str, np.ndarray]:
     return {name: weight.detach().numpy() for name, weight in network.named_parameters()}
 
 
-def test_the_mean_is_that_of_the_changed_weights(tiny: str, members: list[Path], tmp_path: Path) -> None:
+def test_mean_is_that_of_the_changed_weights(tiny: str, members: list[Path], tmp_path: Path) -> None:
     found = average(members, tmp_path / "mean", options=CPU)
     assert found.rank == 5
     parts = [weights(tiny, one) for one in members]
@@ -77,7 +77,7 @@ def test_the_mean_is_that_of_the_changed_weights(tiny: str, members: list[Path],
 
 
 @pytest.mark.parametrize("dtype", [Dtype.FLOAT16, Dtype.BFLOAT16])
-def test_a_mean_can_be_kept_in_half_the_size(dtype: Dtype, tiny: str, members: list[Path], tmp_path: Path) -> None:
+def test_mean_can_be_kept_in_half_the_size(dtype: Dtype, tiny: str, members: list[Path], tmp_path: Path) -> None:
     average(members, tmp_path / "whole", options=CPU)
     average(members, tmp_path / "half", dtype=dtype, options=CPU)
     sizes = [(tmp_path / name / "adapter_model.safetensors").stat().st_size for name in ("whole", "half")]
@@ -87,7 +87,7 @@ def test_a_mean_can_be_kept_in_half_the_size(dtype: Dtype, tiny: str, members: l
     assert 0 < changed < 4 * torch.finfo(getattr(torch, dtype)).eps
 
 
-def test_a_mean_is_a_metric_with_preset_card_and_signature(
+def test_mean_is_a_metric_with_preset_card_and_signature(
     tiny: str, members: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "mean"
@@ -168,7 +168,7 @@ def test_what_has_no_mean_is_refused(tiny: str, members: list[Path], tmp_path: P
         average(members, members[1])
 
 
-def test_the_command_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_words(tmp_path / "train.jsonl", 20, 1)
     assert main(["average", str(tmp_path), str(tmp_path), "-o", str(tmp_path / "out")]) == 1
     assert "holds no preset.toml: expected a folder that 'twmd finetune' wrote." in capsys.readouterr().err

@@ -33,7 +33,7 @@ def test_metrics_that_cannot_be_trained_are_refused_with_the_menu(metric: str) -
 
 
 @pytest.mark.parametrize("centering", ["batch", "corpus"])
-def test_a_batch_of_one_is_no_population(centering: str) -> None:
+def test_batch_of_one_is_no_population(centering: str) -> None:
     with pytest.raises(
         SpecError,
         match=rf"centering={centering} with a training batch of 1 subtracts a segment's own mean .* centering=sentence",
@@ -155,7 +155,7 @@ def test_word_vectors_and_embedding_layers_hold_nothing_for_an_adapter(tmp_path:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_refuses_held_out_segments_with_their_number(
+def test_command_refuses_held_out_segments_with_their_number(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train = write_words(tmp_path / "train.jsonl", 20, 1)
@@ -166,7 +166,7 @@ def test_the_command_refuses_held_out_segments_with_their_number(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_that_diverges_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_that_diverges_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, train = save_encoder("bert", tmp_path / "tiny"), write_words(tmp_path / "train.jsonl", 40, 1)
     how = [
         "--learning-rate",
@@ -203,7 +203,7 @@ def test_a_run_that_diverges_says_so(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["--train", "{train}", "{again}"], 2, "hold the same rated texts: name them once"),
     ],
 )
-def test_the_command_refuses_what_would_do_nothing_or_harm(
+def test_command_refuses_what_would_do_nothing_or_harm(
     more: list[str], code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train, again = (write_words(tmp_path / f"{name}.jsonl", 20, 1) for name in ("train", "again"))
@@ -213,7 +213,7 @@ def test_the_command_refuses_what_would_do_nothing_or_harm(
     assert words in capsys.readouterr().err
 
 
-def test_a_population_of_another_size_is_said(tmp_path: Path) -> None:
+def test_population_of_another_size_is_said(tmp_path: Path) -> None:
     model, plan = str(save_encoder("bert", tmp_path / "tiny")), (named_words(20, 1),)
     for centering, words in (
         ("corpus", "the 16 segments of a batch stand for the corpus"),
@@ -224,7 +224,7 @@ def test_a_population_of_another_size_is_said(tmp_path: Path) -> None:
             finetune(FinetunePlan(spec, plan, recipe=Recipe(epochs=1, rank=2)), tmp_path / centering)
 
 
-def test_the_presets_model_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_presets_model_is_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, train = save_encoder("bert", tmp_path / "tiny"), write_words(tmp_path / "train.jsonl", 20, 1)
     how = ["--train", train, "--epochs", "1", "--rank", "2", "--device", "cpu"]
     first = ["--set", f"model={model}", "layer=2", "centering=none", "-o", str(tmp_path / "first.one")]

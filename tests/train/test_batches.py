@@ -31,7 +31,7 @@ def test_every_row_comes_once_in_an_epoch_in_batches_of_like_size(size: int) -> 
         assert all(set(batch) <= set(pool.tolist()) for batch in found if batch[0] in pool)
 
 
-def test_an_epoch_is_drawn_from_its_number_and_the_seed() -> None:
+def test_epoch_is_drawn_from_its_number_and_the_seed() -> None:
     def epoch(seed: int, number: int) -> list[list[int]]:
         batches = Batches([np.arange(40)], 8, seed)
         batches.set_epoch(number)
@@ -41,7 +41,7 @@ def test_an_epoch_is_drawn_from_its_number_and_the_seed() -> None:
     assert len({str(epoch(seed, number)) for seed in (1, 2) for number in (0, 1)}) == 4
 
 
-def test_a_correlation_is_within_one_group_of_one_data_set() -> None:
+def test_correlation_is_within_one_group_of_one_data_set() -> None:
     data = rows(named_words(40, 1), named_words(30, 2))
     found = list(batches_of(data, Recipe(batch=8, loss=Loss.PEARSON)))
     assert all(len({data[i].group for i in batch}) == 1 for batch in found)

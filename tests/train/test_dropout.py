@@ -17,7 +17,7 @@ TOKENS = torch.arange(4, 12)[None]
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *OTHERS])
-def test_the_share_is_what_is_asked_for(family: str, tmp_path: Path) -> None:
+def test_share_is_what_is_asked_for(family: str, tmp_path: Path) -> None:
     network = Encoder(
         find_model(str(save_encoder(family, tmp_path / family))), None, "float32", torch.device("cpu")
     ).network

@@ -78,7 +78,7 @@ def test_what_is_trained_is_what_a_scorer_gives_afterwards(
     assert np.abs(np.subtract(found, plain)).max() > 1e-3  # the adapter does something
 
 
-def test_the_mean_of_both_sides_can_be_fitted(tiny: str) -> None:
+def test_mean_of_both_sides_can_be_fitted(tiny: str) -> None:
     data = rated_words(4, seed=1)
     segments = Segments(data.predictions, [[one] for one in data.references])
     found = {}
@@ -99,7 +99,7 @@ def test_the_mean_of_both_sides_can_be_fitted(tiny: str) -> None:
     assert float((found["p"] - found["r"]).abs().max()) > 1e-4
 
 
-def test_the_loss_is_the_mean_squared_error_of_a_line_that_starts_at_least_squares(tiny: str) -> None:
+def test_loss_is_the_mean_squared_error_of_a_line_that_starts_at_least_squares(tiny: str) -> None:
     from scipy.stats import linregress
 
     model = trained_metric(tiny, "sbert", centering="none")[0].eval()
@@ -120,7 +120,7 @@ def test_the_loss_is_the_mean_squared_error_of_a_line_that_starts_at_least_squar
     assert float(model.log_scale.exp().detach()) == pytest.approx(0.1 * ratings.std() / sims.std(), rel=1e-5)
 
 
-def test_the_loss_can_be_a_correlation_beside_it(tiny: str) -> None:
+def test_loss_can_be_a_correlation_beside_it(tiny: str) -> None:
     data = rated_words(8, seed=2)
     segments = Segments(data.predictions, [[one] for one in data.references])
     ratings = torch.tensor(data.ratings)
@@ -186,7 +186,7 @@ def test_training_learns_what_the_ratings_say(done: tuple[Path, FinetuneResult, 
     assert judged.index(max(judged)) + 1 == found.best.epoch
 
 
-def test_a_folder_holds_adapter_preset_card_and_signature(
+def test_folder_holds_adapter_preset_card_and_signature(
     done: tuple[Path, FinetuneResult, FinetunePlan], tiny: str
 ) -> None:
     output, found, plan = done
@@ -224,9 +224,7 @@ def test_a_folder_holds_adapter_preset_card_and_signature(
         remove_preset("words")
 
 
-def test_an_adapter_under_other_settings_is_announced(
-    done: tuple[Path, FinetuneResult, FinetunePlan], tiny: str
-) -> None:
+def test_adapter_under_other_settings_is_announced(done: tuple[Path, FinetuneResult, FinetunePlan], tiny: str) -> None:
     output, found, _ = done
     other = twmd_registry.scorer("twmd", **(found.keys | {"layer": "1", "temperature": "0.3"}))
     message = (

@@ -84,7 +84,7 @@ def test_gradients_of_a_cold_fixed_point_are_those_of_finite_differences() -> No
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
-def test_a_text_of_which_centering_leaves_nothing_makes_no_gradient_nan(metric: MetricName) -> None:
+def test_text_of_which_centering_leaves_nothing_makes_no_gradient_nan(metric: MetricName) -> None:
     vectors = drawn()
     found = scores(
         metric, vectors, temperature=0.1, iterations=1, centering=Centering.SENTENCE
@@ -98,7 +98,7 @@ def test_a_text_of_which_centering_leaves_nothing_makes_no_gradient_nan(metric: 
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
-def test_a_text_scored_against_itself_has_nothing_to_learn(metric: MetricName) -> None:
+def test_text_scored_against_itself_has_nothing_to_learn(metric: MetricName) -> None:
     """By Eq. 1 (and for unit vectors without it) such a pair scores 1 whatever the vectors are."""
     vectors = drawn()
     found = scores(

@@ -88,7 +88,7 @@ def kill_after_checkpoint(command: list[str], output: Path, step: int) -> None:
     assert run.wait() == -signal.SIGKILL, "the run ended before it was killed"
 
 
-def test_a_killed_run_ends_where_an_uninterrupted_one_does(
+def test_killed_run_ends_where_an_uninterrupted_one_does(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, killed = tmp_path / "whole" / "adapter", tmp_path / "killed" / "adapter"
@@ -120,7 +120,7 @@ def test_a_killed_run_ends_where_an_uninterrupted_one_does(
     assert not (killed / "checkpoints").exists()
 
 
-def test_a_checkpoint_that_a_kill_left_half_written_is_passed_over(tmp_path: Path) -> None:
+def test_checkpoint_that_a_kill_left_half_written_is_passed_over(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) is None
     whole = save({"weight": torch.zeros(2)})
     for step, state, weights in (
