@@ -320,7 +320,7 @@ def compare(
 
 
 def marked(comparison: SystemComparison) -> tuple[Rule, ...]:
-    """Return what a terminal shows in colour: every metric's best score, and differences that a test calls significant."""
+    """Return what a terminal shows in colour: every metric's best score, and significant differences."""
     return best({column.name: not column.errors for column in comparison.columns}), matches(
         r"\(p = \d\.\d+\)\*", Style.GOOD
     )
