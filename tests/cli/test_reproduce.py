@@ -6,14 +6,14 @@ import csv
 from pathlib import Path
 
 import pytest
+from twmd_registry.metaeval.word_pairs import Similarity
 
 from tests import tiny
 from tests.papers.rated_files import write_wmt
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.judgments.wmt import read_wmt
-from twmd_registry.metaeval.diagnose import diagnose
-from twmd_registry.metaeval.word_pairs import Similarity
+from twmd_registry.metaeval.diagnosis import diagnose
 from twmd_registry.registry.options import RunOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")

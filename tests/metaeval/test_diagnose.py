@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from twmd_registry.metaeval.word_pairs import CorpusWords, Similarity, pair_words
 
 from tests import tiny
 from twmd_registry.cli import main
@@ -19,8 +20,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import find_background
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.metaeval import layer_words
-from twmd_registry.metaeval.diagnose import LayerRow, MeanCosine, Property, diagnose, judge
-from twmd_registry.metaeval.word_pairs import CorpusWords, Similarity, pair_words
+from twmd_registry.metaeval.diagnosis import LayerRow, MeanCosine, Property, diagnose, judge
 from twmd_registry.models.files import find_model
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, Special
 from twmd_registry.registry.options import RunOptions

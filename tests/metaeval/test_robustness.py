@@ -16,7 +16,7 @@ from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import read_rated
-from twmd_registry.metaeval.robustness import TIE, pair_up, prefer, run_robustness
+from twmd_registry.metaeval.study import TIE, pair_up, prefer, run_robustness
 from twmd_registry.registry.options import RunOptions
 
 TEXTS = [

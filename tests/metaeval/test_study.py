@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sacrebleu
+from twmd_registry.metaeval.systems import system_level
 
 import twmd_registry
 from twmd_registry.cli import main
@@ -19,10 +20,9 @@ from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.agreement import Averaging, agreement
 from twmd_registry.metaeval.correlation import Statistic, correlate
+from twmd_registry.metaeval.side_by_side import FORMATS, TextTable, as_note, as_text
 from twmd_registry.metaeval.significance import permutation, williams, williams_by_part
 from twmd_registry.metaeval.study import Level, Study, run_study
-from twmd_registry.metaeval.systems import system_level
-from twmd_registry.metaeval.table import FORMATS, TextTable, as_note, as_text
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec
 

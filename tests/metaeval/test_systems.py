@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+from twmd_registry.metaeval.systems import system_level
 
 from tests.metaeval.test_agreement import campaign
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import draw
-from twmd_registry.metaeval.systems import system_level
 
 
 def means(values: np.ndarray, rated: RatedSegments, group: str) -> list[float]:

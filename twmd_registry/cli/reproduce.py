@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from twmd_registry.registry.options import RunOptions
 
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
-"""From a word of ``--format`` to the suffix of `twmd_registry.metaeval.table.FORMATS`."""
+"""From a word of ``--format`` to the suffix of `twmd_registry.metaeval.side_by_side.FORMATS`."""
 
 
 @command("reproduce", example="twmd reproduce twmd-table2 --data-dir data/ -o out/")
@@ -96,7 +97,7 @@ def reproduce_command(arguments: Arguments) -> int:
 
 def write_tables(found: Mapping[str, Reproduction], folder: Path) -> None:
     """Write tables in every format, by the files' names."""
-    from twmd_registry.metaeval.table import FORMATS
+    from twmd_registry.metaeval.side_by_side import FORMATS
 
     for stem, one in found.items():
         for suffix in FORMATS:
@@ -105,8 +106,8 @@ def write_tables(found: Mapping[str, Reproduction], folder: Path) -> None:
 
 def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOptions) -> int:
     """Measure how similar words are in every layer, and set the properties beside those that the paper names."""
-    from twmd_registry.metaeval.diagnose import Property
-    from twmd_registry.metaeval.table import FORMATS, TextTable, as_text
+    from twmd_registry.metaeval.diagnosis import PROPERTIES
+    from twmd_registry.metaeval.side_by_side import FORMATS, TextTable, as_text
     from twmd_registry.papers.reproduction import short_name
     from twmd_registry.papers.run import diagnose_words
 
@@ -115,23 +116,22 @@ def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOpt
             experiment, arguments.data_dir, options, model=arguments.model, layer=arguments.layer, progress=progress
         )
     if arguments.output:
-        write_diagnosis(found._replace(model=short_name(found.model)), arguments.output, experiment.name)
-    names = list(found.rows[0].similarities)
+        write_diagnosis(replace(found, model=short_name(found.model)), arguments.output, experiment.name)
     cosines = [
-        (str(row.centering), str(row.layer), *(f"{row.similarities[name].mean:.3f}" for name in names))
-        for row in found.rows
+        (str(centering), str(layer), *(f"{own['mean']:.3f}" for own in estimates.values()))
+        for centering, layer, estimates in found.rows
     ]
     about = f"{experiment.about} {found.texts} texts, {found.words} words. Here: {short_name(found.model)}."
-    tables = [TextTable(about, ("centering", "layer", *names), cosines)]
+    tables = [TextTable(about, ("centering", "layer", *PROPERTIES), cosines)]
     if experiment.properties:
         printed = {
             (centering, one): word
             for centering, words in experiment.properties.items()
-            for one, word in zip(Property, words, strict=True)
+            for one, word in zip(PROPERTIES, words, strict=True)
         }
         rows: list[tuple[str, ...]] = [
-            (str(one.centering), str(one.property), WORDS[one.holds], printed.get((one.centering, one.property), "-"))
-            for one in found.verdicts
+            (str(key[0]), PROPERTIES[key[1]], WORDS[holds], printed.get(key, "-"))
+            for key, (holds, _) in found.verdicts.items()
         ]
         tables.append(TextTable("Properties", ("centering", "property", "here", "paper"), rows))
     say("\n\n".join(as_text(table, FORMATS[SUFFIXES[arguments.format]]) for table in tables))
