@@ -4,7 +4,7 @@
 # make cards   write hub_cards/ again from the registry and twmd_registry/data/cards
 # make goldens add a new metric's scores to what `twmd selfcheck` compares with, and its signatures to the tests'
 # make tuned   train the embedded-tuned adapter again (WMT as above): build/tuned/mean
-# make bench   speed and memory beside bert_score, torchmetrics, sentence-transformers and the bare encoder, and how they grow
+# make bench   speed and memory beside other programs, and how they grow (QUICK=1: a short run of at most 3 minutes)
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
@@ -80,14 +80,16 @@ tuned: $(VENV)/.dev
 	done
 	$(BIN)/twmd average build/tuned/seed1 build/tuned/seed2 build/tuned/seed3 --dtype float16 -o build/tuned/mean
 
+BENCHES := growth significance references cache finetune scale
+# Progress is printed as it goes; make bench QUICK=1 takes at most 3 minutes.
+bench: export PYTHONUNBUFFERED := 1
 bench: $(VENV)/.bench
-	$(BIN)/python -m tests.bench
-	$(BIN)/python -m tests.bench.growth
-	$(BIN)/python -m tests.bench.significance
-	$(BIN)/python -m tests.bench.references
-	$(BIN)/python -m tests.bench.cache
-	$(BIN)/python -m tests.bench.finetune
-	$(BIN)/python -m tests.bench.scale
+ifdef QUICK
+	$(BIN)/python -m tests.bench --quick
+	$(BIN)/python -m tests.bench.growth 1000 10000
+else
+	for part in tests.bench $(BENCHES:%=tests.bench.%); do $(BIN)/python -m $$part || exit 1; done
+endif
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

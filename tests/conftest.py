@@ -3,10 +3,11 @@ spot."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +59,15 @@ def texts() -> Texts:
     demo = Path(__file__).resolve().parents[1] / "twmd_registry" / "data" / "demo" / "system_a.jsonl"
     rows = [json.loads(line) for line in demo.read_text(encoding="utf-8").splitlines()][:16]
     return Texts([row["prediction"] for row in rows], [row["references"][0] for row in rows])
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a tiny random encoder, by the name of its family; every test gets the same folder."""
+    from tests import tiny
+
+    home = tmp_path_factory.mktemp("encoders")
+    return functools.cache(lambda family: tiny.save_encoder(family, home / family))
 
 
 @pytest.fixture

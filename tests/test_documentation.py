@@ -19,6 +19,7 @@ from unittest.mock import create_autospec
 import pytest
 import yaml
 
+from tests.bench.chain import trace_score
 from tests.cli.parsing import all_commands, create_inputs, parse
 from tests.conftest import Texts
 from twmd_registry import scale
@@ -342,8 +343,8 @@ def test_the_readmes_results_are_the_means_of_the_tables_of_agreement() -> None:
     assert results == {name: [pearson[name][-2], kendall[name][-1], pearson[name][-1]] for name in results}
 
 
-def test_the_files_and_functions_of_a_score_exist() -> None:
-    rows = re.findall(r"^\|[^|]*\| `([\w/]+)\.py` \| (.*) \|$", PAGES["docs/computation.md"], flags=re.MULTILINE)
+def test_files_and_functions_of_a_score_exist() -> None:
+    rows = re.findall(r"^\|[^|]*\| `([\w/]+)\.py` \| (`.*) \|$", PAGES["docs/computation.md"], flags=re.MULTILINE)
     assert len(rows) > 20
     for path, cell in rows:
         module = importlib.import_module(f"twmd_registry.{path.replace('/', '.')}".removesuffix(".__init__"))
@@ -351,6 +352,16 @@ def test_the_files_and_functions_of_a_score_exist() -> None:
             assert module.__name__ in {aligner.__module__ for aligner in ALIGNERS.values()}
         else:
             assert all(hasattr(module, name) for name in re.findall(r"`(\w+)`", cell)), path
+
+
+def test_chain_of_a_score_is_short_and_documented() -> None:
+    """The numbers are what was reached: a longer chain is a house that is harder to read."""
+    chain = trace_score()
+    documented = set(re.findall(r"`([\w/]+\.py)`", PAGES["docs/computation.md"]))
+    assert set(chain.functions) <= documented
+    assert len(chain.functions) <= 20
+    assert sum(map(len, chain.functions.values())) <= 120
+    assert len(chain.types) <= 31
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 FILES = {
     "twmd_registry/registry/metrics/toy.py": """
-from twmd_registry.registry.declaration import ENCODER_KEYS, TAIL_KEYS, Metric
+from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
 
 METRIC = Metric(
     title="Toy",

@@ -1,4 +1,4 @@
-"""The SacreBLEU of embedding metrics: scores of generated text that carry what it takes to get them again.
+"""The SacreBLEU of embedding metrics: scores of generated text with signatures that make them reproducible.
 
 >>> import twmd_registry
 >>> twmd_registry.list_metrics()[:3]
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twmd_registry.engine.scorer import score_all as score_all
     from twmd_registry.engine.scorer import scorer as scorer
     from twmd_registry.models.vectors import save_vectors as save_vectors
-    from twmd_registry.plugins.sacrebleu.verify import verify_record as verify_record
+    from twmd_registry.plugins.sacrebleu.compare import verify_record as verify_record
     from twmd_registry.record.content import Record as Record
     from twmd_registry.record.content import make_record as make_record
     from twmd_registry.record.file import read_record as read_record
@@ -55,10 +55,10 @@ _WHERE = {
     "score_all": "engine.scorer",
     "score_over_ranks": "engine.distributed",
     "scorer": "engine.scorer",
-    "verify_record": "plugins.sacrebleu.verify",
+    "verify_record": "plugins.sacrebleu.compare",
     "write_record": "record.file",
 }
-"""Public names and the modules they are loaded from when first used."""
+"""Public names and the modules they are loaded from at their first use."""
 
 __all__ = [
     "MetricName",
@@ -87,7 +87,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker that sees this function takes every misspelt name for one of ours
+if not TYPE_CHECKING:  # with this function a type checker would accept every misspelt name
 
     def __getattr__(name: str) -> Any:
         if name not in _WHERE:
@@ -109,7 +109,7 @@ def list_metrics() -> list[str]:
 
 
 def parse(signature: str | Signature) -> MetricSpec:
-    """Read the specification that a signature, long or short, stands for.
+    """Read the specification of a signature, long or short.
 
     Args:
         signature: The line, or one that is parsed already.

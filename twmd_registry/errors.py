@@ -1,7 +1,7 @@
-"""Every error and warning this package raises, under one root.
+"""Every error and warning of this package, under one root.
 
-Each subclass is also the built-in exception a caller would expect, so ``except ValueError`` keeps working
-in code that has never heard of this package.
+Each subclass is also the built-in exception that a caller expects, so ``except ValueError`` works in code that does not
+import this package.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SignatureError(SpecError):
 
 
 class ModelError(TwmdError, OSError):
-    """A model, adapter or mean vector that is missing, unsafe to load or not what was named."""
+    """A model, adapter or mean vector that is missing, unsafe to load or has another content than named."""
 
 
 class NotFiniteError(ModelError):
@@ -58,7 +58,7 @@ _PACKED = {
 
 
 def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
-    """Make the error of a file that is not UTF-8; one that is compressed, or Parquet, is called so.
+    """Make the error of a file that is not UTF-8; it says so if the file is compressed or Parquet.
 
     Args:
         name: The file.
@@ -74,15 +74,11 @@ def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
 
 
 _NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What torch says in a bare RuntimeError where memory does not suffice: on CPUs, on Apple's GPUs and in driver
-calls, in CUDA's products.
-"""
+"""Words of torch's plain RuntimeError for a lack of memory: on CPUs, on Apple's GPUs and in driver calls, in CUDA."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell from Python's, numpy's or torch's error whether memory did not suffice; torch need not be imported for
-    it.
-    """
+    """Tell whether an error of Python, numpy or torch is a lack of memory, without importing torch."""
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError) and (
@@ -91,34 +87,34 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class TwmdWarning(UserWarning):
-    """Root of every warning: texts that were empty or cut, settings nobody tuned, solvers that stopped early."""
+    """Root of every warning: texts that were empty or cut, untuned settings, solvers that stopped early."""
 
 
-_HELD: ContextVar[list[str] | None] = ContextVar("_HELD", default=None)
+_COLLECTED: ContextVar[list[str] | None] = ContextVar("_COLLECTED", default=None)
 
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Collect this thread's warnings in a list, to be given by somebody else (one process for several, say)."""
-    held: list[str] = []
-    before = _HELD.set(held)
+    """Collect this thread's warnings in a list instead of showing them."""
+    messages: list[str] = []
+    before = _COLLECTED.set(messages)
     try:
-        yield held
+        yield messages
     finally:
-        _HELD.reset(before)
+        _COLLECTED.reset(before)
 
 
 def warn(message: str) -> None:
-    """Warn the user at the line of user code that led here, in every call.
+    """Warn the user at the line of user code that made the call, in every call.
 
     Python's default filter shows a text once per line: it remembers the text in the module of that line, and a second
     call from there is silent. That entry is removed first. Every filter that the user sets keeps its meaning.
     """
-    held = _HELD.get()
-    if held is not None:
-        held.append(message)
+    messages = _COLLECTED.get()
+    if messages is not None:
+        messages.append(message)
         return
-    frame: FrameType = sys._getframe()  # noqa: SLF001 (inspect has a slower door to the same)
+    frame: FrameType = sys._getframe()  # noqa: SLF001 (inspect's function is slower)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith(__package__):
         frame = frame.f_back
     registry = frame.f_globals.setdefault("__warningregistry__", {})
@@ -151,12 +147,12 @@ def menu(word: str, choices: Iterable[object], most: int | None = None) -> str:
 
 
 def visible(text: str) -> str:
-    """Write every control character of a text out, so that it cannot break a line or steer a terminal."""
+    """Escape the control characters of a text, so that it cannot break a line or control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def no_column(names: Sequence[str], there: Iterable[str]) -> str:
-    """Write that a row, or a table, lacks a column; in the same words wherever data are read.
+    """Write that a row, or a table, lacks a column; all readers of data use these words.
 
     Args:
         names: What it may be called; one or more.
@@ -169,7 +165,6 @@ def no_column(names: Sequence[str], there: Iterable[str]) -> str:
     "no column 'references' or 'reference'; did you mean 'refrence'? Choices: prediction, refrence"
     """
     listed = list(there)
-    hint = next(
-        (said for said in (menu(name, listed) for name in names) if said.startswith("did")), menu(names[0], listed)
-    )
+    hints = [menu(name, listed) for name in names]
+    hint = next((text for text in hints if text.startswith("did")), hints[0])
     return f"no column {' or '.join(map(repr, names))}; {hint if listed else 'it has none'}"

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 EPSILON = torch.finfo(torch.float32).eps
 """Relative rounding error of float32."""
+UNKNOWN_SHARE = 0.1
+"""A warning names the texts of which a larger share of the tokens is unknown."""
 NOTHING = 8
 """A vector is nothing, and has no direction, when its length is at most so many times its rounding error."""
+ABSENT = float("-inf")
+"""What padded places hold before a maximum or a softmax."""
+SLAB_CELLS = 2_000_000
+"""Cells of S that are exponentiated at once (8 MB); only pairs of long texts have more."""
 
 
 class TokenVectors(NamedTuple):
@@ -83,17 +90,52 @@ class TokenVectors(NamedTuple):
 
 
 class PaddedTokens(NamedTuple):
-    """Token vectors of some items side by side.
+    """The tokens of one side of B pairs, padded to N places.
+
+    A weight is a multiplicity: a token of weight 2 counts as two tokens of weight 1 do. A token of weight 0 has no share
+    of the plan, but may be a greedy partner (bert_score treats special tokens so). Every text has a token of positive
+    weight.
 
     Attributes:
-        vectors: Shape (B, N, D); rows beyond an item's length hold numbers that mean nothing.
-        mask: Which rows are tokens; shape (B, N), bool.
-        weights: How much each token counts; shape (B, N); None where all count the same.
+        mask: Which places hold tokens; shape (B, N), bool.
+        weights: Weight of each token, at least 0; shape (B, N); None for equal weights.
+        vectors: Shape (B, N, D); padded places hold arbitrary numbers. Aligners read similarities and need none.
     """
 
-    vectors: Tensor
     mask: Tensor
     weights: Tensor | None = None
+    vectors: Tensor = torch.empty(0)
+
+    @property
+    def carrying(self) -> Tensor:
+        """Tokens of positive weight; shape (B, N), bool."""
+        return self.mask if self.weights is None else self.mask & (self.weights > 0)
+
+    @property
+    def log_weights(self) -> Tensor:
+        """Logarithms of the weights, 0 where the weight is 0; shape (B, N)."""
+        weights = torch.ones((), device=self.mask.device) if self.weights is None else self.weights
+        return torch.where(self.carrying, weights, 1.0).log()
+
+    @property
+    def total(self) -> Tensor:
+        """Sum of the weights; the number of tokens for equal weights; shape (B,)."""
+        return self.mask.sum(1) if self.weights is None else torch.where(self.mask, self.weights, 0.0).sum(1)
+
+    @property
+    def shares(self) -> Tensor:
+        """Weights divided by their sum; shape (B, N)."""
+        weights = self.mask.to(torch.float32) if self.weights is None else torch.where(self.mask, self.weights, 0.0)
+        return weights / self.total[:, None]
+
+    def select(self, pairs: Tensor) -> PaddedTokens:
+        """Return some of the pairs, without their vectors."""
+        return PaddedTokens(self.mask[pairs], None if self.weights is None else self.weights[pairs])
+
+    def mean(self, x: Tensor) -> Tensor:
+        """Return the weighted mean over the tokens; (B, N) to (B,)."""
+        weighted = x if self.weights is None else x * self.weights
+        return torch.where(self.carrying, weighted, 0.0).sum(1) / self.total
 
 
 class EncodedTexts(NamedTuple):
@@ -114,6 +156,40 @@ class EncodedTexts(NamedTuple):
     special: Tensor
     ids: Tensor
     unknown: Tensor
+
+
+class TextFlags(NamedTuple):
+    """What a reader should know about some different texts; each array of shape (texts,), bool.
+
+    Attributes:
+        empty: Which have no token of their own.
+        truncated: Which were cut.
+        unknown: Of which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
+        vanished: Of which nothing is left to compare.
+        wordless: Of which special tokens alone are compared.
+        weightless: Of which every token has the idf 0.
+        missing: By text, what the vocabulary does not hold of it: unknown tokens, or words without a vector, which are
+            left out.
+    """
+
+    empty: np.ndarray
+    truncated: np.ndarray
+    unknown: np.ndarray
+    vanished: np.ndarray
+    wordless: np.ndarray
+    weightless: np.ndarray
+    missing: dict[int, tuple[str, ...]]
+
+    @classmethod
+    def none(cls, texts: int) -> TextFlags:
+        """Nothing to say about so many texts."""
+        empty, truncated, unknown, vanished, wordless, weightless = np.zeros((6, texts), dtype=bool)
+        return cls(empty, truncated, unknown, vanished, wordless, weightless, missing={})
+
+    @property
+    def missing_words(self) -> list[str]:
+        """What the vocabulary does not hold of all texts."""
+        return [word for _, words in sorted(self.missing.items()) for word in words]
 
 
 class Sides(NamedTuple):
@@ -164,7 +240,46 @@ def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
     mask = columns < lengths[:, None]  # (B, N)
     positions = tokens.starts[items][:, None] + columns * mask  # (B, N)
     carried = tokens.carried
-    vectors = tokens.vectors.index_select(0, positions.flatten()).view(
-        *positions.shape, tokens.vectors.shape[1]
-    )  # several times as fast as an index
-    return PaddedTokens(vectors, mask, None if carried is None else torch.where(mask, carried[positions], 0.0))
+    # index_select is several times as fast as indexing.
+    vectors = tokens.vectors.index_select(0, positions.flatten()).view(*positions.shape, tokens.vectors.shape[1])
+    return PaddedTokens(mask, None if carried is None else torch.where(mask, carried[positions], 0.0), vectors)
+
+
+def masked_logsumexp(x: Tensor, present: Tensor, dim: int) -> Tensor:
+    """``log sum exp`` along one axis over the cells that are present.
+
+    A row that is all padding gives 0, with gradient 0: it takes part in nothing that follows.
+
+    Args:
+        x: Shape (B, N, M).
+        present: Cells that count; same shape.
+        dim: The axis that is summed; it is kept with length 1.
+    """
+    some = present.any(dim=dim, keepdim=True)
+    inside = torch.where(present, x, torch.where(some, x.new_tensor(ABSENT), 0.0))
+    return torch.where(some, torch.logsumexp(inside, dim=dim, keepdim=True), 0.0)
+
+
+def masked_log_softmax(x: Tensor, present: Tensor) -> Tensor:
+    """``x - log sum exp x`` along the last axis over the cells that are present, and -inf in the others.
+
+    Its exponentials sum to one however large x is: ``x - masked_logsumexp(x)`` is off by the rounding of x, and x holds
+    S/T.
+
+    Args:
+        x: Shape (B, N, M).
+        present: Cells that count; same shape.
+    """
+    some = present.any(dim=2, keepdim=True)
+    inside = torch.where(some, torch.where(present, x, ABSENT), 0.0)
+    return torch.where(present, torch.log_softmax(inside, dim=2), ABSENT)
+
+
+def slabs(s: Tensor, dim: int) -> list[slice]:
+    """Cut one axis of S so that a slab holds about `SLAB_CELLS` cells: what long texts need beside S stays small.
+
+    >>> slabs(torch.zeros(1, 3, 2), dim=1)
+    [slice(0, 3, None)]
+    """
+    step = max(1, SLAB_CELLS * s.shape[dim] // max(s.numel(), 1))
+    return [slice(start, min(start + step, s.shape[dim])) for start in range(0, s.shape[dim], step)]

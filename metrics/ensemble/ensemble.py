@@ -1,8 +1,7 @@
 """Ensemble.
 
 The weighted mean of several metrics' scores of each segment (Herbold 2024, A.2). By default STSScore, BERTScore F1
-rescaled with
-a baseline, and S-BERT; `members` names others, each maybe with a weight and keys of its own.
+rescaled with a baseline, and S-BERT; `members` names others, which may have weights and keys.
 
 Examples:
     >>> import evaluate

@@ -1,8 +1,8 @@
 """STSScore.
 
 The similarity that a regression model, fine-tuned on rated sentence pairs, predicts: its output divided by 5, not
-clipped (Herbold 2024), so that values slightly above 1 or below 0 occur. The embedded model reads the texts apart; to a
-cross-encoder, which reads them at once, their order matters a little.
+clipped (Herbold 2024), so that values slightly above 1 or below 0 occur. The embedded model reads the texts
+separately; a cross-encoder reads them together, and their order matters a little.
 
 Examples:
     >>> import evaluate

@@ -1,6 +1,6 @@
 """Word-set CKA.
 
-How alike the directions are that the words of the two texts span: linear kernel alignment of the two word sets
+How similar the directions are that the words of the two texts span: linear kernel alignment of the two word sets
 (Zhelezniak et al. 2019). It is symmetric, lies in [0, 1], and is 1.0 for a text against itself.
 
 Examples:

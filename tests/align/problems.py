@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from twmd_registry.align import align, similarities
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import MetricName
 from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
@@ -48,8 +47,8 @@ class Drawn(NamedTuple):
     """
 
     s: Tensor
-    hyp: Marginal
-    ref: Marginal
+    hyp: PaddedTokens
+    ref: PaddedTokens
 
     @property
     def array(self) -> np.ndarray:
@@ -91,8 +90,8 @@ def pair(n: int, m: int, seed: int = 0) -> Drawn:
     s = problem([(n, m)], seed).similarities[0]
     return Drawn(
         torch.from_numpy(s)[None],
-        Marginal(torch.ones(1, n, dtype=torch.bool)),
-        Marginal(torch.ones(1, m, dtype=torch.bool)),
+        PaddedTokens(torch.ones(1, n, dtype=torch.bool)),
+        PaddedTokens(torch.ones(1, m, dtype=torch.bool)),
     )
 
 
@@ -100,7 +99,9 @@ def matrix(rows: list[list[float]]) -> Drawn:
     """One pair whose similarities are written out."""
     s = torch.tensor([rows], dtype=torch.float64)
     return Drawn(
-        s, Marginal(torch.ones(s.shape[:2], dtype=torch.bool)), Marginal(torch.ones(1, s.shape[2], dtype=torch.bool))
+        s,
+        PaddedTokens(torch.ones(s.shape[:2], dtype=torch.bool)),
+        PaddedTokens(torch.ones(1, s.shape[2], dtype=torch.bool)),
     )
 
 
@@ -113,7 +114,9 @@ def both(metric: MetricName, p: Problem, tempering: AlignmentSettings) -> tuple[
 def alone(p: Problem, b: int) -> Problem:
     """Pair number b of a block, in a block of its own without padding."""
     n, m = p.similarities[b].shape
-    x, y = (PaddedTokens(side.vectors[b : b + 1, :k], side.mask[b : b + 1, :k]) for side, k in ((p.x, n), (p.y, m)))
+    x, y = (
+        PaddedTokens(side.mask[b : b + 1, :k], vectors=side.vectors[b : b + 1, :k]) for side, k in ((p.x, n), (p.y, m))
+    )
     return Problem(x, y, [p.similarities[b]])
 
 

@@ -14,15 +14,15 @@ from torch import Tensor
 from tests.align.problems import QUICK, Drawn, matrix, pair, pairs, problem, seeds
 from tests.oracles import family as oracle
 from twmd_registry import scorer
-from twmd_registry.align import marginal, similarities
+from twmd_registry.align import similarities
 from twmd_registry.align.exact import exact
 from twmd_registry.align.greedy import greedy
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.pooled import pooled
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.registry.names import Transform
+from twmd_registry.tensors import PaddedTokens
 
 
 def plan_of(p: Drawn) -> Tensor:
@@ -84,7 +84,7 @@ def test_a_token_that_must_be_shared_is_shared() -> None:
 def test_padding_takes_no_part_and_gets_no_gradient() -> None:
     p = problem([(2, 3), (4, 2)], garbage=1e3)
     s = similarities(p.x, p.y).requires_grad_()
-    found = exact(s, Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
+    found = exact(s, PaddedTokens(p.x.mask), PaddedTokens(p.y.mask), AlignmentSettings())
     (plan,) = torch.autograd.grad(found.sum(), s)
     assert found.tolist() == pytest.approx([oracle.exact(each) for each in p.similarities], abs=1e-9)
     assert float(plan[0, 2:].abs().sum() + plan[1, :, 2:].abs().sum()) == 0
@@ -116,7 +116,7 @@ def test_a_plan_is_sought_once_whatever_its_cost_is_turned_into(monkeypatch: pyt
 
 def test_scores_do_not_depend_on_the_number_of_threads() -> None:
     p = problem([(3, 5), (4, 4), (6, 2), (1, 3), (5, 5)], seed=3)
-    s, hyp, ref = similarities(p.x, p.y), marginal(p.x), marginal(p.y)
+    s, hyp, ref = similarities(p.x, p.y), p.x, p.y
     threads, found = torch.get_num_threads(), []
     try:
         for number in (1, 2, 8):

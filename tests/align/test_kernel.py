@@ -11,9 +11,9 @@ from tests.align.problems import QUICK, Drawn, matrix, pairs, problem, ragged, s
 from tests.oracles import family as oracle
 from twmd_registry.align import similarities
 from twmd_registry.align.kernel import kernel
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.reduction import normalise
+from twmd_registry.tensors import PaddedTokens
 
 
 @QUICK
@@ -26,7 +26,7 @@ def test_it_is_the_sum_of_all_squares(p: Drawn) -> None:
 @given(ragged, seeds)
 def test_it_is_the_inner_product_of_the_texts_second_moments(sizes: list[tuple[int, int]], seed: int) -> None:
     p = problem(sizes, seed, garbage=1e3)
-    found = kernel(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
+    found = kernel(similarities(p.x, p.y), PaddedTokens(p.x.mask), PaddedTokens(p.y.mask), AlignmentSettings())
     for b, (n, m) in enumerate(sizes):
         x, y = p.x.vectors[b, :n].numpy(), p.y.vectors[b, :m].numpy()
         assert float(found[b]) == pytest.approx(float(((x.T @ x) * (y.T @ y)).sum()), abs=1e-10)
@@ -36,9 +36,9 @@ def test_it_is_the_inner_product_of_the_texts_second_moments(sizes: list[tuple[i
 @given(ragged, seeds)
 def test_normalised_it_lies_between_zero_and_one(sizes: list[tuple[int, int]], seed: int) -> None:
     p = problem(sizes, seed)
-    c = kernel(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
+    c = kernel(similarities(p.x, p.y), PaddedTokens(p.x.mask), PaddedTokens(p.y.mask), AlignmentSettings())
     selves = [
-        kernel(similarities(side, side), Marginal(side.mask), Marginal(side.mask), AlignmentSettings())
+        kernel(similarities(side, side), PaddedTokens(side.mask), PaddedTokens(side.mask), AlignmentSettings())
         for side in (p.x, p.y)
     ]
     for score, (n, m) in zip(normalise(c, *selves).tolist(), sizes, strict=True):
@@ -55,5 +55,5 @@ def test_opposite_tokens_count_like_equal_ones() -> None:
 def test_the_gradient_is_twice_the_similarity_and_nothing_in_padding() -> None:
     s = torch.tensor([[[0.3, -0.4, 1e3], [0.1, 0.9, 1e3]]], dtype=torch.float64, requires_grad=True)
     hyp, ref = torch.tensor([[True, True]]), torch.tensor([[True, True, False]])
-    (slope,) = torch.autograd.grad(kernel(s, Marginal(hyp), Marginal(ref), AlignmentSettings()).sum(), s)
+    (slope,) = torch.autograd.grad(kernel(s, PaddedTokens(hyp), PaddedTokens(ref), AlignmentSettings()).sum(), s)
     np.testing.assert_allclose(slope[0], [[0.6, -0.8, 0.0], [0.2, 1.8, 0.0]], atol=1e-15)

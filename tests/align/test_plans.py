@@ -13,7 +13,7 @@ import twmd_registry
 from tests.align.problems import QUICK, SIZES, SUMS, ragged, seeds
 from tests.align.test_weights import Text, block, drawn
 from tests.oracles import movers
-from twmd_registry.align import ALIGNERS, PLANS, align, align_self, plans, similarities, similarities_for
+from twmd_registry.align import ALIGNERS, PLANS, align, plans, similarities
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import Distance, MetricName, Transform
 from twmd_registry.tensors import PaddedTokens
@@ -161,7 +161,7 @@ def test_an_exact_plan_times_the_cost_is_the_emd(sizes: list[tuple[int, int]], s
     x, y = sides(sizes, weighted=True, seed=seed)
     for distance, transform in COMBINATIONS:
         how = AlignmentSettings(distance=distance, transform=transform)
-        s = similarities_for(distance, similarities(x, y), x, y)
+        s = similarities(x, y, distance)
         plan = plans(MetricName.MOVERSCORE, s, x, y, how).hypothesis
         found = align(MetricName.MOVERSCORE, s, x, y, how).hypothesis
         for b, (n, m) in enumerate(sizes):
@@ -173,8 +173,8 @@ def test_an_exact_plan_times_the_cost_is_the_emd(sizes: list[tuple[int, int]], s
 @pytest.mark.parametrize(("distance", "transform"), COMBINATIONS)
 def test_a_text_costs_nothing_to_move_onto_itself(distance: Distance, transform: Transform, weighted: bool) -> None:
     x, _ = sides(SIZES, weighted=weighted)
-    s = similarities_for(distance, similarities(x, x), x, x)
-    found = align_self(MetricName.MOVERSCORE, s, x, AlignmentSettings(distance=distance, transform=transform))
+    s = similarities(x, x, distance)
+    found = ALIGNERS[MetricName.MOVERSCORE](s, x, x, AlignmentSettings(distance=distance, transform=transform))
     torch.testing.assert_close(found, torch.ones_like(found), atol=1e-12, rtol=0)
 
 
@@ -183,8 +183,8 @@ def test_gradients_of_every_distance_are_finite_even_where_vectors_are_identical
     distance: Distance, transform: Transform
 ) -> None:
     x, _ = sides(SIZES, weighted=True)
-    s = similarities_for(distance, similarities(x, x), x, x).clamp(max=1.0).requires_grad_()
-    found = align_self(MetricName.MOVERSCORE, s, x, AlignmentSettings(distance=distance, transform=transform))
+    s = similarities(x, x, distance).clamp(max=1.0).requires_grad_()
+    found = ALIGNERS[MetricName.MOVERSCORE](s, x, x, AlignmentSettings(distance=distance, transform=transform))
     (slope,) = torch.autograd.grad(found.sum(), s)
     assert bool(torch.isfinite(slope).all())
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from tests.align.problems import QUICK, Drawn, pairs, problem, ragged, seeds
 from tests.oracles import family as oracle
 from twmd_registry.align import similarities
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.pooled import pooled
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.reduction import normalise
+from twmd_registry.tensors import PaddedTokens
 
 
 @QUICK
@@ -28,9 +28,9 @@ def test_it_is_the_inner_product_of_the_mean_vectors_and_normalised_their_cosine
     sizes: list[tuple[int, int]], seed: int
 ) -> None:
     p = problem(sizes, seed, garbage=1e3)
-    c = pooled(similarities(p.x, p.y), Marginal(p.x.mask), Marginal(p.y.mask), AlignmentSettings())
+    c = pooled(similarities(p.x, p.y), PaddedTokens(p.x.mask), PaddedTokens(p.y.mask), AlignmentSettings())
     selves = [
-        pooled(similarities(side, side), Marginal(side.mask), Marginal(side.mask), AlignmentSettings())
+        pooled(similarities(side, side), PaddedTokens(side.mask), PaddedTokens(side.mask), AlignmentSettings())
         for side in (p.x, p.y)
     ]
     scores = normalise(c, *selves)
@@ -43,7 +43,7 @@ def test_it_is_the_inner_product_of_the_mean_vectors_and_normalised_their_cosine
 def test_every_pair_of_tokens_weighs_the_same_and_padding_nothing() -> None:
     s = torch.full((1, 3, 4), 5.0, dtype=torch.float64, requires_grad=True)
     hyp, ref = torch.tensor([[True, True, False]]), torch.tensor([[True, True, True, False]])
-    (weights,) = torch.autograd.grad(pooled(s, Marginal(hyp), Marginal(ref), AlignmentSettings()).sum(), s)
+    (weights,) = torch.autograd.grad(pooled(s, PaddedTokens(hyp), PaddedTokens(ref), AlignmentSettings()).sum(), s)
     wanted = np.zeros((3, 4))
     wanted[:2, :3] = 1 / 6
     np.testing.assert_allclose(weights[0], wanted, atol=1e-15)

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from tests.align.problems import QUICK, SIZES, SUMS, Problem, both, problem, ragged, seeds, temperatures
 from tests.oracles import family, movers
-from twmd_registry.align import ALIGNERS, align, align_self, marginal, similarities
-from twmd_registry.align.marginal import Marginal
+from twmd_registry.align import ALIGNERS, align, similarities
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.engine.reduction import normalise
 from twmd_registry.errors import TwmdWarning
@@ -45,7 +44,7 @@ def block(texts: list[Text], *, written_out: bool = False, garbage: float = 0.0)
     found = pad(TokenVectors(torch.tensor(np.concatenate(rows)), lengths, weights=weights), torch.arange(len(rows)))
     vectors = torch.where(found.mask[..., None], found.vectors, garbage)
     filled = None if found.weights is None else torch.where(found.mask, found.weights, abs(garbage))
-    return PaddedTokens(vectors, found.mask, filled)
+    return PaddedTokens(found.mask, filled, vectors)
 
 
 def texts(sizes: list[int], seed: int, least: int = 1, most: int = 4) -> list[Text]:
@@ -69,7 +68,7 @@ def c(metric: MetricName, x: PaddedTokens, y: PaddedTokens, how: AlignmentSettin
 
 
 def eq_1(metric: MetricName, x: PaddedTokens, y: PaddedTokens, how: AlignmentSettings) -> list[Tensor]:
-    own = [align_self(metric, similarities(side, side), side, how) for side in (x, y)]
+    own = [ALIGNERS[metric](similarities(side, side), side, side, how) for side in (x, y)]
     return [normalise(side, *own) for side in c(metric, x, y, how)]
 
 
@@ -196,7 +195,7 @@ def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(
 ) -> None:
     x, y = (block(side, garbage=1e3) for side in drawn([(1, 1), (3, 3), (5, 4)], least=0))
     s = similarities(x, y).to(torch.float32).requires_grad_()
-    hyp, ref = (Marginal(side.mask, None if side.weights is None else side.weights.float()) for side in (x, y))
+    hyp, ref = (PaddedTokens(side.mask, None if side.weights is None else side.weights.float()) for side in (x, y))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
         found = ALIGNERS[metric](s, hyp, ref, AlignmentSettings(temperature, iterations, objective))
@@ -213,7 +212,7 @@ def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(
 def test_weighted_gradients_are_those_of_the_formula(metric: MetricName, objective: Objective) -> None:
     x, y = (block(side) for side in drawn([(3, 4), (2, 3)], seed=5))
     s = similarities(x, y).requires_grad_()
-    hyp, ref = marginal(x), marginal(y)
+    hyp, ref = x, y
     assert torch.autograd.gradcheck(
         lambda z: ALIGNERS[metric](z, hyp, ref, AlignmentSettings(0.3, 2, objective)), (s,), eps=1e-7, atol=1e-5
     )

@@ -1,7 +1,7 @@
-"""One table: every contestant on the same texts in one run, and how time and memory grow.
+"""One table: every contestant on the same texts in one run.
 
-``make bench``, or alone ``python -m tests.bench``; on a GPU ``python -m tests.bench --shape roberta-large --device cuda
---pairs 138000``.
+``make bench``, or alone ``python -m tests.bench``; ``--quick`` measures fewer contestants on fewer pairs. On a GPU
+``python -m tests.bench --shape roberta-large --device cuda --pairs 138000``.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ TWMD paper reads.
 """
 EMBEDDED_LAYER = 4
 BARE = ("bare encoder", "bare encoder, again")
+QUICK = ["twmd", "all four dense", "bert_score", "sentence-transformers encode"]
+QUICK_PAIRS = 400
 
 
 @contextmanager
@@ -74,40 +76,32 @@ def run(name: str, setting: Setting, pairs: int) -> Measured:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the seconds of every contestant when they are measured, and the table at the end."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--shape", choices=("minilm", *SHAPES), default="minilm")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS), default=list(CONTESTANTS))
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_PAIRS} pairs by {', '.join(QUICK)}")
+    parser.add_argument("--pairs", type=int)
+    parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS))
     given = parser.parse_args()
-    names = [name for name in CONTESTANTS if name in {*given.only, *BARE}]
-    machine = (
-        torch.cuda.get_device_name() if given.device.startswith("cuda") else platform.processor() or platform.machine()
-    )
+    pairs = given.pairs or (QUICK_PAIRS if given.quick else PAIRS)
+    names = set(given.only or (QUICK if given.quick else CONTESTANTS)).union(BARE)
+    processor = platform.processor() or platform.machine()
+    machine = torch.cuda.get_device_name() if given.device.startswith("cuda") else processor
+    found = {}
     with model_of(given.shape) as (folder, layer):
-        print(
-            f"{benchmark_pairs(given.pairs)[0]}; {given.shape} to layer {layer}; {machine}, {os.cpu_count()} "
-            f"cores, torch {torch.__version__}"
-        )
-        found = {name: run(name, Setting(folder, layer, given.device), given.pairs) for name in names}
+        print(f"{benchmark_pairs(pairs)[0]}; {given.shape} to layer {layer}", end="; ")
+        print(f"{machine}, {os.cpu_count()} cores, torch {torch.__version__}", flush=True)
+        for name in (name for name in CONTESTANTS if name in names):
+            found[name] = run(name, Setting(folder, layer, given.device), pairs)
+            print(f"{name}: {found[name].seconds:.1f} s", flush=True)
     base = sum(found[name].seconds for name in BARE) / len(BARE)
     rows = [
-        [
-            name,
-            f"{one.seconds:.1f}",
-            f"{given.pairs / one.seconds:.0f}",
-            f"{one.seconds / base:.2f}",
-            f"{one.megabytes:.0f}",
-            f"{one.products:.0%}",
-        ]
-        for name, one in found.items()
+        [name, f"{s:.1f}", f"{pairs / s:.0f}", f"{s / base:.2f}", f"{megabytes:.0f}", f"{products:.0%}"]
+        for name, (s, megabytes, products) in found.items()
     ]
-    print(
-        tabulate(
-            rows, headers=["", "seconds", "pairs/s", "x bare encoder", "peak MB", "in products"], disable_numparse=True
-        )
-    )
+    headers = ["", "seconds", "pairs/s", "x bare encoder", "peak MB", "in products"]
+    print(tabulate(rows, headers=headers, disable_numparse=True))
 
 
 if __name__ == "__main__":

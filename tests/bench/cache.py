@@ -57,6 +57,7 @@ def main() -> None:
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             whole = time.perf_counter() - started
             seconds, busy, encoded, total = json.loads(done.stdout)
+            print(f"{what}, {metric}: {seconds:.1f} s", flush=True)
             size = sum(path.stat().st_size for path in (Path(home) / "cache").glob("*"))
             rows.append(
                 [

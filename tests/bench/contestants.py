@@ -18,7 +18,7 @@ import torch
 
 from tests.bench.texts import benchmark_pairs
 from twmd_registry.engine.scorer import Scorer, score_all
-from twmd_registry.models.batching import default_batch_tokens
+from twmd_registry.models.inference import default_batch_tokens
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec

@@ -105,6 +105,7 @@ def main() -> None:
         for name in models:
             own = [one[name] for one in rounds]
             ratio = float(np.median(np.divide(own, bare)))
+            print(f"{weights}, {name}: {np.median(own):.3f} s per step", flush=True)
             table.append([weights, name, f"{np.median(own):.3f}", f"{ratio:.2f}"])
     print(tabulate(table, headers=["weights", "", "seconds per step", "x bare step"], disable_numparse=True))
 

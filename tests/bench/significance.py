@@ -9,8 +9,8 @@ import time
 
 import twmd_registry
 from tests.bench.texts import synthetic_pairs
-from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest, ScoredMetricColumn, compare_systems
-from twmd_registry.record.comparison import SignificanceTest
+from twmd_registry.plugins.sacrebleu.compare import compare_systems
+from twmd_registry.record.content import Resampling
 
 SEGMENTS, SAMPLES, SEED = 3000, 10_000, 12345
 
@@ -21,16 +21,16 @@ def main() -> None:
     systems = [("a", predictions), ("b", synthetic_pairs(SEGMENTS, seed=8)[0]), ("c", references)]
     scorer = twmd_registry.scorer("twmd")
     started = time.perf_counter()
-    scored = [ScoredMetricColumn(scorer, tuple(scorer.score(own, references) for _, own in systems))]
+    scored = [(scorer, [scorer.score(own, references) for _, own in systems])]
     print(f"scoring {len(systems)} systems: {time.perf_counter() - started:.1f} s")
     requests = {
-        "paired bootstrap": ComparisonRequest(SignificanceTest("bs", SAMPLES, SEED)),
-        "paired approximate randomisation": ComparisonRequest(SignificanceTest("ar", SAMPLES, SEED)),
-        "confidence intervals": ComparisonRequest(None, SAMPLES, SEED),
+        "paired bootstrap": Resampling("bs", SAMPLES, 0, SEED),
+        "paired approximate randomisation": Resampling("ar", SAMPLES, 0, SEED),
+        "confidence intervals": Resampling(None, 0, SAMPLES, SEED),
     }
-    for name, request in requests.items():
+    for name, resampling in requests.items():
         started = time.perf_counter()
-        compare_systems(systems, [[one] for one in references], scored, request=request)
+        compare_systems(systems, [[one] for one in references], scored, resampling=resampling)
         print(f"{name}, {SAMPLES} samples: {time.perf_counter() - started:.1f} s")
 
 

@@ -20,7 +20,6 @@ from twmd_registry.demo.table_scores import HEADERS, NOTHING, FileResult, score_
 from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, read_pasted, read_upload
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.record.file import parse_record
-from twmd_registry.record.verify import SystemTexts, verify_record
 
 CSV = 'prediction,reference,reference_2\nIt rains.,It is raining.,\n"A cat, a dog",Two pets.,"A dog, a cat"\nSo be it,Never,Ever\n'
 PREDICTIONS = ["It rains.", "A cat, a dog", "So be it"]
@@ -176,9 +175,11 @@ def test_scores_are_those_of_the_scorer(scored: FileResult) -> None:
 
 
 def test_the_record_verifies(scored: FileResult) -> None:
-    found = verify_record(parse_record(scored.record), [SystemTexts(PREDICTIONS, REFERENCES)])
+    found = twmd_registry.verify_record(parse_record(scored.record), [(PREDICTIONS, REFERENCES)])
     assert found.agrees
-    assert not verify_record(parse_record(scored.record), [SystemTexts([*PREDICTIONS[:2], "Never"], REFERENCES)]).agrees
+    assert not twmd_registry.verify_record(
+        parse_record(scored.record), [([*PREDICTIONS[:2], "Never"], REFERENCES)]
+    ).agrees
 
 
 def test_what_cannot_be_scored_is_refused() -> None:

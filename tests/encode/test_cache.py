@@ -215,7 +215,9 @@ def test_the_least_recently_used_goes_first() -> None:
 
 def test_bytes_are_read_and_anything_else_is_refused() -> None:
     read: dict[int | str, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
-    assert {given: RunOptions(keep_references=given).kept_bytes for given in read} == read
+    assert {
+        given: twmd_registry.scorer("twmd", keep_references=given).options.keep_references for given in read
+    } == read
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", "MB", "-5MB", "nan", None]
     for given in wrong:
         with pytest.raises(

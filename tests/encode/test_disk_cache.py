@@ -233,7 +233,12 @@ def test_no_text_is_written(folder: str, home: Path) -> None:
 
 
 def test_bytes_are_read_and_anything_else_is_refused() -> None:
-    assert [RunOptions(disk_cache=given).disk_bytes for given in (0, 7, "2kB", "10GB")] == [0, 7, 2000, 10**10]
+    assert [twmd_registry.scorer("twmd", disk_cache=given).options.disk_cache for given in (0, 7, "2kB", "10GB")] == [
+        0,
+        7,
+        2000,
+        10**10,
+    ]
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", None]
     for given in wrong:
         with pytest.raises(

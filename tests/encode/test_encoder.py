@@ -9,8 +9,7 @@ from transformers import AutoModel
 
 from tests import tiny
 from twmd_registry.encode import encoder as encoder_module
-from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.layers import check_layer, hidden_states, rule_layer
+from twmd_registry.encode.encoder import Encoder, check_layer, hidden_states, rule_layer
 from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.files import find_model
 from twmd_registry.tensors import EncodedTexts

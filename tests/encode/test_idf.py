@@ -23,8 +23,7 @@ from twmd_registry.encode.idf import (
     vocabulary_size,
 )
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.engine.chunking import make_pairs
-from twmd_registry.engine.validation import check_segments
+from twmd_registry.engine.pairs import check_segments, make_pairs
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import save
 from twmd_registry.registry.options import RunOptions

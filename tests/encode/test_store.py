@@ -14,12 +14,12 @@ from tests import tiny
 from tests.conftest import Texts
 from twmd_registry.encode.cache import CachedText, TextKey
 from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.store import PersistentCaches, ReadingMode, TextStore
+from twmd_registry.encode.store import ReadingMode, TextStore
 from twmd_registry.engine import pipeline
-from twmd_registry.engine.chunking import Pairs, chunks_of_texts, estimate_tokens, make_pairs, plan_chunks
-from twmd_registry.engine.validation import check_segments
+from twmd_registry.engine.pairs import Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.errors import ModelError, collect_warnings, warn
 from twmd_registry.models.files import find_model
+from twmd_registry.tensors import TextFlags
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_different_texts_are_numbered_once() -> None:
 @pytest.mark.parametrize(("most", "step"), [(1, 1), (8, 1), (1, 4), (10**9, 1)])
 def test_pieces_cover_all_pairs_and_end_at_steps(most: int, step: int) -> None:
     pairs = some_pairs()
-    pieces = plan_chunks(pairs, estimate_tokens(pairs.texts, None), most, step)
+    pieces, _ = plan_chunks(pairs, None, most, step)
     assert [p for piece in pieces for p in range(piece.start, piece.stop)] == list(range(len(pairs.hyp)))
     boundaries = [*pairs.starts.tolist(), len(pairs.hyp)]
     assert all(boundaries.index(piece.start) % step == 0 for piece in pieces)
@@ -59,8 +59,8 @@ def test_pieces_cover_all_pairs_and_end_at_steps(most: int, step: int) -> None:
 
 def test_every_text_is_encoded_once_and_kept_while_it_is_needed(encoder: Encoder) -> None:
     pairs = some_pairs()
-    pieces = plan_chunks(pairs, estimate_tokens(pairs.texts, None), 1)
-    store = TextStore(encoder, pairs.texts, [2], ReadingMode(None), chunks_of_texts(pairs, pieces))
+    pieces, uses = plan_chunks(pairs, None, 1)
+    store = TextStore(encoder, pairs.texts, [2], ReadingMode(None), uses, flags=TextFlags.none(len(pairs.texts)))
     before = encoder.sentences_encoded
     with torch.inference_mode():
         alone = {text: encoder.encode(encoder.tokenise([text]), [2]).layers[2] for text in pairs.texts}
@@ -74,7 +74,7 @@ def test_every_text_is_encoded_once_and_kept_while_it_is_needed(encoder: Encoder
             store.forget(p, 10**6)
     assert len(pieces) == len(pairs.counts)
     assert encoder.sentences_encoded - before == 2 * len(pairs.texts)
-    assert len(store._ids) == 0
+    assert len(store._held_texts) == 0
 
 
 class Backwards:
@@ -92,13 +92,19 @@ class Backwards:
 
 def test_kept_texts_are_held_in_the_order_of_encoded_ones(encoder: Encoder) -> None:
     pairs, shelf = some_pairs(), Backwards()
-    lasting = [PersistentCaches(shelf, np.ones(len(pairs.texts), dtype=bool))]
+    caches = [(shelf, np.ones(len(pairs.texts), dtype=bool))]
     ids = np.arange(len(pairs.texts))
     with torch.inference_mode():
         first, second = (
-            TextStore(encoder, pairs.texts, [1, 2], ReadingMode(None), {}, lasting=lasting).fetch(
-                ids, batch_tokens=None, progress=None
-            )
+            TextStore(
+                encoder,
+                pairs.texts,
+                [1, 2],
+                ReadingMode(None),
+                {},
+                flags=TextFlags.none(len(pairs.texts)),
+                caches=caches,
+            ).fetch(ids, batch_tokens=None, progress=None)
             for _ in range(2)
         )
     assert len(shelf.kept) == len(pairs.texts)
@@ -109,8 +115,8 @@ def test_kept_texts_are_held_in_the_order_of_encoded_ones(encoder: Encoder) -> N
 
 def test_what_does_not_fit_is_forgotten_and_encoded_again(encoder: Encoder) -> None:
     pairs = some_pairs()
-    pieces = plan_chunks(pairs, estimate_tokens(pairs.texts, None), 1)
-    store = TextStore(encoder, pairs.texts, [1], ReadingMode(None), chunks_of_texts(pairs, pieces))
+    pieces, uses = plan_chunks(pairs, None, 1)
+    store = TextStore(encoder, pairs.texts, [1], ReadingMode(None), uses, flags=TextFlags.none(len(pairs.texts)))
     before = encoder.sentences_encoded
     with torch.inference_mode():
         for p, piece in enumerate(pieces):
@@ -192,9 +198,7 @@ def test_pieces_encoded_ahead_have_no_gradients(mode: Any, texts: Texts, monkeyp
     with mode():
         found = list(run.align())
     assert len(found) > 2
-    assert not any(
-        side.f1.requires_grad or one.fetched.encoded.layers[1].requires_grad for one in found for side in one.sides
-    )
+    assert not any(prf.f1.requires_grad for _, sides in found for prf in sides.values())
 
 
 def test_warnings_of_pieces_encoded_ahead_are_held(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:

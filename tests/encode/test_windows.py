@@ -15,8 +15,7 @@ from transformers import AutoModel
 import twmd_registry
 from tests import tiny
 from tests.encode.test_encoder import load
-from twmd_registry.encode.tokenization import TokenIds
-from twmd_registry.encode.windows import Window, take_apart
+from twmd_registry.encode.tokenization import TokenIds, Window, split_into_windows
 from twmd_registry.errors import SpecError
 
 LONG = " ".join(["the cat sat on the mat and a dog ran over the hill in rain"] * 9)
@@ -35,28 +34,28 @@ def test_every_token_is_in_a_window_and_no_window_is_too_long(
     lengths: list[int], size: int, data: st.DataObject
 ) -> None:
     stride = data.draw(st.integers(1, size - 2))
-    found = take_apart(tokens_of(lengths), Window(size, stride))
-    assert found.lengths.max() <= max(size, 2)
-    assert set(np.concatenate(found.places).tolist()) == set(range(sum(lengths) + 2 * len(lengths)))
+    windows, places_of, repeats = split_into_windows(tokens_of(lengths), Window(size, stride))
+    assert max(map(len, windows)) <= max(size, 2)
+    assert set(np.concatenate(places_of).tolist()) == set(range(sum(lengths) + 2 * len(lengths)))
     starts = np.cumsum([0, *(n + 2 for n in lengths)])
-    for ids, places in zip(found.ids, found.places, strict=True):
+    for ids, places in zip(windows, places_of, strict=True):
         text = int(np.searchsorted(starts, places[0], side="right")) - 1
         assert (ids == places - starts[text]).all()
         assert (ids[0], ids[-1]) == (0, lengths[text] + 1), "the special tokens are in every window"
         assert (np.diff(ids[1:-1]) == 1).all(), "and between them a stretch of the text"
     wanted = sum(1 if n + 2 <= size else math.ceil((n - (size - 2)) / stride) + 1 for n in lengths)
-    assert len(found.ids) == wanted
-    if found.repeats is not None:
-        assert found.repeats.min() >= 1
-        assert found.repeats.sum() == found.lengths.sum()
+    assert len(windows) == wanted
+    if repeats is not None:
+        assert repeats.min() >= 1
+        assert repeats.sum() == sum(map(len, windows))
 
 
 def test_whole_texts_are_left_as_they_are() -> None:
     tokens = tokens_of([3, 7])
     for window in (None, Window(9, 4)):
-        found = take_apart(tokens, window)
-        assert [row.tolist() for row in found.ids] == [row.tolist() for row in tokens.ids]
-        assert found.repeats is None
+        windows, _, repeats = split_into_windows(tokens, window)
+        assert [row.tolist() for row in windows] == [row.tolist() for row in tokens.ids]
+        assert repeats is None
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100_000])
@@ -68,7 +67,7 @@ def test_a_tokens_vector_is_the_mean_over_its_windows(tmp_path: Path, batch_toke
         found = encoder.encode(tokens, [2], window=Window(16, 5), batch_tokens=batch_tokens)
         sums = torch.zeros(int(tokens.lengths.sum()), tiny.WIDTH)
         times = torch.zeros(len(sums))
-        for ids, places in zip(*take_apart(tokens, Window(16, 5))[:2], strict=True):
+        for ids, places in zip(*split_into_windows(tokens, Window(16, 5))[:2], strict=True):
             states = network(input_ids=torch.from_numpy(ids)[None], output_hidden_states=True).hidden_states[2][0]
             sums[places] += states
             times[places] += 1

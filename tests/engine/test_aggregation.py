@@ -11,8 +11,8 @@ from torch import Tensor
 
 from tests.align.problems import QUICK, seeds
 from tests.oracles import movers
-from twmd_registry.engine.aggregation import AGGREGATIONS, aggregate
-from twmd_registry.registry.names import Aggregation, RoutingKernel
+from twmd_registry.engine.aggregation import aggregate
+from twmd_registry.registry.names import RoutingKernel
 
 POWERS = ["1", "2", "3", "4", "7", "inf", "-inf"]
 WAYS = ["mean", "concat", "pmeans:-inf,1,inf", "pmeans:2,3", "routing:gaussian", "routing:epanechnikov"]
@@ -23,10 +23,6 @@ def layers(tokens: int, depth: int, width: int = 6, seed: int = 0, spread: float
     draw = np.random.default_rng(seed)
     found = draw.normal(size=(tokens, 1, width)) + spread * draw.normal(size=(tokens, depth, width))
     return torch.tensor(found / np.linalg.norm(found, axis=2, keepdims=True))
-
-
-def test_there_is_a_function_for_every_name() -> None:
-    assert set(AGGREGATIONS) == set(Aggregation)
 
 
 def test_the_mean_is_the_mean_and_single_the_only_one() -> None:
@@ -41,14 +37,6 @@ def test_concatenation_puts_one_layer_after_the_other() -> None:
     assert found.shape == (4, 18)
     for t in range(4):
         assert found[t].tolist() == [x for vector in z[t].tolist() for x in vector]
-
-
-@pytest.mark.parametrize("power", POWERS)
-@pytest.mark.parametrize("depth", [2, 5])
-def test_a_power_mean_is_its_definition_in_each_dimension(power: str, depth: int) -> None:
-    z = layers(6, depth, seed=2)
-    wanted = [movers.power_mean(token, power) for token in z.numpy()]
-    np.testing.assert_allclose(aggregate(z, f"pmeans:{power}"), wanted, atol=1e-12)
 
 
 def test_power_means_stand_one_after_the_other() -> None:
@@ -69,31 +57,24 @@ def test_an_odd_mean_keeps_the_sign_and_an_even_one_has_none() -> None:
     assert aggregate(z, "pmeans:-inf,inf")[0].tolist() == [-0.8, 0.6, -0.6, 0.8]
 
 
-@pytest.mark.parametrize("power", ["3", "15", "40", "99"])
+@pytest.mark.parametrize("power", ["3", "99"])
 def test_a_high_power_of_small_numbers_is_not_lost_in_float32(power: str) -> None:
     z = layers(3, 4, width=384, seed=6)
     found = aggregate(z.to(torch.float32), f"pmeans:{power}")
     np.testing.assert_allclose(found, [movers.power_mean(token, power) for token in z.numpy()], atol=1e-5)
 
 
-@pytest.mark.parametrize("kernel", RoutingKernel)
-@pytest.mark.parametrize("spread", [0.1, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("depth", [2, 5, 12])
-def test_routing_is_algorithm_1_token_by_token(kernel: RoutingKernel, spread: float, depth: int) -> None:
-    z = layers(7, depth, seed=depth, spread=spread)
-    wanted = [movers.routing(token, kernel) for token in z.numpy()]
-    np.testing.assert_allclose(aggregate(z, f"routing:{kernel}"), wanted, atol=1e-10)
-
-
 @QUICK
 @given(
     kernel=st.sampled_from(RoutingKernel),
     tokens=st.integers(1, 5),
-    depth=st.integers(2, 6),
+    depth=st.sampled_from([2, 3, 6, 12]),
     seed=seeds,
-    spread=st.sampled_from([0.2, 1.0, 4.0]),
+    spread=st.sampled_from([0.1, 1.0, 4.0]),
 )
-def test_so_it_is_for_any_tokens(kernel: RoutingKernel, tokens: int, depth: int, seed: int, spread: float) -> None:
+def test_routing_is_algorithm_1_of_every_token(
+    kernel: RoutingKernel, tokens: int, depth: int, seed: int, spread: float
+) -> None:
     z = layers(tokens, depth, seed=seed, spread=spread)
     wanted = [movers.routing(token, kernel) for token in z.numpy()]
     np.testing.assert_allclose(aggregate(z, f"routing:{kernel}"), wanted, atol=1e-9)
@@ -121,21 +102,11 @@ def test_a_token_that_no_layer_is_near_keeps_the_mean_of_its_layers() -> None:
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_a_token_does_not_depend_on_its_neighbours(how: str) -> None:
+def test_token_does_not_depend_on_its_neighbours_nor_on_the_order_of_layers(how: str) -> None:
     z = torch.cat([layers(5, 4, seed=1, spread=spread) for spread in (0.05, 1.0, 5.0)])
     together = aggregate(z, how)
     for t in range(len(z)):
         torch.testing.assert_close(aggregate(z[t : t + 1], how)[0], together[t], atol=1e-14, rtol=0)
-    torch.testing.assert_close(aggregate(z.flip(0), how).flip(0), together, atol=1e-14, rtol=0)
-
-
-@pytest.mark.parametrize("how", WAYS)
-def test_nothing_comes_of_no_tokens(how: str) -> None:
-    assert len(aggregate(torch.zeros(0, 3, 4), how)) == 0
-
-
-@pytest.mark.parametrize("how", [way for way in WAYS if way != "concat"])
-def test_the_order_of_layers_does_not_matter_but_for_concatenation(how: str) -> None:
-    z = layers(5, 4, seed=3)
-    torch.testing.assert_close(aggregate(z.flip(1), how), aggregate(z, how), atol=1e-12, rtol=0)
-    assert not torch.allclose(aggregate(z.flip(1), "concat"), aggregate(z, "concat"))
+    assert len(aggregate(z[:0], how)) == 0
+    same = torch.allclose(aggregate(z.flip(1), how), together, atol=1e-12)
+    assert same is (how != "concat")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 import warnings
@@ -13,8 +14,8 @@ import pandas as pd
 import pytest
 
 import twmd_registry
+from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.models.pool import _LOADED
 from twmd_registry.registry.names import Centering, MetricName
@@ -43,19 +44,12 @@ def quiet(metric: str, predictions: Any, references: Any, **keys: Any) -> ScoreS
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_empty_texts_are_counted_in_one_warning(metric: str) -> None:
-    with pytest.warns(TwmdWarning, match="texts without a token: 5;") as caught:
-        found = twmd_registry.scorer(metric).score(
-            ["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["a cat", " "]]
-        )
-    assert len(caught) == 1
-    assert found.counts.empty == 5
-
-
-@pytest.mark.parametrize("metric", MetricName)
-def test_empty_against_text_empty_against_empty(metric: str) -> None:
+def test_empty_texts_score_as_documented_and_are_counted_in_one_warning(metric: str) -> None:
     keys = {"members": "stsscore,sbert"} if metric == MetricName.ENSEMBLE else {}
-    found = quiet(metric, ["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["", "a cat"]], **keys)
+    predictions, references = ["", "a cat", " \t\n", "a cat"], [["a cat"], [""], ["\u3000"], ["", "a cat"]]
+    with pytest.warns(TwmdWarning, match="texts without a token: 5;") as caught:
+        found = twmd_registry.scorer(metric, **keys).score(predictions, references)
+    assert len(caught) == 1
     assert found.scores[:3] == (0.0, 0.0, 1.0)
     assert found.scores[3] > 0.8
     assert found.counts.empty == 5
@@ -71,22 +65,23 @@ def test_a_text_of_dropped_characters_only_is_empty(metric: str, keys: dict[str,
     assert found.counts.empty == 4
 
 
-@pytest.mark.parametrize("metric", MetricName)
-def test_strange_text_scores_a_finite_number(metric: str) -> None:
-    found = quiet(metric, STRANGE, list(reversed(STRANGE)))
-    assert all(math.isfinite(score) for score in found.scores)
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+def test_strange_text_scores_a_finite_number_by_every_metric() -> None:
+    scorers = [twmd_registry.scorer(metric) for metric in MetricName]
+    for found in twmd_registry.score_all(scorers, STRANGE, STRANGE[::-1]):
+        assert all(map(math.isfinite, found.scores)), found.signature
 
 
-@pytest.mark.parametrize("metric", ALIGNED)
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 @pytest.mark.parametrize("centering", Centering)
-def test_single_tokens_under_every_centering_are_finite(metric: str, centering: str) -> None:
-    keys = {"vectors": "unit"} if metric == "sbert" else {}
+def test_single_tokens_under_every_centering_score_finite_numbers(centering: str) -> None:
     for special in ("none", "all"):
+        keys = {"centering": centering, "special": special}
+        unit = {"sbert": {"vectors": "unit"}}
+        scorers = [twmd_registry.scorer(metric, **keys, **unit.get(metric, {})) for metric in ALIGNED]
         for texts in (["yes"], ["yes", "no", "yes"]):
-            found = quiet(
-                metric, texts, ["no", "yes", "yes"][: len(texts)], centering=centering, special=special, **keys
-            )
-            assert all(math.isfinite(score) for score in found.scores)
+            for found in twmd_registry.score_all(scorers, texts, ["no", "yes", "yes"][: len(texts)]):
+                assert all(map(math.isfinite, found.scores)), found.signature
 
 
 @pytest.mark.parametrize("metric", ["twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka"])
@@ -113,17 +108,15 @@ def test_partners_without_a_token_that_counts_are_empty() -> None:
     assert all(math.isfinite(score) for score in found.scores)
 
 
-@pytest.mark.parametrize("metric", MetricName)
-def test_a_very_long_text_is_cut_and_counted_once(metric: str) -> None:
-    long = "long words " * 4546
-    assert len(long) > 50_000
-    with pytest.warns(
-        TwmdWarning, match="different texts longer than the limit .truncation, in the signature.: 1;"
-    ) as caught:
+@pytest.mark.parametrize(("metric", "times"), [("twmd", 5000), ("stsscore", 500), ("ensemble", 500)])
+def test_very_long_text_is_cut_and_counted_once(metric: str, times: int) -> None:
+    long = "long words " * times
+    message = "different texts longer than the limit .truncation, in the signature.: 1;"
+    with pytest.warns(TwmdWarning, match=message) as caught:
         found = twmd_registry.scorer(metric).score([long, long, "short"], ["a cat", "a cat", "short"])
     assert len(caught) == 1
     assert found.counts.truncated == 1
-    assert all(math.isfinite(score) for score in found.scores)
+    assert all(map(math.isfinite, found.scores))
 
 
 def test_a_cut_text_scores_like_its_beginning() -> None:
@@ -216,17 +209,13 @@ def test_members_of_a_text_enum_are_their_text() -> None:
     assert check_segments([Answer.YES], [Answer.YES]) == (["it is so"], [["it is so"]])
 
 
-@pytest.mark.parametrize("metric", ["twmd", "trwmd"])
-@pytest.mark.parametrize("temperature", [1e-6, 1e6])
 @pytest.mark.parametrize("objective", ["expected", "entropic"])
-def test_the_ends_of_the_temperature_range_score_finite_numbers(
-    metric: str, temperature: float, objective: str
-) -> None:
-    found = quiet(
-        metric, ["a cat sat", "a cat"], ["the cat sat down", "a cat"], temperature=temperature, objective=objective
-    )
-    assert math.isfinite(found.scores[0])
-    assert found.scores[1] == pytest.approx(1.0, abs=1e-5)
+def test_ends_of_the_temperature_range_score_finite_numbers(objective: str) -> None:
+    for metric, temperature in itertools.product(["twmd", "trwmd"], [1e-6, 1e6]):
+        texts = ["a cat sat", "a cat"], ["the cat sat down", "a cat"]
+        found = quiet(metric, *texts, temperature=temperature, objective=objective)
+        assert math.isfinite(found.scores[0])
+        assert found.scores[1] == pytest.approx(1.0, abs=1e-5)
 
 
 def test_rows_of_a_later_batch_keep_counting() -> None:
@@ -319,7 +308,7 @@ def test_a_signature_for_another_number_of_references_is_announced_in_every_call
         twmd_registry.score(["a"], references, signature)
 
 
-def test_a_signature_for_the_same_number_of_references_or_for_none_is_silent() -> None:
+def test_signature_for_the_same_number_of_references_or_for_none_is_silent() -> None:
     spec = twmd_registry.scorer("twmd").spec
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -9,13 +9,9 @@ from hypothesis import given
 
 from tests.align.problems import QUICK, ragged, seeds
 from tests.oracles import family as oracle
-from twmd_registry.align.kernel import kernel
-from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.settings import AlignmentSettings
-from twmd_registry.engine.centering import CENTERINGS, GroupMeans, center, sum_groups
-from twmd_registry.engine.reduction import normalise
+from twmd_registry.engine.centering import GroupMeans, center, sum_groups
 from twmd_registry.registry.names import Centering, Vectors
-from twmd_registry.tensors import TokenVectors, pad, span_indices
+from twmd_registry.tensors import TokenVectors
 
 LENGTHS = [3, 1, 5, 2]
 GROUP = torch.tensor([0, 0, 1, 1])
@@ -78,34 +74,6 @@ def test_every_centering_is_its_definition(tokens: TokenVectors, centering: Cent
     assert raw.lengths.tolist() == unit.lengths.tolist() == [len(row) for row in wanted]
 
 
-def test_every_centering_has_a_function() -> None:
-    assert set(CENTERINGS) == set(Centering)
-
-
-def test_a_token_of_which_nothing_is_left_is_dropped(tokens: TokenVectors) -> None:
-    counted = torch.ones(sum(LENGTHS), dtype=torch.bool)
-    centered = centered_alone(tokens._replace(counted=counted), Centering.SENTENCE, Vectors.UNIT)
-    assert centered.lengths.tolist() == [3, 0, 5, 2]
-    assert centered.counted is not None
-    assert len(centered.counted) == len(centered.vectors) == 10
-    assert bool(torch.isfinite(centered.vectors).all())
-
-
-@pytest.mark.parametrize("centering", [Centering.BATCH, Centering.CORPUS, Centering.BACKGROUND])
-def test_a_centering_that_needs_means_says_so(tokens: TokenVectors, centering: Centering) -> None:
-    with pytest.raises(ValueError, match="needs means"):
-        centered_alone(tokens, centering, Vectors.UNIT)
-
-
-def test_sums_add_up_piece_by_piece(tokens: TokenVectors) -> None:
-    whole = sum_groups(tokens, GROUP, WEIGHT, 2)
-    first = TokenVectors(tokens.vectors[:4], tokens.lengths[:2])
-    second = TokenVectors(tokens.vectors[4:], tokens.lengths[2:])
-    parts = sum_groups(first, GROUP[:2], WEIGHT[:2], 2).plus(sum_groups(second, GROUP[2:], WEIGHT[2:], 2))
-    torch.testing.assert_close(parts.sums, whole.sums)
-    assert whole.counts.tolist() == [3 + 3 * 1, 5 + 2 * 2]
-
-
 def test_tokens_that_do_not_count_are_not_in_the_mean(tokens: TokenVectors) -> None:
     counted = torch.ones(sum(LENGTHS), dtype=torch.bool)
     counted[0] = False
@@ -115,35 +83,6 @@ def test_tokens_that_do_not_count_are_not_in_the_mean(tokens: TokenVectors) -> N
 
 def test_a_group_without_tokens_has_mean_zero(tokens: TokenVectors) -> None:
     assert sum_groups(tokens, GROUP, WEIGHT, 3).mean()[2].tolist() == [0.0] * 4
-
-
-def test_padding_puts_an_items_tokens_first(tokens: TokenVectors) -> None:
-    block = pad(tokens, torch.tensor([2, 1]))
-    assert block.mask.tolist() == [[True] * 5, [True] + [False] * 4]
-    torch.testing.assert_close(block.vectors[0], tokens.vectors[4:9])
-    torch.testing.assert_close(block.vectors[1, 0], tokens.vectors[3])
-
-
-def test_spans_may_be_empty_and_in_any_order() -> None:
-    assert span_indices(torch.tensor([4, 9, 0]), torch.tensor([2, 0, 1])).tolist() == [4, 5, 0]
-
-
-@pytest.mark.parametrize("centering", Centering)
-def test_unit_vectors_have_length_one_and_raw_ones_keep_theirs(tokens: TokenVectors, centering: Centering) -> None:
-    means = means_for(tokens, centering)
-    raw, unit = (centered_alone(tokens, centering, kind, means).vectors for kind in (Vectors.RAW, Vectors.UNIT))
-    norms = torch.linalg.vector_norm(raw, dim=1)
-    np.testing.assert_allclose(torch.linalg.vector_norm(unit, dim=1), np.ones(len(unit)), atol=1e-6)
-    torch.testing.assert_close(unit * norms[:, None], raw)
-    assert float(norms.std()) > 0.1
-
-
-@pytest.mark.parametrize("centering", Centering)
-def test_what_came_in_is_left_as_it_was(tokens: TokenVectors, centering: Centering) -> None:
-    before = tokens.vectors.clone()
-    centered_alone(tokens, centering, Vectors.UNIT, means_for(tokens, centering))
-    assert torch.equal(tokens.vectors, before)
-    assert tokens.lengths.tolist() == LENGTHS
 
 
 @QUICK
@@ -191,17 +130,6 @@ def test_dropping_keeps_which_of_the_other_tokens_count(tokens: TokenVectors) ->
     assert centered.counted is not None
     assert centered.counted.tolist() == [*counted[:3].tolist(), *counted[4:].tolist()]
     assert centered.counted_lengths.tolist() == [2, 0, 4, 2]
-
-
-def test_kernel_alignment_with_dimension_centering_is_cka(tokens: TokenVectors) -> None:
-    x, y = rows_of(tokens)[0], rows_of(tokens)[2]
-    centered = centered_alone(tokens, Centering.DIMENSION, Vectors.RAW)
-    blocks = [pad(centered, torch.tensor([item])) for item in (0, 2)]
-    c, own, other = (
-        kernel(a.vectors @ b.vectors.mT, Marginal(a.mask), Marginal(b.mask), AlignmentSettings())
-        for a, b in ((blocks[0], blocks[1]), (blocks[0], blocks[0]), (blocks[1],) * 2)
-    )
-    assert float(normalise(c, own, other)) == pytest.approx(oracle.linear_cka(x, y), abs=1e-6)
 
 
 def test_centering_and_scaling_can_be_trained_through(tokens: TokenVectors) -> None:

@@ -20,10 +20,9 @@ from tests import tiny
 from tests.processes import CONTEXT, PATIENCE
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.tokenization import TokenIds
-from twmd_registry.engine.chunking import make_pairs, take_share
 from twmd_registry.engine.distributed import score_over_ranks
+from twmd_registry.engine.pairs import check_segments, make_pairs, take_share
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import ModelError, TwmdError, TwmdWarning
 from twmd_registry.tensors import EncodedTexts
 

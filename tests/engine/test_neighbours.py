@@ -95,9 +95,10 @@ def test_appended_rows_move_no_score(seed: int) -> None:
     with twmd_registry.scorer(metric, **keys) as scorer:
         alone = scorer.score(PREDICTIONS, REFERENCES).scores
         more = scorer.score(PREDICTIONS + APPENDED, REFERENCES + APPENDED[::-1]).scores[: len(alone)]
-        single = [scorer.score([hyp], [ref]).score for hyp, ref in zip(PREDICTIONS, REFERENCES, strict=True)]
-    assert more == pytest.approx(alone, abs=tolerance(keys), rel=1e-6), (metric, keys)
-    assert single == pytest.approx(list(alone), abs=tolerance(keys), rel=1e-6), (metric, keys)
+        assert more == pytest.approx(alone, abs=tolerance(keys), rel=1e-6), (metric, keys)
+        for i in (seed % len(alone), (seed + 3) % len(alone)):
+            single = scorer.score(PREDICTIONS[i : i + 1], REFERENCES[i : i + 1]).score
+            assert single == pytest.approx(alone[i], abs=tolerance(keys), rel=1e-6), (metric, keys, i)
 
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
@@ -121,3 +122,32 @@ def test_mean_of_vectors_that_cancel_is_nothing(keys: dict[str, Any]) -> None:
         pytest.warns(match="nothing is left to compare"),
     ):
         assert scorer.score(["very well", "very well"], ["very well", "quite good"]).scores == (1.0, 0.0)
+
+
+LONGER = [f"the old keeper number {n} walked down to the mill and came back before it rained" for n in range(40)]
+SHORT = [("red car", "blue bus"), ("red car", "red bus"), ("cat", "dog"), ("a", "a b"), ("red car", "red car")]
+SEPARATE = {"centering": "batch", "centering_size": 1, "centering_side": "separate"}
+
+
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+@pytest.mark.parametrize("keys", [{"centering": "sentence"}, {"centering": "sentence", "ngram": 2}, SEPARATE])
+@pytest.mark.parametrize("metric", ["twmd", "trwmd", "bertscore_centered", "moverscore", "wordset_cka", "sbert"])
+def test_short_text_scores_the_same_beside_longer_rows(metric: str, keys: dict[str, Any]) -> None:
+    own = {name: value for name, value in keys.items() if name in CATALOGUE[MetricName(metric)].keys}
+    vectors = {"vectors": "unit"} if metric == "sbert" else {}
+    predictions, references = ([pair[side] for pair in SHORT] for side in (0, 1))
+    with twmd_registry.scorer(metric, special="none", **own, **vectors) as scorer:
+        beside = scorer.score(predictions + LONGER, references + LONGER[::-1]).scores[: len(SHORT)]
+        alone = [scorer.score([text], [other]).score for text, other in SHORT]
+    assert alone == pytest.approx(list(beside), abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
+@pytest.mark.parametrize("metric", ["twmd", "trwmd", "bertscore_centered", "moverscore", "wordset_cka", "sbert"])
+def test_text_alone_in_its_batch_scores_as_by_itself(metric: str) -> None:
+    """Pair 33 of 33 with batches of 32: its side's batch holds one text."""
+    keys: dict[str, Any] = {"centering": "batch", "centering_size": 32, "centering_side": "separate", "special": "none"}
+    with twmd_registry.scorer(metric, **keys) as scorer:
+        for text, other in SHORT:
+            beside = scorer.score([*LONGER[:32], text], [*LONGER[1:33], other]).scores[-1]
+            assert scorer.score([text], [other]).score == pytest.approx(beside, abs=1e-5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.align.problems import QUICK, seeds
 from tests.oracles import movers
 from twmd_registry.engine.ngrams import form_ngrams, unit
-from twmd_registry.tensors import TokenVectors, pad
+from twmd_registry.tensors import TokenVectors
 
 LENGTHS = [4, 0, 1, 6, 2, 0]
 LONG = 10_000
@@ -46,48 +46,18 @@ def assert_windows(tokens: TokenVectors, n: int | str) -> None:
         assert mine[1] is None or mine[1] == pytest.approx(totals, abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 100, "sentence"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("zeros", [False, True])
-def test_every_window_is_the_weighted_mean_of_its_tokens(n: int | str, weighted: bool, zeros: bool) -> None:
-    assert_windows(texts(LENGTHS, seed=3, weighted=weighted, zeros=zeros), n)
-
-
 @QUICK
 @given(
     lengths=st.lists(st.integers(0, 7), min_size=1, max_size=6),
-    n=st.integers(1, 8),
+    n=st.sampled_from([1, 2, 3, 8, "sentence"]),
     seed=seeds,
     weighted=st.booleans(),
     zeros=st.booleans(),
 )
-def test_so_it_is_for_any_texts(lengths: list[int], n: int, seed: int, weighted: bool, zeros: bool) -> None:
+def test_every_window_is_the_weighted_mean_of_its_tokens(
+    lengths: list[int], n: int | str, seed: int, weighted: bool, zeros: bool
+) -> None:
     assert_windows(texts(lengths, seed, weighted=weighted, zeros=zeros), n)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("zeros", [False, True])
-def test_one_gram_is_one_token(weighted: bool, zeros: bool) -> None:
-    tokens = texts(LENGTHS, weighted=weighted, zeros=zeros)
-    found = form_ngrams(tokens, 1)
-    torch.testing.assert_close(found.vectors, tokens.vectors, atol=1e-15, rtol=1e-15)
-    torch.testing.assert_close(found.lengths, tokens.lengths)
-    if tokens.weights is not None:
-        torch.testing.assert_close(found.weights, tokens.weights)
-    torch.testing.assert_close(unit(found).vectors, torch.nn.functional.normalize(tokens.vectors, dim=1))
-
-
-def test_a_text_has_as_many_windows_as_fit_and_at_least_one_if_it_has_a_token() -> None:
-    assert form_ngrams(texts(LENGTHS), 3).lengths.tolist() == [2, 0, 1, 4, 1, 0]
-    assert form_ngrams(texts(LENGTHS), "sentence").lengths.tolist() == [1, 0, 1, 1, 1, 0]
-
-
-def test_a_text_shorter_than_a_window_is_one_window() -> None:
-    tokens = TokenVectors(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([2]), weights=torch.tensor([3.0, 1.0]))
-    found = form_ngrams(tokens, 5)
-    assert found.vectors.tolist() == [[0.75, 0.25]]
-    assert found.weights is not None
-    assert found.weights.tolist() == [4.0]
 
 
 def test_a_window_that_weighs_nothing_has_its_plain_mean_and_weighs_nothing() -> None:
@@ -99,16 +69,6 @@ def test_a_window_that_weighs_nothing_has_its_plain_mean_and_weighs_nothing() ->
     assert found.carrying_lengths.tolist() == [1]
 
 
-def test_windows_never_reach_into_the_next_text() -> None:
-    alone = [form_ngrams(texts([4], seed=1), 3), form_ngrams(texts([5], seed=2), 3)]
-    both = [texts([4], seed=1), texts([5], seed=2)]
-    weights = [one.weights for one in both if one.weights is not None]
-    joined = TokenVectors(torch.cat([one.vectors for one in both]), torch.tensor([4, 5]), weights=torch.cat(weights))
-    torch.testing.assert_close(
-        form_ngrams(joined, 3).vectors, torch.cat([one.vectors for one in alone]), atol=1e-15, rtol=0
-    )
-
-
 def test_a_window_remembers_its_first_token() -> None:
     assert form_ngrams(texts([3, 0, 2], weighted=False), 2).places is not None
     places = form_ngrams(texts([3, 0, 2], weighted=False), 2).places
@@ -116,23 +76,8 @@ def test_a_window_remembers_its_first_token() -> None:
     assert places.tolist() == [0, 1, 3]
 
 
-def test_no_text_has_no_window() -> None:
-    found = form_ngrams(texts([0, 0]), 2)
-    assert found.vectors.shape == (0, 3)
-    assert found.lengths.tolist() == [0, 0]
-
-
 def test_windows_are_scaled_to_length_one_and_those_without_a_direction_dropped() -> None:
     vectors = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
     found = unit(form_ngrams(TokenVectors(vectors, torch.tensor([3]), weights=torch.tensor([1.0, 1.0, 1.0])), 2))
     assert found.lengths.tolist() == [1]
     np.testing.assert_allclose(found.vectors, [[-1 / 5**0.5, 2 / 5**0.5]], atol=1e-7)
-
-
-def test_weights_travel_with_windows_into_a_block() -> None:
-    tokens = texts([2, 3], seed=4)
-    padded = pad(form_ngrams(tokens, 2), torch.tensor([1, 0]))
-    assert padded.weights is not None
-    assert tokens.weights is not None
-    w = tokens.weights.tolist()
-    np.testing.assert_allclose(padded.weights, [[w[2] + w[3], w[3] + w[4]], [w[0] + w[1], 0.0]])

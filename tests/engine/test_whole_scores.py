@@ -67,6 +67,7 @@ TEXTS = [
     "the of the",
     "!?",
     "Weir.",
+    "\u201cA heron\u201d \u2013 waited \u2026",
     "🦆",
     "我们 喜欢 猫",
     "",

@@ -20,9 +20,9 @@ from twmd_registry.metaeval.agreement import agreement
 from twmd_registry.metaeval.diagnosis import diagnose
 from twmd_registry.metaeval.significance import permutation, williams
 from twmd_registry.metaeval.study import prefer
-from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest, ScoredMetricColumn, compare_systems
+from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import SBERT
-from twmd_registry.record.comparison import SignificanceTest
+from twmd_registry.record.content import Resampling
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.options import RunOptions
 
@@ -42,21 +42,19 @@ def paired(kind: str, n: int) -> None:
     PairedTest([("a", TEXTS[:n]), ("b", OTHERS[:n])], {"sbert": SBERT()}, [TEXTS[:n]], test_type=kind, n_samples=20)()
 
 
-def compared(n: int, request: ComparisonRequest) -> None:
+def compared(n: int, resampling: Resampling) -> None:
     scorer = twmd_registry.scorer("sbert")
     sets = tuple(scorer.score(own[:n], TEXTS[:n]) for own in (TEXTS, OTHERS))
     systems = [("a", TEXTS[:n]), ("b", OTHERS[:n])]
-    compare_systems(
-        systems, [[text] for text in TEXTS[:n]], [ScoredMetricColumn(scorer, sets), "bleu"], request=request
-    )
+    compare_systems(systems, [[text] for text in TEXTS[:n]], [(scorer, sets), "bleu"], resampling=resampling)
 
 
 FACES: dict[str, Callable[[int], object]] = {
     "SacreBLEU's paired bootstrap": lambda n: paired("bs", n),
     "SacreBLEU's randomisation": lambda n: paired("ar", n),
     "SacreBLEU's interval": lambda n: SBERT().corpus_score(OTHERS[:n], [TEXTS[:n]], n_bootstrap=20),
-    "a comparison with a test": lambda n: compared(n, ComparisonRequest(SignificanceTest("bs", 20, 1))),
-    "a comparison with intervals": lambda n: compared(n, ComparisonRequest(resamples=20)),
+    "a comparison with a test": lambda n: compared(n, Resampling("bs", 20, seed=1)),
+    "a comparison with intervals": lambda n: compared(n, Resampling(resamples=20)),
     "a permutation": lambda n: (
         permutation(np.arange(n), rated(n).ratings, rated(n), "pearson", trials=5)
         if n > 2
@@ -78,7 +76,7 @@ def test_few_segments_are_warned_of_and_one_is_refused(face: str, recwarn: pytes
 
 def test_scores_without_a_test_are_given_for_any_number(recwarn: pytest.WarningsRecorder) -> None:
     assert SBERT().corpus_score(OTHERS[:1], [TEXTS[:1]]).score > 0
-    compared(1, ComparisonRequest())
+    compared(1, Resampling())
     assert agreement("pearson", np.arange(5), rated(5), resamples=0).low is None
     assert not recwarn.list
 

@@ -143,10 +143,17 @@ def test_tokenizer_of_a_larger_vocabulary_is_an_error(tmp_path: Path, metric: st
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     tokenizer["model"]["vocab"]["cat"] = 99
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    with pytest.raises(
-        ModelError, match="gives token id 99, but its network has ids 0 to 23: they do not belong together"
-    ):
-        score(folder, metric)
+    with pytest.raises(ModelError, match=r"gives token id 99 \('cat'\), but its network has ids 0 to 23"):
+        _ = twmd_registry.scorer(metric, model=str(folder)).signature
+
+
+@pytest.mark.parametrize("key", ["cls_token", "pad_token"])
+def test_special_token_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path, key: str) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "m")
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {key: "[NEW]"}), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"gives token id 24 \('\[NEW\]'\), but its network has ids 0 to 23"):
+        _ = twmd_registry.scorer("twmd", model=str(folder)).signature
 
 
 def test_what_is_not_found_is_called_by_its_kind() -> None:

@@ -58,7 +58,7 @@ def test_several_references_ragged() -> None:
     assert "|nrefs:var|" in several["signature"]
 
 
-def test_the_preset_is_the_configuration_and_keys_go_to_load_or_compute() -> None:
+def test_preset_is_the_configuration_and_keys_go_to_load_or_compute() -> None:
     loaded = evaluate.load("trwmd", "embedded", temperature=0.5, output="recall", device="cpu")
     result = loaded.compute(predictions=P, references=R)
     assert "|temperature:0.5|" in result["signature"]
@@ -119,14 +119,14 @@ def test_every_compute_warns_under_pythons_default_filter() -> None:
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
-def test_a_copy_scores_the_same(clone: Callable[[Any], Any]) -> None:
+def test_copy_scores_the_same(clone: Callable[[Any], Any]) -> None:
     metric = evaluate.load("twmd", temperature=0.3, keep_in_memory=True)
     before = metric.compute(predictions=P, references=R)
     assert clone(metric).compute(predictions=P, references=R) == before
     assert clone(type(metric)) is type(metric)
 
 
-def test_a_failed_computation_leaves_the_metric_usable() -> None:
+def test_failed_computation_leaves_the_metric_usable() -> None:
     metric = evaluate.load("twmd", layer=99)
     with pytest.raises(SpecError, match="layer=99 is out of range"):
         metric.compute(predictions=P, references=R)
@@ -156,7 +156,7 @@ def test_bad_rows_are_one_clear_error(predictions: Any, references: Any, words: 
         evaluate.load("twmd").compute(predictions=predictions, references=references)
 
 
-def test_a_later_batch_counts_its_rows_from_the_first() -> None:
+def test_later_batch_counts_its_rows_from_the_first() -> None:
     metric = evaluate.load("twmd")
     metric.add_batch(predictions=P, references=R)
     with pytest.raises(InputError, match=r"predictions\[3\]"):
@@ -173,7 +173,7 @@ def test_arrays_and_tuples_are_lists_too() -> None:
     assert evaluate.load("twmd").compute(predictions=np.array(P), references=tuple(R)) == plain
 
 
-def test_a_function_that_was_imported_before_us_finds_the_metrics() -> None:
+def test_function_that_was_imported_before_us_finds_the_metrics() -> None:
     assert load_before_us("twmd").name == "twmd"
 
 
@@ -191,7 +191,7 @@ def test_in_a_checkout_by_relative_path(monkeypatch: pytest.MonkeyPatch) -> None
     assert result == evaluate.load("twmd").compute(predictions=P, references=R)
 
 
-def test_a_folder_of_the_same_name_does_not_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_the_same_name_does_not_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "twmd").mkdir()
     (tmp_path / "twmd" / "twmd.py").write_text("raise RuntimeError('not this one')\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -221,7 +221,7 @@ def test_arming_twice_wraps_once() -> None:
     assert evaluate.loading.evaluation_module_factory is before
 
 
-def test_one_at_a_time_works_by_every_name_that_evaluate_uses() -> None:
+def test_single_rows_are_added_by_every_keyword_of_evaluate() -> None:
     wanted = evaluate.load("twmd").compute(predictions=["a cat"], references=["the cat"])["twmd"]
     single, several = evaluate.load("twmd"), evaluate.load("twmd")
     single.add(prediction="a cat", reference="the cat")
@@ -231,7 +231,7 @@ def test_one_at_a_time_works_by_every_name_that_evaluate_uses() -> None:
     assert single.compute()["twmd"] == several.compute()["twmd"] == combined.compute()["twmd"] == wanted
 
 
-def test_the_preset_can_be_called_by_its_name() -> None:
+def test_preset_can_be_called_by_its_name() -> None:
     by_position = evaluate.load("bertscore_centered", "embedded")
     by_name = evaluate.load("bertscore_centered", preset="embedded")
     texts = {"predictions": ["a cat"], "references": ["the cat"]}
@@ -240,11 +240,11 @@ def test_the_preset_can_be_called_by_its_name() -> None:
         evaluate.load("twmd", "embedded", preset="roberta-base")
 
 
-def test_a_revision_that_evaluate_would_keep_for_itself_is_refused() -> None:
+def test_revision_that_evaluate_would_keep_for_itself_is_refused() -> None:
     with pytest.raises(SpecError, match="give a model's revision as model='org/name@revision'"):
         evaluate.load("twmd", revision="main")
 
 
-def test_a_preset_in_compute_is_said_to_belong_to_load() -> None:
+def test_preset_in_compute_is_refused() -> None:
     with pytest.raises(SpecError, match="a preset is no key: name it in .*evaluate.load"):
         evaluate.load("twmd").compute(predictions=["a"], references=["b"], preset="embedded")

@@ -21,9 +21,9 @@ from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.sacrebleu import compare as module
-from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest, ScoredMetricColumn, compare_systems
-from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, EmbeddingMetric, MoverScore
-from twmd_registry.record.comparison import SignificanceTest, SystemComparison
+from twmd_registry.plugins.sacrebleu.compare import compare_systems
+from twmd_registry.plugins.sacrebleu.metric import METRICS, TWMD, BERTScoreCentered, MoverScore, SacreBLEUMetric
+from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
 HYPOTHESES = ["the cat sat on the mat", "it rains", "we saw a dog"]
@@ -46,7 +46,7 @@ def test_corpus_and_sentence_scores_are_a_hundred_times_ours(metric: MetricName)
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_the_signature_is_ours_behind_the_name(metric: MetricName) -> None:
+def test_signature_is_ours_behind_the_name(metric: MetricName) -> None:
     theirs = METRICS[metric](references=STREAMS)
     score = theirs.corpus_score(HYPOTHESES, None, n_bootstrap=50)
     for short in (False, True):
@@ -55,7 +55,7 @@ def test_the_signature_is_ours_behind_the_name(metric: MetricName) -> None:
         assert found.spec == twmd_registry.scorer(metric).spec
 
 
-def test_a_signature_before_scoring_is_refused() -> None:
+def test_signature_before_scoring_is_refused() -> None:
     with pytest.raises(ValueError, match="Number of references unknown"):
         TWMD().get_signature()
 
@@ -75,7 +75,7 @@ def test_segments_are_scored_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestScores:
-    def test_a_negative_score_keeps_its_interval(self) -> None:
+    def test_negative_score_keeps_its_interval(self) -> None:
         metric = MoverScore(centering="corpus", special="none", ngram=1, transform="linear")
         score = metric.corpus_score(
             ["stock prices fell", "the soup is cold", "we won"],
@@ -91,7 +91,7 @@ class TestScores:
         assert "μ" not in score.format()
         assert score.format(score_only=True) == f"{score.score:.2f}"
 
-    def test_an_earlier_interval_is_not_signed_again(self) -> None:
+    def test_earlier_interval_is_not_signed_again(self) -> None:
         metric = TWMD()
         metric.corpus_score(HYPOTHESES, STREAMS, n_bootstrap=10)
         assert "|bs:10|" in str(metric.get_signature())
@@ -146,7 +146,7 @@ class TestInput:
             )
             assert "one list per prediction" not in str(caught.value)
 
-    def test_a_segment_without_any_reference_is_refused(self) -> None:
+    def test_segment_without_a_reference_is_refused(self) -> None:
         with pytest.raises(InputError, match=r"references\[1\] is an empty list"):
             TWMD().corpus_score(HYPOTHESES, NO_SECOND)
 
@@ -156,7 +156,7 @@ class TestInput:
         with pytest.raises(InputError, match="a segment needs at least one reference"):
             TWMD().sentence_score("x", [])
 
-    def test_no_references_at_all_is_refused(self) -> None:
+    def test_missing_references_are_refused(self) -> None:
         with pytest.raises(SpecError, match="no references: give them here, or to the metric"):
             TWMD().corpus_score(HYPOTHESES, None)
 
@@ -171,7 +171,7 @@ def paired(metrics: dict[str, Metric], kind: str, texts: Texts, samples: int = 2
 
 
 @pytest.mark.parametrize("kind", ["bs", "ar"])
-def test_sacrebleus_paired_test_runs_on_it_unchanged(texts: Texts, kind: str) -> None:
+def test_sacrebleus_paired_test_takes_our_metrics(texts: Texts, kind: str) -> None:
     signatures, results = paired({"BLEU": BLEU(), "twmd": TWMD(), "warm": TWMD(temperature=1.0)}, kind, texts)
     assert list(results) == ["System", "BLEU", "twmd", "twmd[temperature=1.0]"]
     ours = twmd_registry.scorer("twmd").score(texts.predictions, texts.references)
@@ -185,39 +185,33 @@ def systems(texts: Texts) -> list[tuple[str, Sequence[str]]]:
     return [("base", texts.predictions), ("same", list(texts.predictions)), ("swapped", swapped)]
 
 
-_SCORED: dict[str, list[ScoredMetricColumn]] = {}
-"""Scores by the keys of the third metric, so that every test need not score anew."""
-
-
-def comparison(texts: Texts, request: ComparisonRequest, lexical: Sequence[str] = (), **keys: Any) -> SystemComparison:
-    name = str(sorted(keys.items()))
-    if name not in _SCORED:
-        scorers = [
-            twmd_registry.scorer("twmd"),
-            twmd_registry.scorer("twmd", temperature=0.5),
-            twmd_registry.scorer("sbert", **keys),
-        ]
-        _SCORED[name] = [
-            ScoredMetricColumn(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts)))
-            for scorer in scorers
-        ]
-    return compare_systems(
-        systems(texts), [[reference] for reference in texts.references], [*_SCORED[name], *lexical], request=request
+@pytest.fixture(scope="module")
+def scored(texts: Texts) -> list[tuple[Scorer, list[ScoreSet]]]:
+    made: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("twmd", {}),
+        ("twmd", {"temperature": 0.5}),
+        ("sbert", {"centering": "corpus", "special": "none"}),
     )
+    scorers = [twmd_registry.scorer(metric, **keys) for metric, keys in made]
+    return [(scorer, [scorer.score(own, texts.references) for _, own in systems(texts)]) for scorer in scorers]
 
 
-class TestComparing:
+class TestComparison:
+    @pytest.fixture(autouse=True)
+    def _bind(self, texts: Texts, scored: list[tuple[Scorer, list[ScoreSet]]]) -> None:
+        self.texts, self.scored = texts, scored
+
+    def compare(self, *resampling: Any, lexical: Sequence[str] = (), **asked: Any) -> SystemComparison:
+        references = [[reference] for reference in self.texts.references]
+        return compare_systems(
+            systems(self.texts), references, [*self.scored, *lexical], resampling=Resampling(*resampling), **asked
+        )
+
     @pytest.mark.parametrize("kind", ["bs", "ar"])
-    def test_a_system_against_itself_has_p_one_and_variants_keep_apart(self, texts: Texts, kind: str) -> None:
-        found = comparison(texts, ComparisonRequest(SignificanceTest(kind, 300, 12345)), list(LEXICAL_NAMES))
-        assert [column.name for column in found.columns] == [
-            "twmd temperature=0.15",
-            "twmd temperature=0.5",
-            "sbert",
-            "BLEU",
-            "chrF2",
-            "TER",
-        ]
+    def test_system_against_itself_has_p_one_and_variants_have_columns_of_their_own(self, kind: str) -> None:
+        found = self.compare(kind, 300, lexical=list(LEXICAL_NAMES))
+        names = ["twmd temperature=0.15", "twmd temperature=0.5", "sbert", "BLEU", "chrF2", "TER"]
+        assert [column.name for column in found.columns] == names
         assert [column.hundred for column in found.columns] == [False] * 3 + [True] * 3
         for column in found.columns:
             assert [cell.p_value for cell in column.cells[:2]] == [None, 1.0]
@@ -225,112 +219,92 @@ class TestComparing:
             assert f"|{kind}:300|seed:12345|" in column.signature
             assert column.cells[0].score == column.cells[1].score
         assert found.columns[0].cells[0].score != found.columns[1].cells[0].score
+        negative = found.columns[2].cells[2]
+        if kind == "bs":
+            assert negative.score < 0.2
+            assert negative.mean == pytest.approx(negative.score, abs=0.05)
 
-    def test_kept_resamples_are_those_of_the_paired_bootstrap(self, texts: Texts) -> None:
-        found = comparison(
-            texts, ComparisonRequest(SignificanceTest("bs", 300, 7), seed=7, keep_resamples=True), list(LEXICAL_NAMES)
-        )
+    def test_kept_resamples_are_those_of_the_paired_bootstrap(self) -> None:
+        found = self.compare("bs", 300, 0, 7, lexical=["bleu", "ter"], keep_resamples=True)
         for column in found.columns:
             first, _, last = column.cells
             for cell in (first, last):
                 mean, half = estimate_ci(np.array(cell.resampled))
                 assert (mean, half) == pytest.approx((cell.mean, cell.ci), rel=1e-6)  # SacreBLEU averages in float32
-            apart = np.abs(np.subtract(last.resampled, first.resampled))
-            beyond = int((apart - apart.mean() > abs(last.score - first.score)).sum())
+            distances = np.abs(np.subtract(last.resampled, first.resampled))
+            beyond = int((distances - distances.mean() > abs(last.score - first.score)).sum())
             assert last.p_value == pytest.approx((beyond + 1) / 301)
-        plain = comparison(texts, ComparisonRequest(SignificanceTest("bs", 300, 7), seed=7))
+        plain = self.compare("bs", 300, 0, 7)
         assert {cell.resampled for column in plain.columns for cell in column.cells} == {()}
 
-    def test_every_number_of_resamples_is_signed(self, texts: Texts) -> None:
-        bootstrap = comparison(texts, ComparisonRequest(SignificanceTest("bs", 40, 1), 30, 1))
-        randomised = comparison(texts, ComparisonRequest(SignificanceTest("ar", 40, 1), 30, 1))
-        assert "|bs:40|seed:1|" in bootstrap.columns[0].signature
-        assert "|bs:30|ar:40|seed:1|" in randomised.columns[0].signature
-        assert randomised.columns[0].cells[0].ci is not None
+    def test_every_number_of_resamples_is_signed(self) -> None:
+        assert "|bs:40|seed:1|" in self.compare("bs", 40, 30, 1).columns[0].signature
+        randomised = self.compare("ar", 40, 30, 1).columns[0]
+        assert "|bs:30|ar:40|seed:1|" in randomised.signature
+        assert randomised.cells[0].ci is not None
 
-    @pytest.mark.parametrize("seed", [0, 1])
     @pytest.mark.parametrize("kind", ["bs", "ar"])
-    def test_every_seed_is_a_seed(self, texts: Texts, seed: int, kind: str) -> None:
-        one, other = (
-            comparison(texts, ComparisonRequest(SignificanceTest(kind, 100, seed), 0, seed)) for _ in range(2)
-        )
-        assert one == other
-        assert f"|seed:{seed}|" in one.columns[0].signature
+    def test_seed_zero_is_a_seed(self, kind: str) -> None:
+        first, second = (self.compare(kind, 100, 0, 0) for _ in range(2))
+        assert first == second
+        assert "|seed:0|" in first.columns[0].signature
 
-    def test_another_seed_gives_other_intervals(self, texts: Texts) -> None:
-        one, other = (comparison(texts, ComparisonRequest(None, 100, seed)) for seed in (0, 1))
-        assert one.columns[0].cells[0].ci != other.columns[0].cells[0].ci
-        assert one.columns[0].cells[0].score == other.columns[0].cells[0].score
+    def test_another_seed_gives_other_intervals(self) -> None:
+        first, second = (self.compare(None, 0, 100, seed).columns[0].cells[0] for seed in (0, 1))
+        assert first.ci != second.ci
+        assert first.score == second.score
 
-    def test_intervals_are_the_bootstraps(self, texts: Texts) -> None:
-        found = comparison(texts, ComparisonRequest(None, 2000, 5), ["chrf"])
-        scores = np.array(found.columns[0].cells[0].segments)
+    def test_intervals_are_the_bootstraps_and_plain_numbers(self) -> None:
+        found = self.compare(None, 0, 2000, 5, lexical=["chrf"])
         cell = found.columns[0].cells[0]
+        scores = np.array(cell.segments)
         assert cell.mean == pytest.approx(scores.mean(), abs=3 * scores.std() / math.sqrt(2000 * len(scores)) + 1e-6)
         assert cell.ci == pytest.approx(1.96 * scores.std() / math.sqrt(len(scores)), rel=0.15)
-        assert found.columns[-1].cells[0].ci > 0.1  # type: ignore[operator]
-
-    def test_every_number_is_one_that_json_takes(self, texts: Texts) -> None:
-        found = comparison(texts, ComparisonRequest(resamples=20), list(LEXICAL_NAMES))
+        assert (found.columns[-1].cells[0].ci or 0) > 0.1
         cells = [cell for column in found.columns for cell in column.cells]
         assert {type(value) for cell in cells for value in (cell.score, cell.mean, cell.ci)} == {float}
 
-    def test_negative_scores_keep_their_interval(self, texts: Texts) -> None:
-        found = comparison(texts, ComparisonRequest(SignificanceTest("bs", 100, 1)), centering="corpus", special="none")
-        shuffled = found.columns[2].cells[2]
-        assert shuffled.score < 0.2
-        assert shuffled.ci is not None
-        assert shuffled.mean == pytest.approx(shuffled.score, abs=0.05)
-
-    def test_sacrebleus_own_numbers_are_sacrebleus(self, texts: Texts) -> None:
-        found = comparison(texts, ComparisonRequest(segments=True), list(LEXICAL_NAMES))
-        bleu = BLEU()
-        assert found.columns[3].cells[0].score == bleu.corpus_score(texts.predictions, [texts.references]).score
-        assert found.columns[3].signature == f"BLEU|{bleu.get_signature()}"
-        sentence = BLEU(effective_order=True).sentence_score(texts.predictions[4], [texts.references[4]])
-        assert found.columns[3].cells[0].segments[4] == sentence.score
-
-    @pytest.mark.parametrize("name", LEXICAL_NAMES)
-    def test_sacrebleus_metrics_have_the_names_of_their_scores(self, name: str) -> None:
-        metric = SACREBLEUS[name.upper()]()
-        assert metric.corpus_score(["a b c d"], [["a b c d"]]).name == LEXICAL_NAMES[name]
+    def test_numbers_of_sacrebleus_metrics_are_sacrebleus(self) -> None:
+        column = self.compare(lexical=list(LEXICAL_NAMES), segments=True).columns[3]
+        bleu, predictions, references = BLEU(), self.texts.predictions, self.texts.references
+        assert column.cells[0].score == bleu.corpus_score(predictions, [references]).score
+        assert column.signature == f"BLEU|{bleu.get_signature()}"
+        sentence = BLEU(effective_order=True).sentence_score(predictions[4], [references[4]])
+        assert column.cells[0].segments[4] == sentence.score
 
     def test_ragged_references_reach_sacrebleu_as_they_are(self) -> None:
         found = compare_systems([("a", HYPOTHESES)], REFERENCES, ["bleu"])
         assert found.columns[0].cells[0].score == BLEU().corpus_score(HYPOTHESES, STREAMS).score
         assert "|nrefs:var|" in found.columns[0].signature
+        assert found.resampling is None
 
-    def test_a_test_of_one_system_is_refused(self, texts: Texts) -> None:
+    def test_test_of_a_single_system_is_refused(self) -> None:
         with pytest.raises(SpecError, match="a paired test compares systems: give two or more"):
-            compare_systems(
-                [("a", HYPOTHESES)], REFERENCES, ["bleu"], request=ComparisonRequest(SignificanceTest("bs", 10, 1))
-            )
+            compare_systems([("a", HYPOTHESES)], REFERENCES, ["bleu"], resampling=Resampling("bs", 10))
 
-    def test_segments_are_not_scored_again(self, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-        scorer = twmd_registry.scorer("twmd")
-        scored = [ScoredMetricColumn(scorer, tuple(scorer.score(own, texts.references) for _, own in systems(texts)))]
+    def test_segments_are_not_scored_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: list[object] = []
         monkeypatch.setattr(Scorer, "score", lambda *texts: calls.append(texts))
-        found = compare_systems(
-            systems(texts),
-            [[one] for one in texts.references],
-            scored,
-            request=ComparisonRequest(SignificanceTest("ar", 50, 1), 50),
-        )
+        found = self.compare("ar", 50, 50, 1)
         assert calls == []
-        assert [cell.score for cell in found.columns[0].cells] == [scores.score for scores in scored[0].scores]
+        assert [cell.score for cell in found.columns[0].cells] == [scores.score for scores in self.scored[0][1]]
 
-    def test_the_seed_of_the_environment_is_given_back(self, texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_seed_of_the_environment_is_restored(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SACREBLEU_SEED", "77")
         with module._seeded(3):
-            pass
+            assert os.environ["SACREBLEU_SEED"] == "3"
         assert os.environ["SACREBLEU_SEED"] == "77"
         monkeypatch.delenv("SACREBLEU_SEED")
         with module._seeded(3):
-            assert os.environ["SACREBLEU_SEED"] == "3"
+            pass
         assert "SACREBLEU_SEED" not in os.environ
 
 
-def test_the_base_class_names_no_metric() -> None:
+@pytest.mark.parametrize("name", LEXICAL_NAMES)
+def test_sacrebleus_metrics_have_the_names_of_their_scores(name: str) -> None:
+    assert SACREBLEUS[name.upper()]().corpus_score(["a b c d"], [["a b c d"]]).name == LEXICAL_NAMES[name]
+
+
+def test_base_class_names_no_metric() -> None:
     with pytest.raises(AttributeError, match="METRIC"):
-        EmbeddingMetric()
+        SacreBLEUMetric()

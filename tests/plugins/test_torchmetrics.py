@@ -26,8 +26,18 @@ from twmd_registry.registry.names import MetricName
 
 torchmetrics = pytest.importorskip("torchmetrics")
 
-from twmd_registry.plugins.torchmetrics.metric import METRICS, SBERT, TWMD, BERTScoreCentered, STSScore, WordsetCKA  # noqa: E402
-from twmd_registry.plugins.torchmetrics.rows import Row, in_order, make_rows, read_rows, write_rows  # noqa: E402
+from twmd_registry.plugins.torchmetrics.metric import (  # noqa: E402
+    METRICS,
+    SBERT,
+    TWMD,
+    BERTScoreCentered,
+    STSScore,
+    WordsetCKA,
+    make_rows,
+    order_rows,
+    read_rows,
+    write_rows,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 PREDICTIONS = [
@@ -114,14 +124,14 @@ def test_every_compute_warns_under_pythons_default_filter() -> None:
     assert len(shown) == 3
 
 
-def test_a_single_text_is_a_segment() -> None:
+def test_single_text_is_a_segment() -> None:
     expected = twmd_registry.scorer("twmd").score(PREDICTIONS[1:2], REFERENCES[1:2]).score
     theirs = TWMD()
     theirs.update(PREDICTIONS[1], REFERENCES[1])
     assert theirs.compute().item() == single(expected)
     theirs.reset()
     theirs.update(PREDICTIONS[1], REFERENCES[1][0], positions=4)
-    assert [row.position for row in read_rows(theirs.texts[0])] == [4]
+    assert [row[0] for row in read_rows(theirs.texts[0])] == [4]
 
 
 def test_forward_gives_the_batch_and_keeps_it() -> None:
@@ -222,7 +232,7 @@ def test_states_of_two_metrics_are_merged() -> None:
     assert second.compute().item() == single(twmd_registry.scorer("twmd").score(PREDICTIONS, REFERENCES).score)
 
 
-def test_what_is_known_of_a_metric_is_said() -> None:
+def test_bounds_and_direction_are_those_of_the_declaration() -> None:
     for name, kind in METRICS.items():
         one = kind()
         assert (one.plot_lower_bound, one.plot_upper_bound) == (CATALOGUE[name].lowest, CATALOGUE[name].highest)
@@ -269,9 +279,9 @@ def test_bad_input_is_refused_at_once(given: tuple[Any, ...], message: str) -> N
 
 def test_positions_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="some segments came with positions and others without"):
-        in_order([Row(0, "a", ["b"]), Row(None, "c", ["d"])])
+        order_rows([(0, "a", ["b"]), (None, "c", ["d"])])
     with pytest.raises(InputError, match="two segments with different texts came as position 3"):
-        in_order([Row(3, "a", ["b"]), Row(3, "a", ["c"])])
+        order_rows([(3, "a", ["b"]), (3, "a", ["c"])])
 
 
 def test_settings_are_checked_when_the_metric_is_made() -> None:
@@ -291,17 +301,14 @@ UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
     )
 )
 def test_texts_survive_as_bytes_and_joined(rows: list[tuple[int | None, str, list[str]]]) -> None:
-    given_rows = [Row(*row) for row in rows]
-    joined = torch.cat(
-        [write_rows(given_rows[:1], torch.device("cpu")), write_rows(given_rows[1:], torch.device("cpu"))]
-    )
+    joined = torch.cat([write_rows(rows[:1], torch.device("cpu")), write_rows(rows[1:], torch.device("cpu"))])
     assert joined.dtype == torch.uint8
-    assert read_rows(joined) == given_rows
+    assert read_rows(joined) == rows
 
 
 def test_rows_carry_positions_from_arrays() -> None:
     for positions in ([3, 1], torch.tensor([3, 1]), np.array([3, 1])):
-        assert [row.position for row in make_rows(["a", "b"], ["c", "d"], positions)] == [3, 1]  # type: ignore[arg-type]
+        assert [row[0] for row in make_rows(["a", "b"], ["c", "d"], positions)] == [3, 1]  # type: ignore[arg-type]
 
 
 def test_without_torchmetrics_the_install_line_is_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def test_every_metric_is_checked_on_every_pair() -> None:
     assert all(len(published["scores"]) == len(golden["pairs"]) for published in golden["metrics"].values())
 
 
-def test_a_score_that_is_off_is_named(
+def test_score_that_is_off_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def test_a_score_that_is_off_is_named(
     assert lines["trwmd"].endswith("ok")
 
 
-def test_a_new_metrics_scores_are_added_and_published_ones_stay() -> None:
+def test_new_metrics_scores_are_added_and_published_ones_stay() -> None:
     golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
     golden["metrics"]["trwmd"]["scores"][0] = 9.0
     published = golden["metrics"].pop("twmd")

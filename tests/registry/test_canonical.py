@@ -26,20 +26,20 @@ def test_canonical_signatures_are_the_golden_ones(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == GOLDEN.read_text(encoding="utf-8")
 
 
-def test_every_packaged_preset_of_every_metric_has_one() -> None:
+def test_every_packaged_preset_has_a_golden_signature() -> None:
     listed = [tuple(line.split("\t")[:2]) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
     assert listed == [(str(metric), name) for (metric, name), preset in presets().items() if preset.source == PACKAGED]
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_a_canonical_signature_is_the_one_that_scores_get(metric: MetricName) -> None:
+def test_canonical_signature_is_the_one_that_scores_get(metric: MetricName) -> None:
     signature = str(canonical(presets()[metric, "embedded"]))
     found = twmd_registry.scorer(metric).score(["a cat"], ["the cat"])
     assert str(found.signature) == signature.replace("|version:", "|nrefs:1|version:")
 
 
 @pytest.mark.parametrize("metric", MetricName)
-def test_a_signature_gives_the_scorer_back(metric: MetricName) -> None:
+def test_signature_gives_the_scorer_back(metric: MetricName) -> None:
     by_name = twmd_registry.scorer(metric).score(["the cat sat", "it rains"], [["a cat sat"], ["it pours", "rain"]])
     for text in (str(by_name.signature), by_name.signature.format(short=True)):
         assert (
@@ -68,7 +68,7 @@ def test_changes_between_versions_concern_the_metrics_of_a_specification(older_v
     assert changes_between(make_spec("stsscore"), __version__, __version__) == []
 
 
-def test_a_line_for_any_model_stands_for_a_preset_and_is_not_parsed() -> None:
+def test_line_for_any_model_stands_for_a_preset_and_is_not_parsed() -> None:
     line = str(canonical(presets()[MetricName.STSSCORE, "regression"]))
     assert "|model:?|" in line
     with pytest.raises(ValueError, match="model is a blank"):

@@ -22,7 +22,7 @@ def changed(signature: Signature, **keys: Any) -> Signature:
     return Signature(signature.spec.replace(**keys), signature.nrefs, version=signature.version)
 
 
-def test_the_same_signature_has_no_differences() -> None:
+def test_same_signature_has_no_differences() -> None:
     found = compare(TWMD, parse_signature(TWMD.format(short=True)))
     assert (found.differences, found.comparable) == ((), True)
 
@@ -102,7 +102,7 @@ def test_every_key_that_differs_is_named_and_forbids_comparing(metric: MetricNam
     ],
 )
 @pytest.mark.usefixtures("older_version")
-def test_what_is_different_and_whether_it_matters(
+def test_difference_is_named_and_decides_comparability(
     one: Signature, other: Signature, words: str, comparable: bool
 ) -> None:
     for pair in ((one, other), (other, one)):
@@ -113,7 +113,9 @@ def test_what_is_different_and_whether_it_matters(
     assert words in compare(one, other).differences[0].what.replace("contents:", "contents")
 
 
-def test_the_command_says_it_in_words_and_by_its_status(capsys: pytest.CaptureFixture[str], older_version: str) -> None:
+def test_diff_command_prints_differences_and_returns_a_status(
+    capsys: pytest.CaptureFixture[str], older_version: str
+) -> None:
     assert main(["diff", str(TWMD), TWMD.format(short=True)]) == 0
     assert (
         capsys.readouterr().out

@@ -45,7 +45,7 @@ def keep_the_time(path: Path, change: bytes) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_a_large_files_hash_is_kept_over_processes_until_its_size_or_time_changes(
+def test_large_files_hash_is_kept_over_processes_until_its_size_or_time_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "weights"
@@ -62,7 +62,7 @@ def test_a_large_files_hash_is_kept_over_processes_until_its_size_or_time_change
     assert sha256_of(path) == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_reread_reads_every_file_once_and_the_next_one_reads_it_again(
+def test_reread_reads_every_file_once_and_the_next_one_reads_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
@@ -89,7 +89,7 @@ def test_small_files_are_not_worth_a_place_on_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"path": 3}', '{"path": [1, 2, "../../etc"]}', "[" * 100_000])
-def test_a_spoiled_cache_is_as_good_as_none(tmp_path: Path, content: str) -> None:
+def test_spoiled_cache_is_as_good_as_none(tmp_path: Path, content: str) -> None:
     path = tmp_path / "weights"
     wanted = large(path)
     (tmp_path / "home").mkdir()
@@ -98,7 +98,7 @@ def test_a_spoiled_cache_is_as_good_as_none(tmp_path: Path, content: str) -> Non
     assert json.loads((tmp_path / "home" / "hashes.json").read_text(encoding="utf-8"))[str(path)][2] == wanted
 
 
-def test_a_home_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "file" / "home"))
     path = tmp_path / "weights"
@@ -133,7 +133,7 @@ def test_in_the_hub_cache_a_files_name_is_its_hash(tmp_path: Path) -> None:
         assert sha256_of(weights) != weights.resolve().name
 
 
-def test_the_embedded_copy_a_local_copy_and_the_hubs_give_one_signature(tmp_path: Path) -> None:
+def test_embedded_copy_a_local_copy_and_the_hubs_give_one_signature(tmp_path: Path) -> None:
     packaged = embedded_folder()
     assert packaged is not None
     local = tmp_path / "copy"
@@ -145,7 +145,7 @@ def test_the_embedded_copy_a_local_copy_and_the_hubs_give_one_signature(tmp_path
         assert twmd_registry.scorer("twmd", "embedded", model=str(folder)).signature == wanted
 
 
-def test_the_packaged_files_are_the_hubs() -> None:
+def test_packaged_files_are_the_hubs() -> None:
     # git's names of the files at revision 1110a243 of sentence-transformers/all-MiniLM-L6-v2
     published = {
         "config.json": "72b987fd805cfa2b58c4c8c952b274a11bfd5a00",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from twmd_registry.cli import main
-from twmd_registry.registry.labels import labels_of
+from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
 

@@ -9,7 +9,7 @@ import pytest
 import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError
 from twmd_registry.registry.diff import compare
-from twmd_registry.registry.ensemble import read_members, split_name, write_members
+from twmd_registry.registry.members import read_members, split_name, write_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, dtypes, is_pinned, make_spec, member_specs
@@ -24,11 +24,11 @@ def test_members_have_weights_and_keys() -> None:
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("twmd", ("twmd", None)), ("ensemble()", ("ensemble", ""))])
-def test_a_name_is_told_from_its_members(text: str, wanted: tuple[str, str | None]) -> None:
+def test_name_is_split_from_its_members(text: str, wanted: tuple[str, str | None]) -> None:
     assert split_name(text) == wanted
 
 
-def test_a_parenthesis_is_closed() -> None:
+def test_parenthesis_is_closed() -> None:
     with pytest.raises(SpecError, match=r"'ensemble\(sbert' opens a parenthesis and does not end with '\)'"):
         twmd_registry.scorer("ensemble(sbert")
     with pytest.raises(SignatureError, match="column 1: .* opens a parenthesis"):
@@ -65,7 +65,7 @@ def test_members_may_be_a_list() -> None:
             make_spec("ensemble", members=wrong)
 
 
-def test_the_short_form_has_short_keys_inside_too() -> None:
+def test_short_form_has_short_keys_inside_too() -> None:
     signature = parse_signature(WHOLE)
     short = signature.format(short=True)
     assert ";layer=" not in short
@@ -100,7 +100,7 @@ def test_members_that_cannot_be_are_refused_by_number(members: str, words: str) 
         make_spec("ensemble", members=members)
 
 
-def test_a_preset_may_be_named() -> None:
+def test_preset_may_be_named() -> None:
     ((_, found),) = member_specs(make_spec("ensemble", members="moverscore;preset=wmd;special=all"))
     assert found == make_spec("moverscore", "wmd", special="all")
 
@@ -124,7 +124,7 @@ def test_written_members_are_read_as_they_are() -> None:
     assert member_specs(MetricSpec(metric=MetricName.ENSEMBLE, members=text)) == ((1.0, specs[0]), (2.5, specs[1]))
 
 
-def test_the_coarsest_format_and_every_content_are_known() -> None:
+def test_coarsest_format_and_every_content_are_known() -> None:
     spec = make_spec("ensemble", members="twmd;dtype=bfloat16,sbert")
     assert dtypes(spec) == {"bfloat16", "float32"}
     assert is_pinned(spec)
@@ -143,19 +143,19 @@ def test_the_coarsest_format_and_every_content_are_known() -> None:
         ("stsscore;", "tsscore;", "member 1 of the ensemble"),
     ],
 )
-def test_a_broken_ensemble_is_refused_at_its_column(before: str, after: str, words: str) -> None:
+def test_broken_ensemble_is_refused_at_its_column(before: str, after: str, words: str) -> None:
     assert before in WHOLE
     with pytest.raises(SignatureError, match=r"^column \d+: ") as caught:
         parse_signature(WHOLE.replace(before, after, 1))
     assert words in str(caught.value)
 
 
-def test_an_ensemble_without_members_is_no_signature() -> None:
+def test_ensemble_without_members_is_no_signature() -> None:
     with pytest.raises(SignatureError, match="column 9: an ensemble, and nothing else"):
         parse_signature("ensemble|version:0.3.0")
 
 
-def test_members_may_stand_behind_the_name_where_it_must_stand_alone() -> None:
+def test_members_as_a_field_are_read() -> None:
     members = WHOLE.partition("(")[2].partition(")")[0]
     assert parse_signature(f"ensemble|members:{members}|version:0.3.0") == parse_signature(WHOLE)
 
@@ -174,7 +174,7 @@ def test_weights_have_one_form() -> None:
     assert found.spec.members.startswith("3*twmd;")
 
 
-def test_what_stands_behind_an_at_sign_is_content_or_a_revision() -> None:
+def test_text_after_an_at_sign_is_content_or_a_revision() -> None:
     ((_, content), (_, revision)) = member_specs(
         make_spec("ensemble", members="sbert;model=a/b@0123456789ab;layer=1,sbert;model=a/b@main;layer=1")
     )
@@ -189,7 +189,7 @@ def test_members_given_twice_are_refused() -> None:
         parse_signature(WHOLE.replace("|version", "|members:sbert|version"))
 
 
-def test_a_blank_in_a_member_is_refused() -> None:
+def test_blank_in_a_member_is_refused() -> None:
     with pytest.raises(SignatureError, match="model of member 1 is a blank"):
         parse_signature(WHOLE.replace("model=sentence-transformers/all-MiniLM-L6-v2@0336012e2308", "model=?", 1))
 

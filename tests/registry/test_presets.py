@@ -57,7 +57,7 @@ def house(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_added_preset_is_in_the_list_in_evaluate_in_python_and_on_the_command_line(
+def test_added_preset_is_in_the_list_in_evaluate_in_python_and_on_the_command_line(
     house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["preset", "add", str(house)]) == 0
@@ -90,7 +90,7 @@ def test_an_added_preset_is_in_the_list_in_evaluate_in_python_and_on_the_command
         twmd_registry.scorer("twmd", "house")
 
 
-def test_a_preset_of_ones_own_is_never_a_default(house: Path) -> None:
+def test_preset_of_a_user_is_never_a_default(house: Path) -> None:
     add_preset(house)
     assert default_preset(MetricName.TWMD, None).name == "embedded"
     assert default_preset(MetricName.TWMD, "sentence-transformers/all-MiniLM-L6-v2").name == "embedded"
@@ -139,7 +139,7 @@ def test_a_preset_of_ones_own_is_never_a_default(house: Path) -> None:
         ("[house]", '[other]\nprovenance = "x"\n[other.metrics.sbert]\nlayer = 1\n[house]', "holds 2 presets"),
     ],
 )
-def test_a_bad_preset_is_refused_with_its_place_and_nothing_is_kept(
+def test_bad_preset_is_refused_with_its_place_and_nothing_is_kept(
     house: Path, tmp_path: Path, before: str, after: str, words: str
 ) -> None:
     assert before in HOUSE
@@ -167,7 +167,7 @@ def test_only_what_was_added_can_be_removed(house: Path) -> None:
         add_preset(house)
 
 
-def test_a_name_that_is_taken_says_how_to_choose_another(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_taken_preset_name_is_refused_with_a_way_out(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["preset", "add", str(house)]) == 0
     assert main(["preset", "add", str(house)]) == 2
     mine = (
@@ -183,7 +183,7 @@ def test_a_name_that_is_taken_says_how_to_choose_another(house: Path, capsys: py
     )
 
 
-def test_a_preset_can_be_added_under_another_name(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preset_can_be_added_under_another_name(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["preset", "add", str(house)]) == 0
     before = twmd_registry.scorer("trwmd", "house").requested
     assert main(["preset", "add", str(house), "--name", "yard.2"]) == 0
@@ -194,7 +194,7 @@ def test_a_preset_can_be_added_under_another_name(house: Path, capsys: pytest.Ca
     assert "a preset's name holds letters" in capsys.readouterr().err
 
 
-def test_a_kept_preset_that_was_spoiled_is_left_out_with_a_warning(house: Path, tmp_path: Path) -> None:
+def test_damaged_preset_is_left_out_with_a_warning(house: Path, tmp_path: Path) -> None:
     add_preset(house)
     (tmp_path / "home" / "presets" / "house.toml").write_text("spoiled", encoding="utf-8")
     presets.cache_clear()
@@ -212,7 +212,7 @@ def test_a_kept_preset_that_was_spoiled_is_left_out_with_a_warning(house: Path, 
         (None, "entry point 'any' of twmd_registry.presets"),
     ],
 )
-def test_a_package_can_bring_presets(
+def test_package_can_bring_presets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, warning: str | None
 ) -> None:
     package = tmp_path / "brings_presets"
@@ -232,7 +232,7 @@ def test_a_package_can_bring_presets(
     sys.modules.pop("brings_presets", None)
 
 
-def test_a_folder_that_is_gone_is_listed_as_gone(
+def test_deleted_model_folder_is_listed_as_missing(
     house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "model"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError, TwmdError, TwmdWarning
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.ensemble import write_members
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import write_members
 from twmd_registry.registry.names import (
     Centering,
     Dtype,
@@ -170,16 +170,16 @@ def random_signature(r: random.Random) -> Signature:
     return Signature(random_spec(r), r.choice([None, "1", "12", "var"]), **extra)
 
 
-def test_two_thousand_signatures_give_their_specifications_back_and_no_two_share_one() -> None:
+def test_random_signatures_give_their_specifications_back_and_no_two_are_equal() -> None:
     r = random.Random(20260101)
     seen: dict[str, Signature] = {}
-    for _ in range(2_000):
+    for _ in range(1_000):
         signature = random_signature(r)
         for short in (False, True):
             text = signature.format(short=short)
             assert parse_signature(text) == signature
             assert seen.setdefault(text, signature) == signature
-    assert len(set(seen.values())) > 1_980
+    assert len(set(seen.values())) > 990
 
 
 def mutated(r: random.Random, text: str) -> str:
@@ -202,10 +202,10 @@ def mutated(r: random.Random, text: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_two_thousand_mutated_signatures_raise_nothing_but_the_packages_own_error() -> None:
+def test_mutated_signatures_raise_only_the_packages_error() -> None:
     r = random.Random(7)
     refused: list[str] = []
-    for _ in range(2_000):
+    for _ in range(1_000):
         text = mutated(r, random_signature(r).format(short=r.random() < 0.5))
         try:
             found = parse_signature(text)
@@ -214,18 +214,8 @@ def test_two_thousand_mutated_signatures_raise_nothing_but_the_packages_own_erro
         else:
             # What is accepted is understood: it reads the same once more.
             assert parse_signature(str(found)) == found
-    assert 1_000 < len(refused) < 2_000
+    assert 500 < len(refused) < 1_000
     assert all(re.match(r"column \d+: ", message) for message in refused)
-
-
-@given(
-    spec=st.randoms(use_true_random=False).map(random_spec),
-    short=st.booleans(),
-    nrefs=st.sampled_from([None, "1", "12", "var"]),
-)
-def test_a_signature_gives_its_specification_back(spec: MetricSpec, short: bool, nrefs: str | None) -> None:
-    signature = Signature(spec, nrefs)
-    assert parse_signature(signature.format(short=short)) == signature
 
 
 @pytest.mark.parametrize("metric", MetricName)
@@ -324,7 +314,7 @@ WHOLE = str(canonical(presets()[MetricName.TWMD, "embedded"]))
         ("|dtype:float32|version:0.3.0", "", "END", "dtype is missing here"),
     ],
 )
-def test_a_broken_signature_is_refused_at_its_column(before: str, after: str, at: str, words: str) -> None:
+def test_broken_signature_is_refused_at_its_column(before: str, after: str, at: str, words: str) -> None:
     assert before in WHOLE
     text = WHOLE.replace(before, after, 1)
     column = len(text) + 1 if at == "END" else text.index(at) + 1
@@ -334,7 +324,7 @@ def test_a_broken_signature_is_refused_at_its_column(before: str, after: str, at
 
 
 @pytest.mark.parametrize("part", ["stopwords", "idf", "baseline", "background", "adapter"])
-def test_a_part_that_the_signature_does_not_name_is_refused(part: str) -> None:
+def test_part_that_the_signature_does_not_name_is_refused(part: str) -> None:
     with pytest.raises(SpecError, match=f"{part}='x' has no place here: the signature names no {part}"):
         twmd_registry.scorer(WHOLE, **{part: "x"})
 
@@ -350,7 +340,7 @@ def test_something_much_too_long_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "twmd", "|", "twmd|", "twmd|version:0.3.0"])
-def test_a_signature_that_lacks_something_is_refused(text: str) -> None:
+def test_signature_that_lacks_something_is_refused(text: str) -> None:
     with pytest.raises(SignatureError, match=r"^column \d+: "):
         parse_signature(text)
 
@@ -373,7 +363,7 @@ def test_other_words_are_read_with_a_warning_that_names_them(before: str, after:
 
 
 @pytest.mark.parametrize("metric", SINGLE)
-def test_older_version_is_read_with_a_warning_that_says_what_changed(metric: MetricName, older_version: str) -> None:
+def test_older_version_is_read_with_a_warning_of_the_changes(metric: MetricName, older_version: str) -> None:
     now = str(canonical(presets()[metric, "embedded"]))
     with pytest.warns(TwmdWarning, match=f"written by version {older_version}") as caught:
         old = parse_signature(now.replace(f"version:{__version__}", f"version:{older_version}"))

@@ -43,7 +43,7 @@ def test_temperatures_and_scales_out_of_range_are_refused(metric: str, key: str,
         ("model", 7, "a Hub id"),
     ],
 )
-def test_an_impossible_value_is_refused_with_the_menu(key: str, value: Any, menu: str) -> None:
+def test_impossible_value_is_refused_with_the_menu(key: str, value: Any, menu: str) -> None:
     with pytest.raises(SpecError, match=f"{key}=") as caught:
         make_spec("twmd", **{key: value})
     assert menu in str(caught.value)
@@ -58,7 +58,7 @@ def test_unknown_names_are_refused_with_the_closest_match() -> None:
         make_spec("twmd", temprature=1)
 
 
-def test_a_key_of_another_metric_is_refused() -> None:
+def test_key_of_another_metric_is_refused() -> None:
     with pytest.raises(SpecError, match="moverscore does not use the key 'temperature'"):
         make_spec("moverscore", temperature=0.1)
     with pytest.raises(SpecError, match="stsscore does not use the key 'layer'"):
@@ -97,13 +97,13 @@ def test_without_a_preset_the_one_tuned_for_the_model_is_taken() -> None:
     assert default_preset(MetricName.TWMD, "a/model-nobody-tuned").name == "paper"
 
 
-def test_a_revision_can_be_part_of_the_model() -> None:
+def test_revision_can_be_part_of_the_model() -> None:
     spec = make_spec("twmd", model="org/name@v1.2")
     assert (spec.model, spec.revision) == ("org/name", "v1.2")
     assert spec == make_spec("twmd", model="org/name", revision="v1.2")
 
 
-def test_the_paper_preset_needs_a_model() -> None:
+def test_paper_preset_needs_a_model() -> None:
     with pytest.raises(SpecError, match="names no model"):
         make_spec("twmd", "paper")
 
@@ -114,7 +114,7 @@ def test_every_metric_has_an_embedded_preset_that_comes_first(metric: MetricName
     assert all(preset.provenance.strip() for preset in presets_of(metric).values())
 
 
-def test_options_and_keys_are_told_apart() -> None:
+def test_options_and_keys_are_split() -> None:
     options, keys = split_options({"device": "cpu", "layer": 3, "batch_tokens": None}, ("layer",))
     assert (options, keys) == (RunOptions(device="cpu"), {"layer": 3})
     with pytest.raises(SpecError, match="unknown key 'devise'; did you mean 'device'"):
@@ -124,7 +124,7 @@ def test_options_and_keys_are_told_apart() -> None:
             RunOptions(batch_tokens=wrong)  # type: ignore[arg-type]
 
 
-def test_what_is_no_key_is_said_to_be_none() -> None:
+def test_preset_among_keys_is_refused() -> None:
     with pytest.raises(SpecError, match="a preset is no key: name it in scorer"):
         split_options({"preset": "embedded"}, ("layer",))
     assert split_options({"output": "f1"}, ("layer",))[1] == {"output": "f1"}
@@ -133,6 +133,6 @@ def test_what_is_no_key_is_said_to_be_none() -> None:
 @pytest.mark.parametrize(
     ("word", "meant"), [("bertscore", "bertscore_centered"), ("cka", "wordset_cka"), ("twdm", "twmd")]
 )
-def test_a_word_that_is_part_of_a_name_means_that_name(word: str, meant: str) -> None:
+def test_word_that_is_part_of_a_name_means_that_name(word: str, meant: str) -> None:
     with pytest.raises(SpecError, match=f"did you mean '{meant}'"):
         make_spec(word)

@@ -28,21 +28,21 @@ def printed(name: str) -> str:
     return row[[cell.strip() for cell in head].index(PAIR)].split()[0]
 
 
-def test_it_is_small() -> None:
+def test_tuned_adapter_is_small() -> None:
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= MOST_BYTES
 
 
-def test_its_card_and_signature_are_those_of_the_preset() -> None:
+def test_tuned_adapter_has_card_and_signature_of_its_preset() -> None:
     signature = twmd_registry.scorer("twmd", "embedded-tuned").signature
     assert (FOLDER / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
     assert signature in (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_it_is_no_default() -> None:
+def test_tuned_preset_is_not_a_default() -> None:
     assert twmd_registry.scorer("twmd").spec.adapter is None
 
 
-def test_it_agrees_better_with_people_on_a_year_it_was_not_trained_on() -> None:
+def test_tuned_preset_agrees_better_with_ratings_of_an_unseen_year() -> None:
     rated = read_wmt(shared("data/wmt/wmt17.jsonl"))
     rows = np.flatnonzero(np.array(rated.group) == PAIR)
     texts = [rated.predictions[i] for i in rows], [rated.references[i] for i in rows]

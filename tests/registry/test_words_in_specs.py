@@ -47,12 +47,12 @@ def test_several_layers_have_one_canonical_form(written: str, wanted: str) -> No
 
 
 @pytest.mark.parametrize(("written", "layers"), [("2-6", (2, 3, 4, 5, 6)), ("1,3,6", (1, 3, 6)), ("last:5", ())])
-def test_a_specification_lists_its_layers_unless_only_the_model_knows(written: str, layers: tuple[int, ...]) -> None:
+def test_specification_lists_its_layers_unless_only_the_model_knows(written: str, layers: tuple[int, ...]) -> None:
     assert spec(layer=written, aggregation="concat").layers == layers
 
 
 @pytest.mark.parametrize(("written", "number"), [("4-4", 4), ("3,3", 3), (5, 5), ("5", 5)])
-def test_one_layer_is_a_number_however_it_is_written(written: Any, number: int) -> None:
+def test_single_layer_is_read_as_a_number(written: Any, number: int) -> None:
     assert spec(layer=written).layer == number
 
 
@@ -78,7 +78,7 @@ def test_one_layer_is_a_number_however_it_is_written(written: Any, number: int) 
         [1, 3],
     ],
 )
-def test_what_is_no_layer_is_refused_with_the_forms_there_are(written: Any) -> None:
+def test_value_that_is_not_a_layer_is_refused_with_the_forms(written: Any) -> None:
     if written is None:
         assert make_spec("moverscore", layer=None).layer == make_spec("moverscore").layer
         return
@@ -102,7 +102,7 @@ def test_several_layers_need_an_aggregation(layer: str, aggregation: str | None)
 
 
 @pytest.mark.parametrize("layer", [4, "last:1", "3-3"])
-def test_an_aggregation_needs_several_layers(layer: Any) -> None:
+def test_aggregation_needs_several_layers(layer: Any) -> None:
     with pytest.raises(SpecError, match="aggregation=mean needs several layers"):
         spec(layer=layer, aggregation="mean")
 
@@ -118,30 +118,30 @@ def test_an_aggregation_needs_several_layers(layer: Any) -> None:
         ("concat", "concat"),
     ],
 )
-def test_an_aggregation_has_one_canonical_form(written: str, wanted: str) -> None:
+def test_aggregation_has_one_canonical_form(written: str, wanted: str) -> None:
     assert spec(layer="2-6", aggregation=written).aggregation == wanted
 
 
 @pytest.mark.parametrize("power", ["0.5", "2.0", "0", "-1", "-3", "nan", "1/3", "x", "1,,2", "100", "1e2"])
-def test_a_power_without_a_root_is_refused_with_the_reason(power: str) -> None:
+def test_power_without_a_root_is_refused_with_the_reason(power: str) -> None:
     with pytest.raises(SpecError, match=r"aggregation=.*other powers of negative numbers are not defined"):
         spec(layer="2-6", aggregation=f"pmeans:{power}")
 
 
 @pytest.mark.parametrize("aggregation", ["mean:3", "routing:box", "concat:", "sum", ""])
-def test_an_aggregation_that_is_none_is_refused(aggregation: str) -> None:
+def test_aggregation_that_is_none_is_refused(aggregation: str) -> None:
     with pytest.raises(SpecError, match="aggregation="):
         spec(layer="2-6", aggregation=aggregation)
 
 
 @pytest.mark.parametrize("ngram", [0, -1, 1.5, "0", "phrase", True])
-def test_an_ngram_of_no_tokens_is_refused(ngram: Any) -> None:
+def test_ngram_of_no_tokens_is_refused(ngram: Any) -> None:
     with pytest.raises(SpecError, match="ngram=.*a whole number from 1, or 'sentence'"):
         spec(ngram=ngram)
 
 
 @pytest.mark.parametrize("idf", ["corpus:0123456789ab", "background", "background:", "yes", "predictions"])
-def test_an_idf_that_is_none_is_refused(idf: str) -> None:
+def test_idf_that_is_none_is_refused(idf: str) -> None:
     with pytest.raises(SpecError, match="idf=.*none, corpus"):
         spec(idf=idf)
 
@@ -162,7 +162,7 @@ def test_other_values_are_refused_with_the_menu(key: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("key", NEUTRAL)
-def test_a_value_that_does_nothing_is_left_out(key: str) -> None:
+def test_value_that_does_nothing_is_left_out(key: str) -> None:
     assert spec(**{key: NEUTRAL[key]}) == spec()
     assert getattr(spec(**{key: NEUTRAL[key]}), key) is None
 
@@ -182,13 +182,13 @@ def test_only_exact_transport_has_distances(metric: str) -> None:
         make_spec(metric, distance="euclidean")
 
 
-def test_a_regression_has_no_words() -> None:
+def test_regression_has_no_words() -> None:
     for key in ("layer", "aggregation", "unknown", "subwords", "punctuation", "stopwords", "ngram", "idf"):
         with pytest.raises(SpecError, match=f"does not use the key '{key}'"):
             make_spec("stsscore", **{key: "corpus"})
 
 
-def test_the_last_layers_are_settled_by_the_model() -> None:
+def test_last_layers_are_settled_by_the_model() -> None:
     with twmd_registry.scorer("moverscore", layer="last:5", aggregation="mean") as one:
         assert one.spec.layer == "2-6"
         assert "layer:2-6" in one.signature
@@ -205,6 +205,6 @@ def test_layers_that_the_model_does_not_have_are_refused(layer: str, why: str) -
         twmd_registry.scorer("moverscore", layer=layer, aggregation="mean").score(["a"], ["a"])
 
 
-def test_matching_partners_is_no_way_for_ngrams() -> None:
+def test_partners_with_ngrams_are_refused() -> None:
     with pytest.raises(SpecError, match="special=partners is a way of matching tokens"):
         make_spec("bertscore_centered", special="partners", ngram=2)

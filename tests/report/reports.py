@@ -9,8 +9,15 @@ import numpy as np
 
 from tests.report.test_picture import aligned
 from twmd_registry.engine.result import Counts
-from twmd_registry.record.comparison import MetricColumn, SignificanceTest, SystemComparison, SystemScore
-from twmd_registry.record.content import Record, RecordedScores, RecordedSystem
+from twmd_registry.record.content import (
+    MetricColumn,
+    Record,
+    RecordedScores,
+    RecordedSystem,
+    Resampling,
+    SystemComparison,
+    SystemScore,
+)
 from twmd_registry.report.contents import CORRELATIONS, correlations
 from twmd_registry.report.highlights import remarks
 from twmd_registry.report.page_html import AlignmentPicture, Report
@@ -61,7 +68,7 @@ def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> SystemCo
         column("moverscore", 0.5 + 0.3 * quality + 0.1 * random.uniform(size=quality.shape)),
         column("TER", 100 * (1 - quality) + 20 * random.uniform(size=quality.shape), hundred=True, errors=True),
     )
-    return SystemComparison(tuple(systems), columns, SignificanceTest("bs", 1000, 7) if len(systems) > 1 else None)
+    return SystemComparison(tuple(systems), columns, Resampling("bs", 1000, seed=7) if len(systems) > 1 else None)
 
 
 def report(

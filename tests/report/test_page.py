@@ -22,8 +22,7 @@ import twmd_registry
 from tests.report.reports import NASTY, column, comparison, nasty_report, report
 from twmd_registry.cli import main
 from twmd_registry.metaeval.correlation import Statistic
-from twmd_registry.record.comparison import SystemComparison
-from twmd_registry.record.content import Resampling
+from twmd_registry.record.content import Resampling, SystemComparison
 from twmd_registry.record.file import parse_record, record_text
 from twmd_registry.report import page_html
 from twmd_registry.report.contents import correlations
@@ -327,8 +326,8 @@ def test_differences_of_any_two_systems_are_those_of_the_paired_resamples() -> N
             score = f"{first.score - second.score:.{digits}f}{mark}"
             assert shown[place + 1 + 2 * k : place + 3 + 2 * k] == [score, f"{low:.{digits}f} to {high:.{digits}f}"]
     apart = column("apart", np.array([[0.1, 0.2], [0.8, 0.9]]))
-    test = table.test
-    assert "-0.7000†\n" in differences_table(SystemComparison(("a", "b"), (apart,), test))
+    resampling = table.resampling
+    assert "-0.7000†\n" in differences_table(SystemComparison(("a", "b"), (apart,), resampling))
     assert "over the 1000 resamples of the paired bootstrap" in differences_table(table)
     assert differences_table(SystemComparison(("a",), (column("alone", np.ones((1, 3))),))) == ""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.report.reports import column, comparison
-from twmd_registry.record.comparison import SystemComparison
+from twmd_registry.record.content import SystemComparison
 from twmd_registry.report.highlights import disagreements, remarks, spreads, standings
 
 

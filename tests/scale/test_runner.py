@@ -28,11 +28,10 @@ from tests.scale.segments import (
     write_parquet,
 )
 from twmd_registry.cli import main
-from twmd_registry.engine.chunking import make_pairs, plan_chunks
+from twmd_registry.engine.pairs import check_segments, make_pairs, plan_chunks
 from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all, scorer
-from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, TwmdWarning
 from twmd_registry.registry import paths
 from twmd_registry.scale import Columns, ScaleOptions, ScoredDataset, runner
@@ -322,7 +321,7 @@ def test_what_is_summed_up_is_not_summed_up_again_to_score(
 
     def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         if not scorer.sums:
-            monkeypatch.setattr(PipelineRun, "_local_sum", refuse)
+            monkeypatch.setattr(PipelineRun, "_sum_locally", refuse)
             monkeypatch.setattr("twmd_registry.engine.pipeline.count_documents", refuse)
         yield from here(scorer, parts)
 
@@ -507,7 +506,7 @@ def test_segments_may_have_gaps_where_pieces_are_cut() -> None:
     pairs = make_pairs(check_segments(*zip(*SEGMENTS[:6], strict=True)))
     numbers = np.array([0, 2, 3, 7, 8, 9])
     gaps = pairs._replace(segment=np.repeat(numbers, pairs.counts))
-    pieces = plan_chunks(gaps, np.full(len(pairs.texts), 10), 1, step=3)
+    pieces, _ = plan_chunks(gaps, None, 1, step=3)
     assert [sorted(set(gaps.segment[piece].tolist())) for piece in pieces] == [[0, 2], [3], [7, 8], [9]]
 
 

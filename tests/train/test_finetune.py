@@ -18,7 +18,7 @@ from tests.train.rated_words import named_words, rated_words, write_words
 from twmd_registry.cli import main
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.engine.validation import Segments
+from twmd_registry.engine.pairs import Segments
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.files import find_model

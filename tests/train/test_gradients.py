@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from twmd_registry.align import ALIGNERS
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_pairs
@@ -23,7 +22,7 @@ from twmd_registry.engine.token_selection import (
 )
 from twmd_registry.registry.names import Centering, MetricName
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.tensors import TokenVectors
+from twmd_registry.tensors import PaddedTokens, TokenVectors
 
 TEMPERATURES = (0.02, 0.1, 1.0)
 LENGTHS = [3, 2, 4, 1]
@@ -79,7 +78,9 @@ def test_gradients_of_a_cold_fixed_point_are_those_of_finite_differences() -> No
     s = torch.tensor([[[0.30, 0.26, 0.0], [0.28, 0.29, 0.0]]], dtype=torch.float64, requires_grad=True)
     hyp, ref = torch.tensor([[True, True]]), torch.tensor([[True, True, False]])
     how = AlignmentSettings(0.02, None)
-    assert torch.autograd.gradcheck(lambda x: sinkhorn(x, Marginal(hyp), Marginal(ref), how), (s,), eps=1e-6, atol=1e-3)
+    assert torch.autograd.gradcheck(
+        lambda x: sinkhorn(x, PaddedTokens(hyp), PaddedTokens(ref), how), (s,), eps=1e-6, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)

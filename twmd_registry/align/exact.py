@@ -13,17 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Distance, Transform
+from twmd_registry.tensors import PaddedTokens
 
 MOST_ITERATIONS = 1_000_000
 SAME = 1e-14
 """Squared distances below this are none: the square root's slope there would be endless."""
 
 
-def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Score the best plan: ``C = 1 - EMD`` or ``1 / (1 + EMD)``, ``EMD = min <pi, cost>``.
 
     The row and column sums of a plan are the tokens' shares: 1/m and 1/n, or their weights divided by the weights' sum
@@ -52,10 +52,11 @@ def exact(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Te
     gain = GAINS[how.distance](s)  # (B, N, M)
     plans = _plans(gain, hyp, ref, FREE[how.distance])
     most = (plans.to(s) * torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], gain, 0.0)).sum((1, 2))
-    return TRANSFORMS[how.transform](most + (1 - FREE[how.distance]))
+    c = most + (1 - FREE[how.distance])
+    return invert_cost(c) if how.transform is Transform.INVERSE else c
 
 
-def exact_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """The best plan; shape (B, N, M)."""
     return _plans(GAINS[how.distance](s), hyp, ref, FREE[how.distance]).to(s)
 
@@ -70,14 +71,13 @@ GAINS: dict[Distance, Callable[[Tensor], Tensor]] = {
 FREE = {Distance.SIMILARITY: 1.0, Distance.SQEUCLIDEAN: 0.0, Distance.EUCLIDEAN: 0.0}
 """The gain of moving a token that costs nothing, so that EMD is this minus the best plan's gain."""
 
-TRANSFORMS: dict[Transform, Callable[[Tensor], Tensor]] = {
-    Transform.LINEAR: lambda c: c,
-    Transform.INVERSE: lambda c: 1 / (2 - c),
-}
-"""1 - EMD and 1 / (1 + EMD), from c = 1 - EMD: one plan serves both."""
+
+def invert_cost(c: Tensor) -> Tensor:
+    """Return 1 / (1 + EMD), from c = 1 - EMD: one plan serves both."""
+    return 1 / (2 - c)
 
 
-def _plans(gain: Tensor, hyp: Marginal, ref: Marginal, free: float) -> Tensor:
+def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, free: float) -> Tensor:
     """The best plan of every pair, float64 on the CPU; shape (B, N, M)."""
     cost = free - gain.detach().to("cpu", torch.float64).numpy()
     plans = np.zeros_like(cost)
@@ -99,7 +99,7 @@ def _plans(gain: Tensor, hyp: Marginal, ref: Marginal, free: float) -> Tensor:
     return torch.from_numpy(plans)
 
 
-def _weights(side: Marginal) -> np.ndarray:
+def _weights(side: PaddedTokens) -> np.ndarray:
     return (side.mask if side.weights is None else side.weights).to("cpu", torch.float64).numpy()
 
 

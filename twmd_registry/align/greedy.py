@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.masks import ABSENT
 from twmd_registry.align.settings import AlignmentSettings
+from twmd_registry.tensors import ABSENT, PaddedTokens
 
 
-def greedy(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Average each token's best similarity: ``C = mean_i max_j S_ij`` (BERTScore; TWMD paper, Eq. 3).
 
     With weights the mean is weighted (idf-weighted BERTScore, which is the hard mover distance of the MoverScore paper,
@@ -29,7 +28,7 @@ def greedy(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> T
     return hyp.mean(best)
 
 
-def greedy_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def greedy_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """All of a token's share to its best partner, the first of several; shape (B, N, M)."""
     best = s.masked_fill(~ref.mask[:, None, :], ABSENT).argmax(2, keepdim=True)  # (B, N, 1)
     return torch.zeros_like(s).scatter(2, best, hyp.shares.to(s.dtype)[:, :, None])

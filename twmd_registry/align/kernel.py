@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.masks import pair_mask
 from twmd_registry.align.settings import AlignmentSettings
+from twmd_registry.tensors import PaddedTokens
 
 
-def kernel(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Sum all squared similarities: ``C = sum_ij S_ij^2``; with weights, ``sum_ij a_i b_j S_ij^2``.
 
     After Eq. 1 this is the linear centered kernel alignment of the two word sets (Zhelezniak et al. 2019, with
@@ -25,7 +24,7 @@ def kernel(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> T
     Returns:
         C >= 0, shape (B,).
     """
-    squares = torch.where(pair_mask(hyp.mask, ref.mask), s.square(), 0.0)
+    squares = torch.where(hyp.mask[:, :, None] & ref.mask[:, None, :], s.square(), 0.0)
     for weights in (
         None if hyp.weights is None else hyp.weights[:, :, None],
         None if ref.weights is None else ref.weights[:, None, :],
@@ -34,7 +33,7 @@ def kernel(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> T
     return squares.sum((1, 2))
 
 
-def kernel_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def kernel_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Each similarity weighs itself, ``a_i b_j S_ij``: summed with S it gives C; shape (B, N, M)."""
     weights = [
         side.mask.to(s.dtype) if side.weights is None else torch.where(side.mask, side.weights, 0.0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import AlignmentSettings
+from twmd_registry.tensors import PaddedTokens
 
 
-def pooled(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def pooled(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Average all similarities: ``C = mean_ij S_ij``, the inner product of the two mean vectors.
 
     After Eq. 1 this is the cosine of the mean vectors (TWMD paper, section 3, "Sentence-BERT"). Weights make weighted
@@ -31,6 +31,6 @@ def pooled(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> T
     return hyp.mean(rows)
 
 
-def pooled_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def pooled_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Everything to everything: ``pi_ij = a_i b_j``; shape (B, N, M)."""
     return hyp.shares[:, :, None] * ref.shares[:, None, :]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twmd_registry.align.marginal import Marginal
-from twmd_registry.align.masks import ABSENT, masked_log_softmax, masked_logsumexp, pair_mask, slabs
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.errors import warn
 from twmd_registry.registry.names import Objective
+from twmd_registry.tensors import ABSENT, PaddedTokens, masked_log_softmax, masked_logsumexp, slabs
 
 TOLERANCE = 1e-5
 """A plan has converged when its column sums are this close (in total) to the marginal: scores are exact to as much."""
@@ -22,7 +21,7 @@ shorter.
 """
 
 
-def sinkhorn(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
+def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
     """Score the tempered transport plan (TWMD paper, Eq. 5 and 6).
 
     The plan starts as ``exp(+S/T)`` (the paper prints a minus; it maximises similarity). One sweep makes every
@@ -44,52 +43,44 @@ def sinkhorn(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) ->
     Warns:
         TwmdWarning: The fixed point was not reached; the message holds the marginal error.
     """
-    present = pair_mask(hyp.carrying, ref.carrying)
+    present = hyp.carrying[:, :, None] & ref.carrying[:, None, :]  # (B, N, M)
     if how.iterations is None:
         log_plan = _fixed_point(s.to(torch.float64), hyp, ref, how.temperature).to(s.dtype)
         return hyp.mean(_gain(log_plan, s, present, ref.log_weights, how))
-    columns = _column_potential(s, hyp, ref, how)
+    columns = _column_potential(s, present, hyp, ref, how)
     gains = []
     for slab in slabs(s, dim=1):
-        log_plan = masked_log_softmax(
-            s[:, slab] / how.temperature + columns, present[:, slab]
-        )  # the last sweep's row step
+        # The row step of the last sweep.
+        log_plan = masked_log_softmax(s[:, slab] / how.temperature + columns, present[:, slab])
         gains.append(_gain(log_plan, s[:, slab], present[:, slab], ref.log_weights, how))
     return hyp.mean(torch.cat(gains, dim=1))
 
 
-def sinkhorn_plan(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
-    """The tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
-    present = pair_mask(hyp.carrying, ref.carrying)
+def sinkhorn_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
+    """Return the tempered plan; shape (B, N, M); its rows sum to the hypothesis tokens' shares."""
+    present = hyp.carrying[:, :, None] & ref.carrying[:, None, :]
     if how.iterations is None:
         log_plan = _fixed_point(s.to(torch.float64), hyp, ref, how.temperature).to(s.dtype)
     else:
-        log_plan = masked_log_softmax(s / how.temperature + _column_potential(s, hyp, ref, how), present)
+        log_plan = masked_log_softmax(s / how.temperature + _column_potential(s, present, hyp, ref, how), present)
     return hyp.shares[:, :, None] * torch.where(present, log_plan, ABSENT).exp()
 
 
-def _column_potential(s: Tensor, hyp: Marginal, ref: Marginal, how: AlignmentSettings) -> Tensor:
-    """What all sweeps but the last row step add to the columns of S/T; shape (B, 1, M)."""
-    present = pair_mask(hyp.carrying, ref.carrying)
+def _column_potential(
+    s: Tensor, present: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings
+) -> Tensor:
+    """Return what all steps before the last row step add to the columns of S/T; shape (B, 1, M)."""
+    log_a, log_b = hyp.log_weights[:, :, None], ref.log_weights[:, None, :]
     rows, columns = torch.zeros_like(s[:, :, :1]), torch.zeros_like(s[:, :1, :])  # (B, N, 1), (B, 1, M)
     for sweep in range(how.iterations or 0):
         if sweep:
             rows = _balance(s, present, columns, how.temperature, dim=2)
-        columns = _plus(
-            _balance(s, present, _plus(rows, hyp.log_weights, 2), how.temperature, dim=1), ref.log_weights, 1
-        )
+        columns = _balance(s, present, rows + log_a, how.temperature, dim=1) + log_b
     return columns
 
 
-def _plus(potential: Tensor, log_weights: Tensor | None, dim: int) -> Tensor:
-    """A potential plus the logarithms of its tokens' weights, untouched where all weigh the same."""
-    return potential if log_weights is None else potential + log_weights.unsqueeze(dim)
-
-
 def _balance(s: Tensor, present: Tensor, other: Tensor, temperature: float, dim: int) -> Tensor:
-    """The potential that makes weights sum to one along an axis, ``-log sum exp(S/T + other)``; that axis is left with
-    length 1.
-    """
+    """Return ``-log sum exp(S/T + other)`` along an axis, which keeps length 1: after adding it, sums are one there."""
     parts = []
     for slab in slabs(s, dim=3 - dim):
         here = (slice(None), slab) if dim == 2 else (slice(None), slice(None), slab)
@@ -97,21 +88,21 @@ def _balance(s: Tensor, present: Tensor, other: Tensor, temperature: float, dim:
     return torch.cat(parts, dim=3 - dim)
 
 
-def _gain(log_plan: Tensor, s: Tensor, present: Tensor, log_weights: Tensor | None, how: AlignmentSettings) -> Tensor:
-    """What every hypothesis token contributes to C; (B, N, M) to (B, N)."""
+def _gain(log_plan: Tensor, s: Tensor, present: Tensor, log_weights: Tensor, how: AlignmentSettings) -> Tensor:
+    """Return what each hypothesis token contributes to C; (B, N, M) to (B, N)."""
     plan = torch.where(present, log_plan, ABSENT).exp()  # rows sum to one
     if how.objective is Objective.EXPECTED:
         return (plan * torch.where(present, s, 0.0)).sum(2)
-    # The entropy of a partner's copies: one of weight 2 has two cells, each with half of its share.
-    log_cells = log_plan if log_weights is None else log_plan - log_weights[:, None, :]
+    # A partner of weight w is w partners of weight 1, each with a share of 1 / w.
+    log_cells = log_plan - log_weights[:, None, :]
     return (plan * torch.where(present, s - how.temperature * log_cells, 0.0)).sum(2)
 
 
-def _fixed_point(s: Tensor, hyp: Marginal, ref: Marginal, temperature: float) -> Tensor:
-    """Sweep every pair until its column sums are right, too; returns log p with exact row sums.
+def _fixed_point(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, temperature: float) -> Tensor:
+    """Sweep until the column sums are right, too, and return log p, whose row sums are exact.
 
-    Works on the columns' potential (in units of similarity), so that the plan for one temperature is a good start
-    for the next, lower one. A pair stops by its own error alone: its neighbours do not change its plan.
+    The column potential is in units of similarity, so that the potential of one temperature is a good start for the
+    next, lower one. A pair stops by its own error alone: its neighbours do not change its plan.
     """
     columns = torch.zeros_like(s[:, :1, :])  # (B, 1, M)
     warm = max(temperature, 1.0)
@@ -133,29 +124,27 @@ def _fixed_point(s: Tensor, hyp: Marginal, ref: Marginal, temperature: float) ->
     if worst > TOLERANCE:
         warn(
             f"twmd did not converge for {len(error)} pairs at T={temperature}: after "
-            f"{MOST_CHECKS * CHECK_EVERY} sweeps the marginals "
-            f"are off by up to {worst:.1e} in total."
+            f"{MOST_CHECKS * CHECK_EVERY} sweeps the marginals are off by up to {worst:.1e} in total."
         )
     order = torch.argsort(torch.cat([index for index, _ in done]))
     return torch.cat([plan for _, plan in done])[order]
 
 
 def _sweep(
-    s: Tensor, hyp: Marginal, ref: Marginal, columns: Tensor, temperature: float
+    s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, columns: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One sweep, rows last.
+    """Do one sweep, rows last.
 
     Returns:
-        log p with exact row sums (B, N, M), the columns' next potential (B, 1, M), and how far the column sums of pi
-        are
-        from the reference tokens' shares in total (B,).
+        log p with exact row sums (B, N, M), the next column potential (B, 1, M), and by how much the column sums of pi
+        differ from the reference tokens' shares in total (B,).
     """
-    present = pair_mask(hyp.carrying, ref.carrying)
+    present = hyp.carrying[:, :, None] & ref.carrying[:, None, :]
     log_plan = (s + columns) / temperature
     log_plan = log_plan - masked_logsumexp(log_plan, present, dim=2)  # (B, N, M)
-    log_sums = masked_logsumexp(_plus(log_plan, hyp.log_weights, 2), present, dim=1)  # (B, 1, M), of p = m pi
+    log_sums = masked_logsumexp(log_plan + hyp.log_weights[:, :, None], present, dim=1)  # (B, 1, M), of p = m pi
     m, n = hyp.total.to(s.dtype), ref.total.to(s.dtype)  # (B,)
     wanted = 1 / n[:, None] if ref.weights is None else ref.shares.to(s.dtype)  # (B, M)
     off = torch.where(present.any(1), log_sums.squeeze(1).exp() / m[:, None] - wanted, 0.0)  # (B, M)
-    missing = _plus(torch.log(m / n)[:, None, None] - log_sums, ref.log_weights, 1)
+    missing = torch.log(m / n)[:, None, None] - log_sums + ref.log_weights[:, None, :]
     return log_plan, columns + temperature * missing, off.abs().sum(1)

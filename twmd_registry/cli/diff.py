@@ -5,9 +5,9 @@ from __future__ import annotations
 from twmd_registry.cli.declare import Arguments, argument, command, output_format
 from twmd_registry.cli.output import as_json
 from twmd_registry.errors import visible
-from twmd_registry.registry.diff import Matter, compare
+from twmd_registry.registry.diff import compare
 
-MARKS = {Matter.YES: "-", Matter.NO: "=", Matter.UNKNOWN: "?"}
+MARKS = {True: "-", False: "=", None: "?"}
 
 
 @command("diff", example="twmd diff 'twmd|output:f1|...' 'twmd|output:recall|...'")
@@ -18,10 +18,7 @@ def diff_command(arguments: Arguments) -> int:
     """Say how two signatures differ, and whether their numbers may be compared (exit status 0) or not (1)."""
     found = compare(arguments.one, arguments.other)
     if arguments.format == "json":
-        differences = [
-            {"what": one.what, "matters": {Matter.YES: True, Matter.NO: False}.get(one.matters)}
-            for one in found.differences
-        ]
+        differences = [difference._asdict() for difference in found.differences]
         print(as_json({"comparable": found.comparable, "certain": found.certain, "differences": differences}))
         return 0 if found.comparable else 1
     if not found.differences:

@@ -51,9 +51,10 @@ def list_command(arguments: Arguments) -> int:
             rows.append(row)
     say(format_table(PRESETS, rows, arguments.format), matches(r"(?<=  )yes \([^()]+\)$", Style.GOOD))
     if arguments.format == "text":
-        from twmd_registry.plugins.evaluate import startup
+        from twmd_registry.plugins.evaluate import module_cache
 
-        state = f"on ({startup.startup_file()})" if startup.installed() else "off ('twmd install' switches it on)"
+        is_installed = module_cache.is_installed()
+        state = f"on ({module_cache.metrics_cache()})" if is_installed else "off ('twmd install' switches it on)"
         print(f"\nevaluate.load('twmd') without importing twmd_registry: {state}")
     return 0
 

@@ -33,7 +33,7 @@ from twmd_registry.record.file import check_writable
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 
 if TYPE_CHECKING:
-    from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest
+    from twmd_registry.record.content import Resampling
 
 REPORTED = (MetricName.TWMD, MetricName.BERTSCORE_CENTERED, MetricName.MOVERSCORE, "bleu", "chrf")
 RESAMPLES = 1000
@@ -104,7 +104,8 @@ def report_command(arguments: Arguments) -> int:
     scores = score_tasks(tasks, scorers)
     seconds = time.perf_counter() - started
     references = tasks[0].references
-    comparison = compare(tasks, asked, scorers, scores, _request(len(tasks), len(references), arguments.seed))
+    resampling = _resampling(len(tasks), len(references), arguments.seed)
+    comparison = compare(tasks, asked, scorers, scores, resampling, segments=True, keep_resamples=True)
     labels = [column.name for column, one in zip(comparison.columns, asked, strict=True) if one.spec]
     data = ", ".join(source.short_name for source in tasks[0].reference_sources) or tasks[0].name
     try:  # as for `twmd score`: neither the scores nor the page are lost when the other cannot be written
@@ -134,19 +135,18 @@ def report_command(arguments: Arguments) -> int:
     return 0
 
 
-def _request(systems: int, segments: int, seed: int) -> ComparisonRequest:
+def _resampling(systems: int, segments: int, seed: int) -> Resampling:
     """Ask for intervals of one system; of several, for the paired bootstrap, which brings its own; for neither of a
     single segment.
     """
-    from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest
-    from twmd_registry.record.comparison import SignificanceTest
+    from twmd_registry.record.content import Resampling
 
     if segments == 1:
         warn("there is one segment: the report has no intervals and no tests.")
-        return ComparisonRequest(seed=seed, segments=True)
+        return Resampling(seed=seed)
     if systems == 1:
-        return ComparisonRequest(resamples=RESAMPLES, seed=seed, segments=True)
-    return ComparisonRequest(SignificanceTest("bs", RESAMPLES, seed), seed=seed, segments=True, keep_resamples=True)
+        return Resampling(resamples=RESAMPLES, seed=seed)
+    return Resampling("bs", RESAMPLES, seed=seed)
 
 
 def shared_originals(tasks: Sequence[ScoringTask]) -> list[str] | None:

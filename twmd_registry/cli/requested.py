@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from twmd_registry.cli.declare import Arguments
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.judgments.reader import Columns
-from twmd_registry.registry.artifacts import Parts, check_parts
+from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.ensemble import split_name, with_members
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import split_name, with_members
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.signature import parse_signature
@@ -65,8 +65,8 @@ def parts_of(arguments: Arguments) -> Parts:
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise SpecError(f"--part {text!r}: expected NAME=PATH.")
-        if name not in Parts._fields:
-            raise SpecError(f"--part {name}: signatures have no such part; {menu(name, Parts._fields)}.")
+        if name not in PART_NAMES:
+            raise SpecError(f"--part {name}: signatures have no such part; {menu(name, PART_NAMES)}.")
         given[name] = path
     return Parts(**given)
 
@@ -101,7 +101,7 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     given = _parse_set_keys(arguments, [split_name(name)[0] for name in named])
     if not signed:
         _refuse_parts(parts)
-    check_parts(parts, [parse_signature(name).spec for name in signed])
+    parts = check_parts(parts, [parse_signature(name).spec for name in signed])
     found = [_ask(name, given, arguments.preset, parts) if name in own else RequestedMetric(name) for name in names]
     for i, one in enumerate(found):
         earlier = next((other for other in found[:i] if (other.spec or other.name) == (one.spec or one.name)), None)
@@ -177,7 +177,8 @@ def parse_assignments(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _refuse_parts(parts: Parts) -> None:
     """Refuse parts of signatures where there is no signature."""
-    for name, value in parts._asdict().items():
+    for name in PART_NAMES:
+        value = getattr(parts, name)
         if value is not None:
             instead = FITTED_FILES.get(name, f"{name}={{}}").format(value)
             raise SpecError(

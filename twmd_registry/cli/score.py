@@ -39,9 +39,7 @@ from twmd_registry.registry.names import LEXICAL_NAMES, MetricName
 if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and files are known to be good
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
-    from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest
-    from twmd_registry.record.comparison import SystemComparison
-    from twmd_registry.record.content import Record
+    from twmd_registry.record.content import Record, Resampling, SystemComparison
 
 RAY_OPTIONS = ("output", "part_rows", "num_workers", "num_gpus", "resume", "strict")
 RAY_PANEL = "With --engine ray"
@@ -205,16 +203,17 @@ def score_command(arguments: Arguments) -> int:
         check_output(arguments.record, arguments)
     tasks = read_tasks(arguments)
     check_shared(tasks)
-    from twmd_registry.plugins.sacrebleu.compare import check_request
+    from twmd_registry.plugins.sacrebleu.compare import check_resampling
 
-    request = _request(arguments)
+    resampling = _resampling(arguments)
     with collect_warnings():  # they come again
-        check_request(request, len(tasks), len(tasks[0].references))
+        check_resampling(resampling, len(tasks), len(tasks[0].references))
     scorers = make_scorers(asked, options_of(arguments))
     started = time.perf_counter()
     scores = score_tasks(tasks, scorers)
     seconds = time.perf_counter() - started
-    comparison = compare(tasks, asked, scorers, scores, request)
+    segments = arguments.sentence_level
+    comparison = compare(tasks, asked, scorers, scores, resampling, short=arguments.short, segments=segments)
     try:  # neither the scores nor the record are lost when the other cannot be written
         say(render(comparison, arguments), *(marked(comparison) if arguments.format == "text" else ()))
         sys.stdout.flush()
@@ -262,22 +261,15 @@ def record_of(
     return make_record(systems, inputs=tuple(files), seconds=seconds, device=device, comparison=comparison)
 
 
-def _request(arguments: Arguments) -> ComparisonRequest:
-    from twmd_registry.plugins.sacrebleu.compare import ComparisonRequest
-    from twmd_registry.record.comparison import SignificanceTest
+def _resampling(arguments: Arguments) -> Resampling:
+    from twmd_registry.record.content import Resampling
 
-    test = None
+    resamples = arguments.confidence_n if arguments.confidence else 0
     if arguments.paired_bs:
-        test = SignificanceTest("bs", arguments.paired_bs_n, arguments.seed)
-    elif arguments.paired_ar:
-        test = SignificanceTest("ar", arguments.paired_ar_n, arguments.seed)
-    return ComparisonRequest(
-        test,
-        arguments.confidence_n if arguments.confidence else 0,
-        arguments.seed,
-        arguments.short,
-        arguments.sentence_level,
-    )
+        return Resampling("bs", arguments.paired_bs_n, resamples, arguments.seed)
+    if arguments.paired_ar:
+        return Resampling("ar", arguments.paired_ar_n, resamples, arguments.seed)
+    return Resampling(None, 0, resamples, arguments.seed)
 
 
 def check_shared(tasks: list[ScoringTask]) -> None:
@@ -296,7 +288,8 @@ def compare(
     asked: Sequence[RequestedMetric],
     scorers: list[Scorer],
     scores: list[list[ScoreSet]],
-    request: ComparisonRequest,
+    resampling: Resampling,
+    **shown: bool,
 ) -> SystemComparison:
     """Lay all scores out as a table, in the order of ``-m``, with tests and intervals; errors as for `compare_systems`.
 
@@ -305,19 +298,16 @@ def compare(
         asked: The metrics.
         scorers: Of those that are not SacreBLEU's, in their order.
         scores: By system, the scores by these.
-        request: Tests and intervals.
+        resampling: Test and intervals.
+        shown: What else `compare_systems` is asked for.
     """
-    from twmd_registry.plugins.sacrebleu.compare import ScoredMetricColumn, compare_systems
+    from twmd_registry.plugins.sacrebleu.compare import compare_systems
 
-    own = iter(
-        [ScoredMetricColumn(scorer, sets) for scorer, sets in zip(scorers, zip(*scores, strict=True), strict=True)]
-        if scorers
-        else []
-    )
+    own = iter(zip(scorers, zip(*scores, strict=True), strict=True) if scorers else ())
     systems = [(task.name, task.system.predictions) for task in tasks]
     metrics = [one.name if one.spec is None else next(own) for one in asked]
     with progress_bar("steps") as progress:
-        return compare_systems(systems, tasks[0].references, metrics, request=request, progress=progress)
+        return compare_systems(systems, tasks[0].references, metrics, resampling=resampling, progress=progress, **shown)
 
 
 def marked(comparison: SystemComparison) -> tuple[Rule, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from twmd_registry.cli.terminal import Style, complain, progress_bar, say
 from twmd_registry.errors import SpecError, warn
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import known_name
-from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.presets import HASHES, name_preset
@@ -75,41 +76,22 @@ def tune_command(arguments: Arguments) -> int:
         raise SpecError("--set layer and --layers both say which layers are tried: give one of them.")
     name = name_preset(arguments.name, f"{model}-tuned") if arguments.output else ""
     options = options_of(arguments)
-    from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
-    from twmd_registry.metaeval.tune import (
-        GRID,
-        MOST_SETTINGS,
-        layers_above_embeddings,
-        read_tried,
-        settings,
-        tune,
-        varied_keys,
-    )
+    from twmd_registry.judgments.sets import read_all_rated
+    from twmd_registry.metaeval.tune import MOST_SETTINGS, layers_above_embeddings, settings, tune, varied_keys
     from twmd_registry.report.figures import require_matplotlib
 
     if arguments.output:
         require_matplotlib()
-    tried = read_tried([*(f"{key}={value.replace(',', '%2C')}" for key, value in fixed.items()), *arguments.tried])
+    tried = _values_to_try(model, fixed, arguments.tried)
     most = None if arguments.tried else MOST_SETTINGS
-    if "centering" not in tried and known_name(model) not in {"embedded", EMBEDDED_MODEL}:
-        tried["centering"] = tuple(
-            centering for centering in GRID["centering"] if centering is not Centering.BACKGROUND
-        )
-        warn(
-            "background centering is not tried: fit a mean vector of this model ('twmd fit-mean') and give "
-            "--try centering=background:HASH,none,..."
-        )
     metrics = list(dict.fromkeys(arguments.metrics))
     if unused := [name for name in tried if not any(name in entry(metric).keys for metric in metrics)]:
         raise SpecError(f"{unused[0]}: none of {', '.join(metrics)} has such a key.")
     data = read_all_rated(arguments.data)
     layers = [int(layer)] if layer is not None else arguments.layers or layers_above_embeddings(model, options)
     limit, kept = most and most // len(metrics), ("layer",) if layer is not None or arguments.layers else ()
-    specs = list(
-        dict.fromkeys(
-            spec for metric in metrics for spec in settings(metric, model, layers, tried, most=limit, kept=kept)
-        )
-    )
+    grids = [settings(metric, model, layers, tried, most=limit, kept=kept) for metric in metrics]
+    specs = list(dict.fromkeys(itertools.chain.from_iterable(grids)))
     segments = sum(len(rated.ratings) for rated in data.values())
     if most:
         complain("twmd:", Style.HEADER, f"at most {most} settings are tried without --try KEY=VALUE,...")
@@ -130,16 +112,22 @@ def tune_command(arguments: Arguments) -> int:
             print(f"{metric}: {len(by_metric[metric])} settings on {segments} segments")
             say(format_table(list(rows[0]), [list(row.values()) for row in rows], arguments.format) + "\n")
     if arguments.output:
-        _write(
-            arguments.output,
-            name,
-            by_metric,
-            {
-                f"{title_of(name)}@{content_of(rated)} ({len(rated.ratings)} segments)": rated
-                for name, rated in data.items()
-            },
-        )
+        _write(arguments.output, name, by_metric, data)
     return 0
+
+
+def _values_to_try(model: str, fixed: Mapping[str, str], tried: Sequence[str]) -> dict[str, tuple[Value, ...]]:
+    """Read `--set` and `--try`; of a model without a mean vector background centering is not tried."""
+    from twmd_registry.metaeval.tune import GRID, read_tried
+
+    values = read_tried([*(f"{key}={value.replace(',', '%2C')}" for key, value in fixed.items()), *tried])
+    if "centering" not in values and known_name(model) not in {"embedded", EMBEDDED_MODEL}:
+        values["centering"] = tuple(value for value in GRID["centering"] if value is not Centering.BACKGROUND)
+        warn(
+            "background centering is not tried: fit a mean vector of this model ('twmd fit-mean') and give "
+            "--try centering=background:HASH,none,..."
+        )
+    return values
 
 
 def duration(seconds: float) -> str:
@@ -164,6 +152,7 @@ def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:
 
 def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dict[str, RatedSegments]) -> None:
     """Write every trial, a surface per metric, the preset, and hashes of the data that it was chosen on."""
+    from twmd_registry.judgments.sets import content_of, title_of
     from twmd_registry.metaeval.overlap import hash_references, write_hashes
     from twmd_registry.metaeval.tune import varied_keys, write_preset
     from twmd_registry.report.figures import SUFFIXES
@@ -183,8 +172,9 @@ def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dic
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
     trials = [trial for own in by_metric.values() for trial in own]
-    write_hashes(
-        {one: hash_references(rated.references) for one, rated in data.items()},
-        (folder / PRESET_FILE).with_suffix(HASHES),
-    )
-    write_file(folder / PRESET_FILE, write_preset(name, trials, list(data)).encode())
+    hashes = {
+        f"{title_of(own)}@{content_of(rated)} ({len(rated.ratings)} segments)": hash_references(rated.references)
+        for own, rated in data.items()
+    }
+    write_hashes(hashes, (folder / PRESET_FILE).with_suffix(HASHES))
+    write_file(folder / PRESET_FILE, write_preset(name, trials, list(hashes)).encode())

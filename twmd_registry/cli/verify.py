@@ -75,11 +75,10 @@ def verify_command(arguments: Arguments) -> int:
         arguments.references, arguments.input = find_inputs(record, Path(arguments.what))
     tasks = read_tasks(arguments)
     files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
-    from twmd_registry.plugins.sacrebleu.verify import verify_record
-    from twmd_registry.record.verify import SystemTexts
+    from twmd_registry.plugins.sacrebleu.compare import verify_record
 
-    texts = [SystemTexts(task.system.predictions, task.references) for task in tasks]
-    with progress_bar(total=sum(len(one.predictions) for one in texts)) as progress:
+    texts = [(task.system.predictions, task.references) for task in tasks]
+    with progress_bar(total=sum(len(predictions) for predictions, _ in texts)) as progress:
         found = verify_record(
             record, texts, inputs=files, options=options, parts=parts, tolerance=arguments.tolerance, progress=progress
         )
@@ -138,29 +137,34 @@ def _verify_number(arguments: Arguments, options: RunOptions, parts: Parts) -> i
     tasks = read_tasks(arguments)
     if len(tasks) != 1:
         raise SpecError(f"one number belongs to one system, not to {len(tasks)}.")
-    from twmd_registry.record.verify import SystemTexts, verify_number
+    from twmd_registry.engine.pairs import Segments
+    from twmd_registry.record.verify import verify_number
+    from twmd_registry.registry.signature import parse_signature
+    from twmd_registry.registry.spec import is_pinned
 
-    texts = SystemTexts(tasks[0].system.predictions, tasks[0].references)
-    found = verify_number(
+    texts = Segments(tasks[0].system.predictions, tasks[0].references)
+    scores, agrees, margin, per_cent = verify_number(
         arguments.what, arguments.value, texts, options=options, parts=parts, tolerance=arguments.tolerance
     )
+    pinned = is_pinned(parse_signature(arguments.what).spec)
     if arguments.format == "json":
-        print(as_json({"agrees": found.agrees, **found._asdict(), "signature": str(found.signature)}))
-        return 0 if found.agrees else 1
-    shown = f"{100 * found.found:.6f} (per cent)" if found.per_cent else f"{found.found:.8f}"
+        verdict = {"agrees": agrees, "found": scores.score, "signature": str(scores.signature), "margin": margin}
+        print(as_json(verdict | {"per_cent": per_cent, "pinned": pinned}))
+        return 0 if agrees else 1
+    shown = f"{100 * scores.score:.6f} (per cent)" if per_cent else f"{scores.score:.8f}"
     say(
         (
-            f"{'agrees' if found.agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here "
-            f"(margin {found.margin:.2g})"
+            f"{'agrees' if agrees else 'DIFFERS'}: {arguments.value} was printed, {shown} is the score here "
+            f"(margin {margin:.2g})"
         ),
         *VERDICTS,
     )
-    print(f"applied: {found.signature}")
-    if not found.pinned:
+    print(f"applied: {scores.signature}")
+    if not pinned:
         print(
             "The printed signature does not say which content of the model was used (@...): it may have been another."
         )
-    return 0 if found.agrees else 1
+    return 0 if agrees else 1
 
 
 def _report(found: Verification) -> list[str]:

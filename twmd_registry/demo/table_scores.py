@@ -12,8 +12,7 @@ from twmd_registry.demo.uploads import UploadedTable
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import score_all
 from twmd_registry.errors import InputError, SpecError, collect_warnings
-from twmd_registry.record.comparison import SystemComparison, column_of
-from twmd_registry.record.content import make_record
+from twmd_registry.record.content import SystemComparison, column_of, make_record
 from twmd_registry.record.file import record_text
 from twmd_registry.registry.names import Output
 from twmd_registry.report.table import sentence_lines

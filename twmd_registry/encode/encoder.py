@@ -6,23 +6,21 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from threading import RLock
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from twmd_registry.encode.cache import TextCache
-from twmd_registry.encode.layers import depth_of, find_blocks, hidden_states
 from twmd_registry.encode.pieces import Vocabulary, pieces_of
-from twmd_registry.encode.tokenization import TokenIds, codes_of, find_unknown, tokenise
-from twmd_registry.encode.windows import EncoderSequences, Window, take_apart
-from twmd_registry.errors import SpecError
+from twmd_registry.encode.tokenization import TokenIds, Window, codes_of, find_unknown, split_into_windows, tokenise
+from twmd_registry.errors import ModelError, SpecError
 from twmd_registry.models.adapter import AdapterFiles, merge
-from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.linear import onednn_layout
-from twmd_registry.models.load import check_limit, check_token_ids, length_limit, load_encoder, load_tokenizer
-from twmd_registry.models.resident import LoadedModel
+from twmd_registry.models.inference import check_finite, default_batch_tokens, onednn_layout, run_batches
+from twmd_registry.models.load import check_limit, check_vocabulary, length_limit, load_encoder, load_tokenizer
+from twmd_registry.models.pool import LoadedModel
 from twmd_registry.models.vectors import is_static, load_static
 from twmd_registry.tensors import EncodedTexts
 
@@ -64,6 +62,7 @@ class Encoder(LoadedModel):
             network, self.tokenizer = load_static(files, dtype)
         else:
             network, self.tokenizer = load_encoder(files, dtype), load_tokenizer(files)
+            check_vocabulary(self.tokenizer, network, files.label)
         if adapter is not None:
             network = merge(network, adapter, files)
         self.limit = length_limit(network, self.tokenizer)
@@ -143,40 +142,44 @@ class Encoder(LoadedModel):
             The texts in their own order: float32 vectors on the encoder's device.
 
         Raises:
-            ModelError: Out of memory with a single text, vectors that are not finite, or a tokenizer of another model.
+            ModelError: Out of memory with a single text, or vectors that are not finite.
         """
         self.wake()
         lengths, wanted = tokens.lengths, sorted(set(layers))
-        if not self.static:
-            check_token_ids(max(int(row.max()) for row in tokens.ids), self.network, self.files.label)
-        sequences = take_apart(tokens, window)
-        store = {
+        rows, places, repeats = split_into_windows(tokens, window)
+        widths = np.array([len(row) for row in rows])
+        vectors = {
             k: torch.zeros(int(lengths.sum()), self.width, dtype=torch.float32, device=self.device) for k in wanted
         }
 
         def forward(batch: np.ndarray) -> None:
-            inputs, tokens = self._pad(sequences, batch)
-            states = hidden_states(self.network, self.blocks, wanted, inputs)
-            where = torch.from_numpy(np.concatenate([sequences.places[i] for i in batch])).to(self.device)
-            for k, state in states.items():
-                flat = (
-                    state.flatten(0, 1) if tokens is None else state.flatten(0, 1).index_select(0, tokens)
-                )  # (T of the batch, D)
+            ids = np.full((len(batch), int(widths[batch].max())), self.tokenizer.pad_token_id or 0, dtype=np.int64)
+            mask = np.arange(ids.shape[1]) < widths[batch, None]
+            ids[mask] = np.concatenate([rows[i] for i in batch])
+            inputs = {"input_ids": torch.from_numpy(ids).to(self.device)}
+            if padded := not mask.all():  # without a mask, attention takes a faster path
+                inputs["attention_mask"] = torch.from_numpy(mask.astype(np.int64)).to(self.device)
+            where = torch.from_numpy(np.concatenate([places[i] for i in batch])).to(self.device)
+            present = torch.from_numpy(np.flatnonzero(mask)).to(self.device)
+            for k, state in hidden_states(self.network, self.blocks, wanted, inputs).items():
+                flat = state.flatten(0, 1).index_select(0, present) if padded else state.flatten(0, 1)  # (T, D)
                 check_finite(flat, self.files.label, self.dtype)
-                write = store[k].index_copy_ if sequences.repeats is None else store[k].index_add_
+                write = vectors[k].index_copy_ if repeats is None else vectors[k].index_add_
                 write(0, where, flat.to(torch.float32))
             if progress is not None:
                 progress(len(batch))
 
         with onednn_layout(self.network):
-            run_batches(sequences.lengths, batch_tokens or default_batch_tokens(self.device), forward)
-        if sequences.repeats is not None:
-            repeats = torch.from_numpy(sequences.repeats).to(self.device, torch.float32)
-            store = {k: vectors / repeats[:, None] for k, vectors in store.items()}
+            run_batches(widths, batch_tokens or default_batch_tokens(self.device), forward)
+        if repeats is not None:
+            times = torch.from_numpy(repeats).to(self.device, torch.float32)
+            vectors = {k: sums / times[:, None] for k, sums in vectors.items()}
         self.sentences_encoded += len(lengths)
-        special, ids = (np.concatenate(side) for side in (tokens.special, tokens.ids))
-        told = (lengths, special, ids, self.unknown_codes(ids, special, chain.from_iterable(tokens.missing)))
-        return EncodedTexts(store, *(torch.from_numpy(side).to(self.device) for side in told))
+        special, ids = np.concatenate(tokens.special), np.concatenate(tokens.ids)
+        unknown = self.unknown_codes(ids, special, chain.from_iterable(tokens.missing))
+        return EncodedTexts(
+            vectors, *(torch.from_numpy(side).to(self.device) for side in (lengths, special, ids, unknown))
+        )
 
     def unknown_codes(self, ids: np.ndarray, special: np.ndarray, missing: Iterable[str]) -> np.ndarray:
         """What stands where the vocabulary does not hold the text; see `EncodedTexts.unknown`.
@@ -200,18 +203,109 @@ class Encoder(LoadedModel):
         """
         return pieces_of(self.tokenizer)
 
-    def _pad(self, sequences: EncoderSequences, batch: np.ndarray) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Network inputs of some sequences, and which of their padded tokens are tokens; no mask at all when nothing is
-        padded.
-        """
-        rows = [sequences.ids[i] for i in batch]
-        widths = np.array([len(row) for row in rows])
-        ids = np.full((len(rows), int(widths.max())), self.tokenizer.pad_token_id or 0, dtype=np.int64)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = row
-        inputs = {"input_ids": torch.from_numpy(ids).to(self.device)}
-        if (widths == ids.shape[1]).all():
-            return inputs, None
-        mask = np.arange(ids.shape[1]) < widths[:, None]
-        attention = torch.from_numpy(mask.astype(np.int64)).to(self.device)
-        return inputs | {"attention_mask": attention}, torch.from_numpy(np.flatnonzero(mask)).to(self.device)
+
+class _StopForward(Exception):  # noqa: N818 - not an error: the signal that no further layer has to run
+    """Raised inside a forward pass once the last hidden state needed has been seen."""
+
+
+def find_blocks(network: nn.Module) -> nn.ModuleList | None:
+    """The list of a network's transformer layers; None when it keeps them otherwise (ALBERT runs one layer many
+    times).
+    """
+    for module in network.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == depth_of(network):
+            return module
+    return None
+
+
+def depth_of(network: nn.Module) -> int:
+    """The number of a network's layers.
+
+    Raises:
+        ModelError: Its configuration does not say.
+    """
+    depth = getattr(network.config, "num_hidden_layers", None)
+    if not isinstance(depth, int) or depth < 0:
+        raise ModelError(
+            f"{type(network).__name__} does not say how many layers it has (num_hidden_layers): it is not supported."
+        )
+    return depth
+
+
+def hidden_states(
+    network: nn.Module, blocks: nn.ModuleList | None, layers: Iterable[int], inputs: dict[str, Any]
+) -> dict[int, Tensor]:
+    """Run a network up to the highest layer asked for.
+
+    Hidden state k < L is what layer k receives (k = 0: the embeddings); hidden state L is the network's own
+    output. Layers above the highest one asked for are never run, where a network keeps its layers in a list.
+
+    Args:
+        network: The encoder.
+        blocks: Its L transformer layers; None to take the hidden states that the network itself returns.
+        layers: Which hidden states, each from 0 to L.
+        inputs: Arguments of the forward pass.
+
+    Returns:
+        Hidden state number to tensor (B, N, D), in the network's dtype.
+    """
+    wanted = sorted(set(layers))
+    if blocks is None:
+        states = network(**inputs, output_hidden_states=True).hidden_states
+        return {k: states[k] for k in wanted}
+    read: dict[int, Tensor] = {}
+
+    def reader(k: int) -> Any:
+        def keep_input(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            read[k] = args[0] if args else kwargs["hidden_states"]
+            if k == wanted[-1]:
+                raise _StopForward
+
+        return keep_input
+
+    hooks = [blocks[k].register_forward_pre_hook(reader(k), with_kwargs=True) for k in wanted if k < len(blocks)]
+    try:
+        read[len(blocks)] = network(**inputs).last_hidden_state
+    except _StopForward:
+        pass
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {k: read[k] for k in wanted}
+
+
+def check_layer(layer: int, depth: int, model: str) -> int:
+    """Refuse a layer the model does not have.
+
+    Raises:
+        SpecError: `layer` is above `depth`.
+    """
+    if layer > depth:
+        raise SpecError(f"layer={layer} is out of range: {model} has hidden states 0 to {depth}.")
+    return layer
+
+
+def last_layers(asked: str, depth: int) -> tuple[int, ...]:
+    """The hidden states that ``last:N`` asks for; not the embedding layer.
+
+    Raises:
+        SpecError: The model has fewer than N layers.
+
+    >>> last_layers("last:5", 6)
+    (2, 3, 4, 5, 6)
+    """
+    number = int(asked.partition(":")[2])
+    if number == 1 and depth == 0:
+        return (0,)  # static vectors have nothing above their embeddings
+    if number > depth:
+        raise SpecError(f"layer={asked} is out of range: this model has {depth} layers.")
+    return tuple(range(depth - number + 1, depth + 1))
+
+
+def rule_layer(depth: int) -> int:
+    """The layer of a model nobody tuned: five sixths of its depth, rounded.
+
+    >>> rule_layer(12), rule_layer(24), rule_layer(6)
+    (10, 20, 5)
+    """
+    return round(depth * 5 / 6)

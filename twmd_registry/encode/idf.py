@@ -174,11 +174,8 @@ def read_idf(path: Path, size: int) -> IdfFile:
             type(count) is int and 0 <= count <= documents < MOST_DOCUMENTS for count in found.values()
         )
         counts[list(found)] = list(found.values())
-        fitted = IdfFile(
-            DocumentFrequencies(documents, counts),
-            re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0],
-            hash_of(content),
-        )  # type: ignore[index]
+        tokenizer = re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0]  # type: ignore[index]
+        fitted = IdfFile(DocumentFrequencies(documents, counts), tokenizer, hash_of(content))
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
     if not sound:

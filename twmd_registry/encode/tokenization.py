@@ -1,4 +1,4 @@
-"""Texts to token ids: nothing hidden, nothing cut in silence."""
+"""Texts to token ids, and long texts to overlapping windows, whose vectors of one token are averaged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.text_flags import UNKNOWN_SHARE
+from twmd_registry.tensors import UNKNOWN_SHARE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
 LEFT_OUT = 3
 """The mark of a word that has no vector."""
+
+
+class Window(NamedTuple):
+    """How long texts are taken apart.
+
+    Attributes:
+        size: Most tokens of a window, special tokens included.
+        stride: Tokens of the text between the beginnings of two windows.
+    """
+
+    size: int
+    stride: int
 
 
 class TokenIds(NamedTuple):
@@ -123,3 +135,41 @@ def _cut(encoding: Any, limit: int | None) -> tuple[Any, tuple[np.ndarray, np.nd
     closing = len(ids) - 1 - int(content[-1]) if len(content) else 0
     keep = np.r_[0 : limit - closing, len(ids) - closing : len(ids)]
     return encoding, (ids[keep], special[keep])
+
+
+def split_into_windows(
+    tokens: TokenIds, window: Window | None
+) -> tuple[list[np.ndarray], list[np.ndarray], np.ndarray | None]:
+    """Cut texts that are too long into windows; each has the special tokens that open and close the text.
+
+    The last window ends where the text does, so that every token is in at least one.
+
+    Args:
+        tokens: The texts.
+        window: None for whole texts.
+
+    Returns:
+        Token ids of every window or whole text; the places of those tokens among the tokens of all texts in a row; and
+        how often each of those places is encoded, shape (T,), None when each is encoded once.
+    """
+    lengths = tokens.lengths
+    starts = np.cumsum(lengths) - lengths
+    ids: list[np.ndarray] = []
+    places: list[np.ndarray] = []
+    for row, special, start in zip(tokens.ids, tokens.special, starts.tolist(), strict=True):
+        for picked in _windows(special, window) if window and len(row) > window.size else [np.arange(len(row))]:
+            ids.append(row[picked])
+            places.append(picked + start)
+    if len(ids) == len(tokens.ids):
+        return ids, places, None
+    return ids, places, np.bincount(np.concatenate(places), minlength=int(lengths.sum()))
+
+
+def _windows(special: np.ndarray, window: Window) -> list[np.ndarray]:
+    """The places of every window's tokens within its text."""
+    own = np.flatnonzero(np.isin(special, (0, LEFT_OUT)))
+    first, last = int(own[0]), int(own[-1]) + 1
+    opening, closing = np.arange(first), np.arange(last, len(special))
+    room = window.size - len(opening) - len(closing)
+    begins = [*range(first, last - room, window.stride), last - room]
+    return [np.r_[opening, begin : begin + room, closing] for begin in begins]

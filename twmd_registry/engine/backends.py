@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -11,14 +10,13 @@ import numpy as np
 import torch
 
 from twmd_registry.encode import idf
-from twmd_registry.encode.encoder import Encoder
-from twmd_registry.encode.layers import check_layer, last_layers, rule_layer
+from twmd_registry.encode.encoder import Encoder, check_layer, last_layers, rule_layer
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
 from twmd_registry.encode.stopwords import STOP_WORDS, StopWords, find_stop_words
 from twmd_registry.encode.store import ReadingMode
 from twmd_registry.encode.words import as_tokenized
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
-from twmd_registry.engine.chunking import Pairs
+from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import ENCODED, AllReduce, Job, PairPlan, PipelineRun, alone
 from twmd_registry.engine.reduction import empty_score
 from twmd_registry.engine.result import PairScores
@@ -32,13 +30,13 @@ from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import ModelHandle
 from twmd_registry.models.regressor import Predictions, Regressor
 from twmd_registry.progress import Progress
-from twmd_registry.registry.artifacts import Parts, SharedParts
+from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special, Unknown
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
 Scored = tuple[list[PairScores], TextFlags]
 """The scores of all pairs by every route of a group, and what to know of the texts."""
@@ -71,16 +69,11 @@ class Backend:
         Raises:
             ModelError: The model is not here, or its content is not what the signature says.
         """
-        name, wanted = str(self.requested.model), self.requested.fingerprint
-        if self.parts and self.parts.model:
-            files = find_model(self.parts.model)
-            if wanted and wanted != files.fingerprint:
-                # The folder may be another metric's of the same record: this one's model may be here under its own
-                # name.
-                with contextlib.suppress(ModelError):
-                    files = find_model(name, self.requested.revision, paths=False)
-        else:
-            files = find_model(name, self.requested.revision, paths=self.parts is None)
+        name, wanted, given = str(self.requested.model), self.requested.fingerprint, self.parts and self.parts.model
+        files = find_model(given) if given else find_model(name, self.requested.revision, paths=self.parts is None)
+        if given and self.parts and files.fingerprint != wanted and files.fingerprint in self.parts.signed:
+            # The folder holds the model of another specification of the same record.
+            files = find_model(name, self.requested.revision, paths=False)
         if wanted and wanted != files.fingerprint:
             raise ModelError(
                 f"model {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for."
@@ -101,17 +94,14 @@ class Backend:
         if self.parts is None or self.parts.adapter is None:
             return find_adapter(asked, paths=self.parts is None)
         found, (_, _, wanted) = find_adapter(self.parts.adapter), asked.partition("@")
-        if wanted and found.name.rpartition("@")[2] != wanted:
-            if isinstance(self.parts, SharedParts):
-                with contextlib.suppress(ModelError):
-                    return find_adapter(asked, paths=False)
-            raise ModelError(
-                f"adapter {self.parts.adapter} has the content {found.name.rpartition('@')[2]}, not {wanted} as "
-                "asked for."
-            )
+        content = found.name.rpartition("@")[2]
+        if wanted and content != wanted:
+            if content in self.parts.signed:  # of another specification of the same record
+                return find_adapter(asked, paths=False)
+            raise ModelError(f"adapter {self.parts.adapter} has the content {content}, not {wanted} as asked for.")
         return found._replace(name=asked) if wanted else found
 
-    @property
+    @cached_property
     def model_key(self) -> Hashable:
         """Everything that decides which loaded model this is."""
         return (
@@ -168,7 +158,7 @@ class Backend:
         """The applied truncation."""
         return "cut" if limit is None else f"cut:{limit}"
 
-    @property
+    @cached_property
     def share_key(self) -> Hashable:
         """Scorers with the same key are scored together."""
         return (self.model_key, self.spec.truncation, self.options.batch_tokens)
@@ -281,12 +271,12 @@ class TokenAlignmentBackend(Backend):
         window = self.model.window(limit, self.requested.stride)
         return super()._truncation(limit) if window is None else f"window:{window.size}/{window.stride}"
 
-    @property
+    @cached_property
     def reading(self) -> ReadingMode:
         """How long texts are read."""
         return ReadingMode(self.spec.limit, self.model.window(self.spec.limit, self.spec.stride))
 
-    @property
+    @cached_property
     def job(self) -> Job:
         """The applied specification with what was fitted for it."""
         fitted, encoder = FittedParts(), self.model
@@ -311,8 +301,8 @@ class TokenAlignmentBackend(Backend):
             pairs,
             self.reading,
             batch_tokens=self.options.batch_tokens,
-            keep=max(backend.options.kept_bytes for backend in group),
-            disk=max(backend.options.disk_bytes for backend in group),
+            keep=max(backend.options.keep_references for backend in group),
+            disk=max(backend.options.disk_cache for backend in group),
             total=total,
             progress=progress,
         )
@@ -332,7 +322,8 @@ class TokenAlignmentBackend(Backend):
     ) -> Scored:
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            return self.run(group, pairs, progress, total).score()
+            run = self.run(group, pairs, progress, total)
+            return run.score(), run.flags
 
     def work(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> int:
         """Every different text, twice where sums over the corpus take a pass of their own, and every pair by every
@@ -418,15 +409,8 @@ def make_backend(spec: MetricSpec, options: RunOptions, parts: Parts | None = No
 
 
 def group_by_model(backends: Sequence[Backend]) -> list[list[int]]:
-    """Which of some routes are scored together, by their numbers: those that share a model, in the order of the first
-    of each.
-    """
+    """Return the numbers of the backends that are scored together: those that share a model, in order of the first."""
     groups: dict[Hashable, list[int]] = {}
     for i, backend in enumerate(backends):
         groups.setdefault(backend.share_key, []).append(i)
     return list(groups.values())
-
-
-def score_group(group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
-    """Score all pairs by every route of a group that shares a model."""
-    return group[0].score_group(group, pairs, progress)

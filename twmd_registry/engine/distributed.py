@@ -13,13 +13,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 from twmd_registry.engine.backends import Backend, Scored
-from twmd_registry.engine.chunking import Pairs, centering_step, take_share
+from twmd_registry.engine.pairs import Pairs, centering_step, check_segments, digest_of_texts, take_share
 from twmd_registry.engine.result import PairScores, ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
-from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
 from twmd_registry.progress import Progress
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
 T = TypeVar("T")
 

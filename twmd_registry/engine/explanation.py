@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twmd_registry.engine.backends import TokenAlignmentBackend, make_backend
-from twmd_registry.engine.chunking import Pairs
+from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import PairPlan
 from twmd_registry.engine.result import Alignment
 from twmd_registry.errors import InputError, ModelError, SpecError

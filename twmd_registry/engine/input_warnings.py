@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from twmd_registry.engine.chunking import Pairs
+from twmd_registry.engine.pairs import Pairs
 from twmd_registry.errors import InputError, warn
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.text_flags import UNKNOWN_SHARE, TextFlags
+from twmd_registry.tensors import UNKNOWN_SHARE, TextFlags
 
 SHOWN_WORDS = SHOWN_TEXTS = 5
 """Words, and texts, that a warning names."""
@@ -45,60 +45,62 @@ def name_texts(pairs: Pairs, which: np.ndarray, rows: Sequence[int]) -> str:
     return ", ".join([*(name for _, name in sorted(named)[:SHOWN_TEXTS]), *more])
 
 
-def warn_about_texts(pairs: Pairs, empty: np.ndarray, truncated: int, unknown: np.ndarray, rows: Sequence[int]) -> None:
-    """Say which texts were empty, cut, or largely unknown to the model.
+def warn_about_texts(pairs: Pairs, flags: TextFlags, truncated: int, rows: Sequence[int]) -> None:
+    """Warn about texts that are empty, truncated, or largely unknown to a model.
 
     Args:
         pairs: All pairs.
-        empty: Texts without a token; shape (texts,), bool.
-        truncated: How many different texts were cut.
-        unknown: Texts with a large share of unknown tokens; shape (texts,), bool.
+        flags: What is known of the texts by all models.
+        truncated: How many different texts were cut for the model that cut most.
         rows: The number of every segment.
     """
-    if empty.any():
+    if flags.empty.any():
         warn(
-            f"texts without a token: {count_empty(pairs, empty)}; each scores 0 against text and 1 against "
+            f"texts without a token: {count_empty(pairs, flags.empty)}; each scores 0 against text and 1 against "
             "another empty text (before any baseline)."
         )
     if truncated:
         warn(f"different texts longer than the limit (truncation, in the signature): {truncated}; each lost its end.")
-    if unknown.any():
+    if flags.unknown.any():
         warn(
-            f"different texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {unknown.sum()} "
-            f"({name_texts(pairs, unknown, rows)}). "
+            f"different texts of which more than {UNKNOWN_SHARE:.0%} are unknown tokens: {flags.unknown.sum()} "
+            f"({name_texts(pairs, flags.unknown, rows)}). "
             "With unknown=apart such a token matches the same text only; with unknown=keep, and in stsscore, "
             "the model takes them all for one word."
         )
 
 
-def warn_about_vanished_texts(flags: TextFlags) -> None:
-    """Say of which texts nothing is left, or nothing that weighs anything."""
-    vanished, wordless, weightless = (int(which.sum()) for which in (flags.vanished, flags.wordless, flags.weightless))
-    if vanished:
-        what = "different texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)"
-        warn(f"{what}: {vanished}; each scores 1 against itself and 0 against any other.")
-    if wordless:
-        rule = "with special=none each scores 1 against itself and 0 against any other"
-        warn(
-            f"different texts of which every word is left out: {wordless}; their special tokens alone are "
-            f"compared ({rule})."
-        )
-    if weightless:
-        warn(
-            f"different texts of which every token has the idf 0 (it is in every text): {weightless}; their "
-            "tokens count the same."
-        )
+def warn_about_lost_words(flags: TextFlags, *, static: bool) -> None:
+    """Warn about texts of which nothing is compared, or nothing of positive weight, and words without a vector.
 
-
-def warn_about_missing_words(missing: Sequence[str]) -> None:
-    """Say which words have no vector."""
+    Args:
+        flags: What is known of the texts by one model.
+        static: Whether the model is a table of word vectors.
+    """
+    for which, text, rule in (
+        (
+            flags.vanished,
+            "different texts of which nothing is left to compare (centering, left-out words, or vectors of zeros)",
+            "each scores 1 against itself and 0 against any other",
+        ),
+        (
+            flags.wordless,
+            "different texts of which every word is left out",
+            "only their special tokens are compared (with special=none each scores 1 against itself, else 0)",
+        ),
+        (
+            flags.weightless,
+            "different texts of which every token has the idf 0 (it is in every text)",
+            "their tokens count the same",
+        ),
+    ):
+        if which.any():
+            warn(f"{text}: {int(which.sum())}; {rule}.")
+    missing = flags.missing_words if static else []
     if missing:
         often = Counter(missing)
         shown = ", ".join(
-            [
-                *(repr(word) for word, _ in often.most_common(SHOWN_WORDS)),
-                *(["..."] if len(often) > SHOWN_WORDS else []),
-            ]
+            [repr(word) for word, _ in often.most_common(SHOWN_WORDS)] + ["..."] * (len(often) > SHOWN_WORDS)
         )
         warn(f"words without a vector, left out: {len(missing)} in different texts, {len(often)} different ({shown}).")
 

@@ -1,8 +1,8 @@
-"""encode -> center -> align -> assemble. The only file that knows the order of the stages."""
+"""encode -> centre -> align -> reduce: the only file that knows the order of the stages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -15,16 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.align import SYMMETRIC, align, align_self, marginal, plans, similarities, similarities_for
-from twmd_registry.align.exact import TRANSFORMS
+from twmd_registry.align import ALIGNERS, SYMMETRIC, align, plans, similarities
+from twmd_registry.align.exact import invert_cost
 from twmd_registry.align.settings import AlignmentSettings
+from twmd_registry.encode.cache import EncodingCache
 from twmd_registry.encode.disk import DiskCache
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.idf import DocumentFrequencies, count_documents
-from twmd_registry.encode.store import PersistentCaches, ReadingMode, TextStore
+from twmd_registry.encode.store import ReadingMode, TextStore
 from twmd_registry.engine.centering import GroupSums
-from twmd_registry.engine.chunking import Pairs, centering_step, chunks_of_texts, estimate_tokens, plan_chunks
-from twmd_registry.engine.reduction import SelfScores, combine_sides, empty_score
+from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
+from twmd_registry.engine.reduction import combine_sides
 from twmd_registry.engine.result import PairScores
 from twmd_registry.engine.token_selection import (
     FittedParts,
@@ -49,245 +50,46 @@ from twmd_registry.registry.names import (
     Idf,
     MetricName,
     Objective,
-    Output,
     Transform,
     Unknown,
 )
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, PaddedTokens, Sides, TokenVectors, pad
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, Sides, TextFlags, TokenVectors, pad
 
-Found = TypeVar("Found")
-
-
-def prefetch(items: Iterator[Found], over: Event) -> Iterator[Found]:
-    """Give the items of an iterator, the next of which is made in a thread meanwhile; without gradients.
-
-    Args:
-        items: What is given.
-        over: Set when nobody wants more, so that `items` need not finish what it is at.
-    """
-    inference, context = torch.is_inference_mode_enabled(), copy_context()  # held warnings are found by the context
-    queue = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
-
-    def step() -> list[Found]:
-        # A thread has modes of its own (no inference mode means gradients), and a queue of work of its own that nobody
-        # here would wait for.
-        with torch.inference_mode(inference), torch.no_grad(), torch.cuda.stream(queue) if queue else nullcontext():
-            return list(islice(items, 1))
-
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            coming = pool.submit(context.run, step)
-            while found := coming.result():
-                coming = pool.submit(context.run, step)
-                yield found[0]
-        finally:
-            over.set()
-
-
-BLOCK_CELLS = 1_000_000
-"""Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned at once."""
-BLOCK_NUMBERS = 8_000_000
-"""Numbers in the padded vectors of a block."""
-
-
-def make_alignment_settings(spec: MetricSpec) -> AlignmentSettings:
-    """What an aligner needs to know of a specification; defaults for what the metric does not use."""
-    return AlignmentSettings(
-        temperature=spec.temperature or 1.0,
-        iterations=None if spec.iterations == CONVERGED else int(spec.iterations or 1),
-        objective=Objective(spec.objective or Objective.EXPECTED),
-        distance=Distance(spec.distance or Distance.SIMILARITY),
-        transform=Transform(spec.transform or Transform.LINEAR),
-    )
-
-
-def counts_of(tokens: TokenVectors) -> np.ndarray:
-    """Tokens of every item to compare; none where not one of them counts; shape (I,)."""
-    return torch.where(tokens.carrying_lengths > 0, tokens.lengths, 0).cpu().numpy()
-
-
-def align_pairs(
-    tokens: TokenVectors, items: TokenItems, bare: np.ndarray, specs: Sequence[MetricSpec]
-) -> tuple[list[PRF], np.ndarray]:
-    """Align all pairs of some items by every specification.
-
-    A pair in which a text never had a token (`bare`) scores as empty texts do. A text of which nothing is left, or
-    whose
-    C(X, X) is not positive, scores 1 against itself and 0 against any other: nothing is known of it.
-
-    Args:
-        tokens: What is compared of every item.
-        items: The items, and the pairs of them; P pairs.
-        bare: Items that never had a token; shape (I,), bool.
-        specs: Specifications of one view.
-
-    Returns:
-        Per specification the sides of every pair, each of shape (P,); and the items of which nothing is left, shape
-        (I,), bool.
-    """
-    counts = counts_of(tokens)
-    n, m = counts[items.hyp], counts[items.ref]
-    tokenless = np.flatnonzero((n == 0) | (m == 0))
-    fixed = tokens.vectors.new_tensor(_score_tokenless(items, tokenless, bare))
-    parts = [[PRF(fixed, fixed, fixed)] for _ in specs]
-    places = [tokenless]
-    selves = _self_scores(tokens, counts, specs)
-    for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, tokens.vectors.shape[1]):
-        places.append(block)
-        hyp, ref = (torch.from_numpy(side[block]).to(tokens.lengths.device) for side in (items.hyp, items.ref))
-        x, y = pad(tokens, hyp), pad(tokens, ref)
-        same = torch.from_numpy(items.row[items.hyp[block]] == items.row[items.ref[block]]).to(hyp.device)  # (B,)
-        found = _align_block(x, y, specs)
-        for sides, own, part in zip(found, selves, parts, strict=True):
-            part.append(combine_sides(sides, None if own is None else SelfScores(own[hyp], own[ref], same)))
-    back = torch.from_numpy(np.argsort(np.concatenate(places))).to(tokens.lengths.device)  # (P,)
-    nothing = np.logical_or.reduce([counts == 0, *((own <= 0).cpu().numpy() for own in selves if own is not None)])
-    return [PRF(*(torch.cat(side)[back] for side in zip(*part, strict=True))) for part in parts], nothing
-
-
-def _align_block(x: PaddedTokens, y: PaddedTokens, specs: Sequence[MetricSpec]) -> Iterator[Sides]:
-    """The sides of B pairs for every specification; a plan is sought once, whatever its cost is turned into."""
-    keep_exact()
-    s = similarities(x, y)  # (B, N, M)
-    planned: dict[tuple[MetricName, AlignmentSettings], Sides] = {}
-    for spec in specs:
-        how = make_alignment_settings(spec)
-        plan = spec.metric, how._replace(transform=Transform.LINEAR)
-        if plan not in planned:
-            planned[plan] = align(plan[0], similarities_for(how.distance, s, x, y), x, y, plan[1])
-        yield Sides(*map(TRANSFORMS[how.transform], planned[plan]))
-
-
-def _score_tokenless(items: TokenItems, pairs: np.ndarray, bare: np.ndarray) -> list[float]:
-    """The scores of pairs in which a text has no token to compare."""
-    hyp, ref = items.hyp[pairs], items.ref[pairs]
-    same = items.row[hyp] == items.row[ref]
-    sides = zip(bare[hyp], bare[ref], same, strict=True)
-    return [empty_score(before, after) if before or after else float(alike) for before, after, alike in sides]
-
-
-def _self_scores(tokens: TokenVectors, counts: np.ndarray, specs: Sequence[MetricSpec]) -> list[Tensor | None]:
-    """C(X, X) of every item for every specification that divides by it; shape (I,).
-
-    0 for an item without tokens, and where C(X, X) is nothing but rounding errors: of S, and of vectors that cancel in
-    a mean.
-    """
-    wanted = [CATALOGUE[spec.metric].self_normalised and bool(spec.normalize) for spec in specs]
-    own = [tokens.vectors.new_zeros(len(counts)) if want else None for want in wanted]
-    if not any(wanted):
-        return own
-    errors = tokens.rounding_errors.new_zeros(len(counts)).scatter_reduce(
-        0, tokens.owners, tokens.rounding_errors, "amax"
-    )  # (I,)
-    for block in _blocks(np.flatnonzero(counts), counts, counts, tokens.vectors.shape[1]):
-        item = torch.from_numpy(block).to(tokens.lengths.device)
-        x = pad(tokens, item)
-        s = similarities(x, x)  # (B, N, N)
-        largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)
-        noise = NOTHING * EPSILON * largest + (NOTHING * errors[item]).square()  # (B,)
-        for spec, values in zip(specs, own, strict=True):
-            if values is not None:
-                c = align_self(spec.metric, s, x, make_alignment_settings(spec))  # (B,)
-                values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN
-    return own
-
-
-def _blocks(chosen: np.ndarray, n: np.ndarray, m: np.ndarray, width: int) -> Iterator[np.ndarray]:
-    """Group pairs of like sizes (n, m) into blocks of bounded memory."""
-    order = chosen[np.lexsort((m[chosen], n[chosen]))]
-    start, longest_n, longest_m = 0, 0, 0
-    for stop, (rows, columns) in enumerate(zip(n[order].tolist(), m[order].tolist(), strict=True)):
-        longest_n, longest_m, size = max(longest_n, rows), max(longest_m, columns), stop - start + 1
-        if size > 1 and (
-            size * longest_n * longest_m > BLOCK_CELLS or size * (longest_n + longest_m) * width > BLOCK_NUMBERS
-        ):
-            yield order[start:stop]
-            start, longest_n, longest_m = stop, rows, columns
-    if len(order):
-        yield order[start:]
-
+Item = TypeVar("Item")
 
 CHUNK_TOKENS = 65_536
-"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions); two pieces are in
-memory, one being aligned.
+"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions). Two chunks are in memory: one
+is encoded while the other one is aligned.
 """
 ACCELERATOR_CHUNKS = 4
-"""Times as many on an accelerator, whose batches are larger: of fewer texts, too few are alike, and a fifth of a
-batch is padding.
-"""
-
-
+"""Times as many on an accelerator: among more texts more are of one length, and less of a batch is padding."""
 ENCODED = 10
 """Units of progress for a text: about as many pairs are aligned by one job while it is encoded (MiniLM, a CPU)."""
 AllReduce = Callable[[Callable[[], Tensor]], Tensor]
-"""Adds up a tensor over the shares of a corpus that several processes score: what depends on all texts must see all of them.
-
-It is given a function that finds the share of this process, which costs a look at all its texts, and which a total that is known needs not."""
+"""Sums a tensor across processes. Takes a callable, so that a cached total skips the local sum."""
 
 
-def alone(mine: Callable[[], Tensor]) -> Tensor:
-    """The total of a process that scores everything."""
-    return mine()
+def alone(local_sum: Callable[[], Tensor]) -> Tensor:
+    """Return the sum of this process, the only one."""
+    return local_sum()
 
 
 class Job(NamedTuple):
-    """One specification to score by.
-
-    Attributes:
-        spec: The specification.
-        fitted: What was fitted beforehand: mean vectors, stop words, weights of ``idf=background``.
-    """
+    """An applied specification, and what was fitted for it beforehand: mean vectors, stop words, idf weights."""
 
     spec: MetricSpec
     fitted: FittedParts = FittedParts()
-
-
-class EncodedChunk(NamedTuple):
-    """A piece with its texts encoded.
-
-    Attributes:
-        piece: Which pairs.
-        encoded: What the store holds.
-        ids: The texts of the piece; shape (texts of the piece,).
-        rows: Each one's row in what the store holds; likewise.
-    """
-
-    piece: slice
-    encoded: EncodedTexts
-    ids: np.ndarray
-    rows: np.ndarray
-
-
-class AlignedChunk(NamedTuple):
-    """A piece, aligned by all specifications of one view.
-
-    Attributes:
-        fetched: The piece.
-        jobs: Whose sides these are, by number.
-        sides: One per job; each of shape (pairs of the piece,).
-        vanished: The texts, by row, of which nothing is left to compare.
-        selected: The tokens that took part.
-        items: The piece's items.
-    """
-
-    fetched: EncodedChunk
-    jobs: list[int]
-    sides: list[PRF]
-    vanished: np.ndarray
-    selected: SelectedTokens
-    items: TokenItems
 
 
 class PairPlan(NamedTuple):
     """How one pair was aligned; N hypothesis tokens (or n-grams), M reference tokens.
 
     Attributes:
-        hypothesis: The hypothesis's tokens, as they read.
+        hypothesis: The hypothesis's tokens as text.
         reference: The reference's tokens.
-        hypothesis_shares: How much each counts; shape (N,).
-        reference_shares: How much each counts; shape (M,).
+        hypothesis_shares: Weight of each, sum 1; shape (N,).
+        reference_shares: Weight of each; shape (M,).
         similarities: S; shape (N, M).
         plans: Of both sides; each of shape (N, M).
     """
@@ -304,6 +106,9 @@ class PipelineRun:
     """One call: some pairs, and the specifications that share an encoder, its dtype and its length limit.
 
     Every text is encoded once for all of them; memory does not grow with the number of pairs.
+
+    Attributes:
+        flags: Facts about the texts; complete after the last chunk.
     """
 
     def __init__(
@@ -329,199 +134,180 @@ class PipelineRun:
             batch_tokens: Most padded tokens in the encoder at once.
             keep: Most bytes of encoded references to keep in main memory for later calls.
             disk: Most bytes of encoded texts to keep in files for other processes.
-            total: Adds up what depends on the whole corpus, where these pairs are a share of it.
-            progress: Called with `ENCODED` for every text that was encoded, from another thread where pieces are
-                encoded ahead, and with 1 for
-                every pair that a job has aligned.
+            total: Sums what depends on the whole corpus, where these pairs are a share of it.
+            progress: Called with `ENCODED` for every encoded text (from another thread where chunks are encoded ahead),
+                and with 1 for every pair that a job has aligned.
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
-        asked = [_aligned_as(job.spec) for job in jobs]
-        place = {spec: j for j, spec in enumerate(dict.fromkeys(asked))}
-        self._place = [place[spec] for spec in asked]
-        self._jobs = list(dict(zip(asked, jobs, strict=True)).values())
-        self._batch_tokens, self._progress, self._total, self._over = batch_tokens, progress, total, Event()
-        self._views: dict[TokenView, list[int]] = {}
-        for j, job in enumerate(self._jobs):
-            self._views.setdefault(make_view(job.spec), []).append(j)
-        self._fitted = {view: self._fit(view, self._jobs[members[0]].fitted) for view, members in self._views.items()}
-        step = centering_step(job.spec for job in jobs)
+        self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
+        self._asked = [job.spec for job in jobs]
+        self._views: dict[TokenView, list[MetricSpec]] = {}
+        self._fitted: dict[TokenView, FittedParts] = {}
+        for spec, job in dict(zip(self._asked, jobs, strict=True)).items():
+            self._views.setdefault(view := make_view(spec), []).append(spec)
+            if view not in self._fitted:
+                self._fitted[view] = self._fit_idf(view, job.fitted)
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_CHUNKS) // len(layers)
         limit = None if reading.window else reading.limit
-        self._pieces = plan_chunks(pairs, estimate_tokens(pairs.texts, limit), self._most_tokens, step)
-        lasting = _lasting(encoder, pairs, keep, disk)
-        self._store = TextStore(
-            encoder, pairs.texts, layers, reading, chunks_of_texts(pairs, self._pieces), lasting=lasting
-        )
+        step = centering_step(job.spec for job in jobs)
+        self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, step)
+        self.flags = TextFlags.none(len(pairs.texts))
+        caches: list[tuple[EncodingCache, np.ndarray]] = []
+        if keep:  # references only: predictions do not come again, and would push references out
+            encoder.references.begin(keep)
+            caches.append((encoder.references, np.isin(np.arange(len(pairs.texts)), pairs.ref)))
+        if disk:
+            caches.append((DiskCache(encoder, disk), np.ones(len(pairs.texts), dtype=bool)))
+        self._store = TextStore(encoder, pairs.texts, layers, reading, uses, flags=self.flags, caches=caches)
 
-    def align(self) -> Iterator[AlignedChunk]:
-        """Align all pairs, piece by piece; differentiable in the weights of the encoder.
+    def score(self) -> list[PairScores]:
+        """Return the scores of every pair, one entry per job."""
+        scores: dict[MetricSpec, PairScores] = {}
+        for spec in self._asked:
+            precision, recall, f1 = np.full((3, len(self._pairs.hyp)), np.nan)
+            scores[spec] = PairScores(precision) if spec.metric in SYMMETRIC else PairScores(precision, recall, f1)
+        for chunk, sides in self.align():
+            for spec, prf in sides.items():
+                for whole, values in zip(scores[spec], prf, strict=True):
+                    if whole is not None:
+                        whole[chunk] = values.to("cpu", torch.float64).numpy()
+        return [scores[spec] for spec in self._asked]
+
+    def align(self) -> Iterator[tuple[slice, dict[MetricSpec, PRF]]]:
+        """Encode, centre, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
 
         Yields:
-            Of every piece, what each view of it gave.
+            For every chunk and view, which pairs, and by specification their scores, each of shape (pairs of the
+            chunk,).
         """
-        sums = (
-            self._sums
-        )  # before anything else, and without a pair, too: other processes wait for this one's share of them
-        for fetched in self._fetch_ahead():
-            bare = (fetched.encoded.lengths == 0).cpu().numpy()
-            for view, members in self._views.items():
-                items, selected = self._select(view, fetched)
-                tokens = compared(
-                    view, token_vectors(view, selected, items, sums.get(view), self._fitted[view]), selected.weightless
-                )
-                sides, nothing = align_pairs(tokens, items, bare[items.row], [self._jobs[j].spec for j in members])
-                vanished = items.row[nothing & ~bare[items.row]]
+        sums = self._corpus_sums  # first, even without a pair: other processes wait for the share of this one
+        for chunk, texts, rows, encoded in self._encode_ahead():
+            bare = (encoded.lengths == 0).cpu().numpy()
+            for view, specs in self._views.items():
+                items, selected = self._select(view, chunk, texts, rows, encoded)
+                tokens = token_vectors(view, selected, items, sums.get(view), self._fitted[view])
+                units = compared(view, tokens, selected.weightless)
+                sides, vanished = align_pairs(units, items, bare[items.row], specs)
+                weightless = np.zeros(0, int) if selected.weightless is None else selected.weightless.cpu().numpy()
+                for flag, gone in (
+                    (self.flags.vanished, items.row[vanished & ~bare[items.row]]),
+                    (self.flags.wordless, selected.wordless),
+                    (self.flags.weightless, items.row[weightless]),
+                ):
+                    flag[texts[np.isin(rows, gone)]] = True
                 if self._progress is not None:
-                    self._progress(len(items.hyp) * len(members))
-                yield AlignedChunk(fetched, members, sides, vanished, selected, items)
-
-    def score(self) -> tuple[list[PairScores], TextFlags]:
-        """Score all pairs.
-
-        Returns:
-            Per job the scores of every pair, and what to know of the texts.
-        """
-        found = [_blank(job, len(self._pairs.hyp)) for job in self._jobs]
-        flags = TextFlags.none(len(self._pairs.texts))
-        for one in self.align():
-            for j, prf in zip(one.jobs, one.sides, strict=True):
-                for scores, values in zip(found[j], prf, strict=True):
-                    if scores is not None:
-                        scores[one.fetched.piece] = values.to("cpu", torch.float64).numpy()
-            flags.vanished[_texts_of_rows(one.fetched, one.vanished)] = True
-            flags.wordless[_texts_of_rows(one.fetched, one.selected.wordless)] = True
-            if one.selected.weightless is not None:
-                flags.weightless[_texts_of_rows(one.fetched, one.items.row[one.selected.weightless.cpu().numpy()])] = (
-                    True
-                )
-        store = self._store
-        scored = [found[j] for j in self._place]
-        return scored, flags._replace(
-            empty=store.empty, truncated=store.truncated, unknown=store.unknown, missing=store.missing
-        )
+                    self._progress(len(items.hyp) * len(specs))
+                yield chunk, dict(zip(specs, sides, strict=True))
 
     def sum_up(self) -> None:
-        """Give `total` this share of what depends on the whole corpus, in the order in which scoring asks for it, and
-        score nothing.
+        """Give `total` the share of these pairs in what depends on the whole corpus, and score nothing.
 
-        The sums of token vectors do not depend on the weights of tokens: it does not matter that those are of this
-            share alone.
+        The idf weights in this pass are those of this share alone, on which sums of token vectors do not depend.
         """
-        _ = self._sums
+        _ = self._corpus_sums
 
     def explain(self, pair: int) -> PairPlan:
-        """How a pair is aligned by the only job; with its whole centering batch (or corpus), as when it was scored."""
-        ((view, (job,)),) = self._views.items()
-        around = self._pairs.segment[pair] // view.size if view.centering is Centering.BATCH else None
-        batch = np.flatnonzero(self._pairs.segment // view.size == around) if around is not None else np.array([pair])
-        (fetched,) = self._fetch([slice(int(batch[0]), int(batch[-1]) + 1)])
-        items, selected = self._select(view, fetched)
-        tokens = token_vectors(view, selected, items, self._sums.get(view), self._fitted[view])
+        """Return how a pair is aligned by the only job, centred with its batch (or the corpus) as when it was scored."""
+        ((view, (spec,)),) = self._views.items()
+        batch = np.array([pair])
+        if view.centering is Centering.BATCH:
+            batch = np.flatnonzero(self._pairs.segment // view.size == self._pairs.segment[pair] // view.size)
+        ((chunk, texts, rows, encoded),) = self._encode([slice(int(batch[0]), int(batch[-1]) + 1)])
+        items, selected = self._select(view, chunk, texts, rows, encoded)
+        tokens = token_vectors(view, selected, items, self._corpus_sums.get(view), self._fitted[view])
         units = compared(view, tokens, selected.weightless)
-        which = [int(side[pair - fetched.piece.start]) for side in (items.hyp, items.ref)]
-        texts = [
-            [self._decode_tokens(fetched.encoded, places) for places in places_of(view, tokens, units, item)]
-            for item in which
+        both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
+        read = [
+            [
+                " ".join(self._encoder.decode_tokens(encoded.ids[places].tolist()))
+                for places in places_of(view, tokens, units, item)
+            ]
+            for item in both
         ]
-        if not all(counts_of(units)[which]):
-            shares = [np.zeros(len(side)) for side in texts]
-            nothing = torch.zeros(len(texts[0]), len(texts[1]), dtype=torch.float32)
-            return PairPlan(texts[0], texts[1], shares[0], shares[1], nothing.numpy(), Sides(nothing, nothing))
-        x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in which)
-        how = make_alignment_settings(self._jobs[job].spec)
-        s = similarities_for(how.distance, similarities(x, y), x, y)
-        found = plans(self._jobs[job].spec.metric, s, x, y, how)
-        shares = [marginal(side).shares[0].cpu().numpy() for side in (x, y)]
-        return PairPlan(
-            texts[0], texts[1], shares[0], shares[1], s[0].cpu().numpy(), Sides(*(plan[0].cpu() for plan in found))
-        )
+        if not all(int(units.carrying_lengths[item]) for item in both):
+            zeros = [np.zeros(len(side)) for side in read]
+            nothing = torch.zeros(len(read[0]), len(read[1]), dtype=torch.float32)
+            return PairPlan(read[0], read[1], zeros[0], zeros[1], nothing.numpy(), Sides(nothing, nothing))
+        x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in both)
+        how = make_alignment_settings(spec)
+        s = similarities(x, y, how.distance)
+        found = Sides(*(plan[0].cpu() for plan in plans(spec.metric, s, x, y, how)))
+        shares = [side.shares[0].cpu().numpy() for side in (x, y)]
+        return PairPlan(read[0], read[1], shares[0], shares[1], s[0].cpu().numpy(), found)
 
-    def _decode_tokens(self, encoded: EncodedTexts, places: Tensor) -> str:
-        return " ".join(self._encoder.decode_tokens(encoded.ids[places].tolist()))
+    def _encode(self, chunks: Sequence[slice]) -> Iterator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
+        """Yield every chunk with the numbers of its texts, their rows in what is encoded, and what is encoded."""
 
-    def _fetch_ahead(self) -> Iterator[EncodedChunk]:
-        """All pieces; unless gradients are wanted, the next one is encoded while one is aligned: plans are solved
-        beside an accelerator's work.
-        """
-        self._over.clear()
-        fetching = self._fetch(self._pieces)
-        return fetching if torch.is_grad_enabled() or len(self._pieces) == 1 else prefetch(fetching, self._over)
+        def report(texts: int) -> None:
+            if self._cancelled.is_set():
+                raise CancelledError
+            if self._progress is not None:
+                self._progress(texts * ENCODED)
 
-    def _tell(self, texts: int) -> None:
-        """Report that so many more texts are encoded, unless nobody wants them."""
-        if self._over.is_set():
-            raise CancelledError
-        if self._progress is not None:
-            self._progress(texts * ENCODED)
+        for number, chunk in enumerate(chunks):
+            texts = np.union1d(self._pairs.hyp[chunk], self._pairs.ref[chunk])
+            encoded, rows = self._store.fetch(texts, batch_tokens=self._batch_tokens, progress=report)
+            yield chunk, texts, rows, encoded
+            if len(chunks) > 1:
+                self._store.forget(number, self._most_tokens)
 
-    def _fetch(self, pieces: Sequence[slice]) -> Iterator[EncodedChunk]:
-        for p, piece in enumerate(pieces):
-            ids = np.union1d(self._pairs.hyp[piece], self._pairs.ref[piece])
-            encoded, rows = self._store.fetch(ids, batch_tokens=self._batch_tokens, progress=self._tell)
-            yield EncodedChunk(piece, encoded, ids, rows)
-            if len(pieces) > 1:
-                self._store.forget(p, self._most_tokens)
+    def _encode_ahead(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
+        """Yield all chunks; without gradients, the next one is encoded in a thread while one is aligned."""
+        self._cancelled.clear()
+        chunks = self._encode(self._chunks)
+        return chunks if torch.is_grad_enabled() or len(self._chunks) == 1 else prefetch(chunks, self._cancelled)
 
-    def _select(self, view: TokenView, fetched: EncodedChunk) -> tuple[TokenItems, SelectedTokens]:
-        items = make_items(view, self._pairs, fetched.piece, fetched.ids, fetched.rows)
+    def _select(
+        self, view: TokenView, chunk: slice, texts: np.ndarray, rows: np.ndarray, encoded: EncodedTexts
+    ) -> tuple[TokenItems, SelectedTokens]:
+        items = make_items(view, self._pairs, chunk, texts, rows)
         pieces = self._encoder.pieces if view.needs_vocabulary else None
-        return items, select(view, fetched.encoded, items, pieces, self._fitted[view])
+        return items, select(view, encoded, items, pieces, self._fitted[view])
 
     @cached_property
-    def _sums(self) -> dict[TokenView, list[GroupSums]]:
-        """The sums of every centering over the whole corpus."""
-        found: dict[TokenView, list[GroupSums]] = {}
-        for view in self._views:
-            if view.centering is Centering.CORPUS:
-                found[view] = [
-                    GroupSums(
-                        *(
-                            self._total(partial(self._local_sum, view, k, i)).to(self._encoder.device)
-                            for i in range(len(GroupSums._fields))
-                        )
-                    )
-                    for k in range(len(view.layers))
-                ]
-        return found
-
-    def _local_sum(self, view: TokenView, layer: int, which: int) -> Tensor:
-        return self._local_sums[view][layer][which]
-
-    @cached_property
-    def _local_sums(self) -> dict[TokenView, list[GroupSums]]:
-        """The sums over these pairs: a pass of their own before anything is scored."""
+    def _corpus_sums(self) -> dict[TokenView, list[GroupSums]]:
+        """Sums over the whole corpus by layer, of every view that is centred by them."""
         views = [view for view in self._views if view.centering is Centering.CORPUS]
-        nothing = {
-            view: GroupSums.nothing(view.groups_per_batch, self._encoder.width, self._encoder.device) for view in views
+        local, device = cache(partial(self._sum_locally, views)), self._encoder.device
+        return {
+            view: [
+                GroupSums(*(self._total(lambda v=view, k=k, i=i: local()[v][k][i]).to(device) for i in range(2)))  # type: ignore[misc]
+                for k in range(len(view.layers))
+            ]
+            for view in views
         }
-        sums = {view: [nothing[view] for _ in view.layers] for view in views}
-        for fetched in self._fetch(self._pieces):
+
+    def _sum_locally(self, views: Sequence[TokenView]) -> dict[TokenView, list[GroupSums]]:
+        """Return the sums over these pairs, in a pass before anything is scored."""
+        width, device = self._encoder.width, self._encoder.device
+        sums = {view: [GroupSums.nothing(view.groups_per_batch, width, device) for _ in view.layers] for view in views}
+        for chunk, texts, rows, encoded in self._encode(self._chunks):
             for view in views:
-                items, selected = self._select(view, fetched)
+                items, selected = self._select(view, chunk, texts, rows, encoded)
                 here = [sum_items(tokens, items) for tokens in selected.layers]
                 sums[view] = [one.plus(other) for one, other in zip(sums[view], here, strict=True)]
         return sums
 
-    def _fit(self, view: TokenView, fitted: FittedParts) -> FittedParts:
-        """What a view needs, with the weights that these very texts give to tokens."""
+    def _fit_idf(self, view: TokenView, fitted: FittedParts) -> FittedParts:
+        """Return what was fitted, with the idf weights of these texts where the view asks for them."""
         if view.idf not in {Idf.CORPUS, Idf.REFERENCES}:
             return fitted
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown is Unknown.APART else None
-        sides = (self._of_hypotheses if view.idf == Idf.CORPUS else self._of_references, self._of_references)
-        hyp, ref = (torch.from_numpy(side.unseen(unseen).weights) for side in sides)
-        return fitted._replace(weights=(hyp, ref))
+        hyp = self._hypothesis_frequencies if view.idf == Idf.CORPUS else self._reference_frequencies
+        weights = [torch.from_numpy(side.unseen(unseen).weights) for side in (hyp, self._reference_frequencies)]
+        return fitted._replace(weights=(weights[0], weights[1]))
 
     @cached_property
-    def _of_hypotheses(self) -> DocumentFrequencies:
-        return self._frequencies(self._pairs.hyp[self._pairs.starts])
+    def _hypothesis_frequencies(self) -> DocumentFrequencies:
+        return self._count(self._pairs.hyp[self._pairs.starts])
 
     @cached_property
-    def _of_references(self) -> DocumentFrequencies:
-        return self._frequencies(self._pairs.ref)
+    def _reference_frequencies(self) -> DocumentFrequencies:
+        return self._count(self._pairs.ref)
 
-    def _frequencies(self, texts: np.ndarray) -> DocumentFrequencies:
-        """Over texts by their numbers, each as often as it occurs."""
+    def _count(self, texts: np.ndarray) -> DocumentFrequencies:
+        """Return the document frequencies of the whole corpus; `texts` are numbers, each as often as it occurs."""
 
         @cache
         def own() -> DocumentFrequencies:
@@ -532,33 +318,135 @@ class PipelineRun:
         return DocumentFrequencies(int(documents), self._total(lambda: torch.from_numpy(own().counts)).numpy())
 
 
-def _lasting(encoder: Encoder, pairs: Pairs, keep: int, disk: int) -> list[PersistentCaches]:
-    """Which texts are kept where. In main memory the references: predictions do not come again, and would push them
-    out; in files all.
+def prefetch(items: Iterator[Item], cancelled: Event) -> Iterator[Item]:
+    """Yield the items of an iterator, and compute the next one in a thread while the caller uses one; no gradients.
+
+    Args:
+        items: The items.
+        cancelled: Set when the caller wants no more, so that the thread may stop early.
     """
-    lasting = []
-    if keep:
-        encoder.references.begin(keep)
-        texts = np.zeros(len(pairs.texts), dtype=bool)
-        texts[pairs.ref] = True
-        lasting.append(PersistentCaches(encoder.references, texts))
-    if disk:
-        lasting.append(PersistentCaches(DiskCache(encoder, disk), np.ones(len(pairs.texts), dtype=bool)))
-    return lasting
+    inference, context = torch.is_inference_mode_enabled(), copy_context()  # warnings are collected by the context
+    stream = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
+
+    def step() -> list[Item]:
+        # A thread has modes of its own (no inference mode means gradients), and a stream of its own, for which nothing
+        # here would wait.
+        with torch.inference_mode(inference), torch.no_grad(), torch.cuda.stream(stream) if stream else nullcontext():
+            return list(islice(items, 1))
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            coming = pool.submit(context.run, step)
+            while item := coming.result():
+                coming = pool.submit(context.run, step)
+                yield item[0]
+        finally:
+            cancelled.set()
 
 
-def _aligned_as(spec: MetricSpec) -> MetricSpec:
-    """The same specification for whatever side: all sides of a metric come from one alignment."""
-    return spec if spec.output is None else spec.replace(output=Output.F1)
+BLOCK_CELLS = 1_000_000
+"""Cells of S (pairs x hypothesis tokens x reference tokens) that are aligned at once."""
+BLOCK_NUMBERS = 8_000_000
+"""Numbers in the padded vectors of a block."""
 
 
-def _blank(job: Job, number: int) -> PairScores:
-    precision = np.full(number, np.nan)
-    if job.spec.metric in SYMMETRIC:
-        return PairScores(precision)
-    return PairScores(precision, precision.copy(), precision.copy())
+def align_pairs(
+    tokens: TokenVectors, items: TokenItems, bare: np.ndarray, specs: Sequence[MetricSpec]
+) -> tuple[list[PRF], np.ndarray]:
+    """Align all pairs of some items by every specification, and reduce the sides of each pair to scores.
+
+    A pair with a text that never had a token (`bare`) scores as empty texts do. A text without a token to compare, or
+    whose C(X, X) is not positive, scores 1 against itself and 0 against any other text: nothing is known of it.
+
+    Args:
+        tokens: The tokens (or n-grams) of every item.
+        items: The items, and P pairs of them.
+        bare: Items that never had a token; shape (I,), bool.
+        specs: Specifications of one view.
+
+    Returns:
+        Per specification the scores of every pair, each of shape (P,); and the items with nothing to compare, shape
+        (I,), bool.
+    """
+    device, width = tokens.lengths.device, tokens.vectors.shape[1]
+    counts = torch.where(tokens.carrying_lengths > 0, tokens.lengths, 0).cpu().numpy()  # (I,)
+    n, m = counts[items.hyp], counts[items.ref]  # (P,)
+    same = items.row[items.hyp] == items.row[items.ref]
+    tokenless = np.flatnonzero((n == 0) | (m == 0))
+    either_bare, both_bare = (join(bare[items.hyp], bare[items.ref]) for join in (np.logical_or, np.logical_and))
+    fixed = tokens.vectors.new_tensor(np.where(either_bare, both_bare, same)[tokenless])
+    blocks, found = [tokenless], [[PRF(fixed, fixed, fixed)] for _ in specs]
+    settings = [make_alignment_settings(spec) for spec in specs]
+    wanted = {(spec.metric, how) for spec, how in zip(specs, settings, strict=True) if spec.normalize}
+    selves = _self_scores(tokens, counts, wanted)
+    for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, width):
+        blocks.append(block)
+        hyp, ref, alike = (torch.from_numpy(side[block]).to(device) for side in (items.hyp, items.ref, same))
+        x, y = pad(tokens, hyp), pad(tokens, ref)
+        keep_exact()
+        s = similarities(x, y)  # (B, N, M)
+        # One plan for all outputs of a metric, and whatever its cost is turned into.
+        planned: dict[tuple[MetricName, AlignmentSettings], Sides] = {}
+        for k, (spec, how) in enumerate(zip(specs, settings, strict=True)):
+            plan = spec.metric, how._replace(transform=Transform.LINEAR)
+            if plan not in planned:
+                exact_s = similarities(x, y, how.distance) if how.distance is Distance.EUCLIDEAN else s
+                planned[plan] = align(spec.metric, exact_s, x, y, plan[1])
+            sides = planned[plan]
+            if how.transform is Transform.INVERSE:
+                sides = Sides(*map(invert_cost, sides))
+            own = selves.get((spec.metric, how)) if spec.normalize else None
+            found[k].append(combine_sides(sides, None if own is None else (own[hyp], own[ref]), alike))
+    back = torch.from_numpy(np.argsort(np.concatenate(blocks))).to(device)  # (P,)
+    vanished = np.logical_or.reduce([counts == 0, *((own <= 0).cpu().numpy() for own in selves.values())])
+    return [PRF(*(torch.cat(side)[back] for side in zip(*parts, strict=True))) for parts in found], vanished
 
 
-def _texts_of_rows(fetched: EncodedChunk, wanted: np.ndarray) -> np.ndarray:
-    """The texts that are held in some rows of the store."""
-    return fetched.ids[np.isin(fetched.rows, wanted)]
+def make_alignment_settings(spec: MetricSpec) -> AlignmentSettings:
+    """Return what an aligner needs to know of a specification; defaults for keys that the metric does not use."""
+    return AlignmentSettings(
+        temperature=spec.temperature or 1.0,
+        iterations=None if spec.iterations == CONVERGED else int(spec.iterations or 1),
+        objective=Objective(spec.objective or Objective.EXPECTED),
+        distance=Distance(spec.distance or Distance.SIMILARITY),
+        transform=Transform(spec.transform or Transform.LINEAR),
+    )
+
+
+def _self_scores(
+    tokens: TokenVectors, counts: np.ndarray, wanted: Iterable[tuple[MetricName, AlignmentSettings]]
+) -> dict[tuple[MetricName, AlignmentSettings], Tensor]:
+    """Return C(X, X) of every item, shape (I,), for the metrics that divide by it.
+
+    0 for an item without tokens, and where C(X, X) is a rounding error: of S, or of vectors that cancel in a mean.
+    """
+    own = {one: tokens.vectors.new_zeros(len(counts)) for one in wanted if CATALOGUE[one[0]].self_normalised}
+    if not own:
+        return own
+    errors = tokens.rounding_errors.new_zeros(len(counts))
+    errors = errors.scatter_reduce(0, tokens.owners, tokens.rounding_errors, "amax")  # (I,)
+    for block in _blocks(np.flatnonzero(counts), counts, counts, tokens.vectors.shape[1]):
+        item = torch.from_numpy(block).to(tokens.lengths.device)
+        x = pad(tokens, item)
+        s = similarities(x, x)  # (B, N, N)
+        largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)
+        noise = NOTHING * EPSILON * largest + (NOTHING * errors[item]).square()  # (B,)
+        for (metric, how), values in own.items():
+            c = ALIGNERS[metric](s, x, x, how)  # (B,)
+            values[item] = torch.where(c.abs() <= noise, 0.0, c)  # NaN stays NaN
+    return own
+
+
+def _blocks(chosen: np.ndarray, n: np.ndarray, m: np.ndarray, width: int) -> Iterator[np.ndarray]:
+    """Yield blocks of pairs of similar sizes (n, m), each of bounded memory."""
+    order = chosen[np.lexsort((m[chosen], n[chosen]))]
+    start, longest_n, longest_m = 0, 0, 0
+    for stop, (rows, columns) in enumerate(zip(n[order].tolist(), m[order].tolist(), strict=True)):
+        longest_n, longest_m, size = max(longest_n, rows), max(longest_m, columns), stop - start + 1
+        if size > 1 and (
+            size * longest_n * longest_m > BLOCK_CELLS or size * (longest_n + longest_m) * width > BLOCK_NUMBERS
+        ):
+            yield order[start:stop]
+            start, longest_n, longest_m = stop, rows, columns
+    if len(order):
+        yield order[start:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,20 +23,6 @@ def harmonic_mean(p: Tensor, r: Tensor) -> Tensor:
     return torch.where(positive, 2 * p * r / total, torch.minimum(p, r))
 
 
-class SelfScores(NamedTuple):
-    """What Eq. 1 divides by; each of shape (B,).
-
-    Attributes:
-        hypothesis: C(X, X).
-        reference: C(Y, Y).
-        same: Whether X and Y are of the same text; None where no pair is.
-    """
-
-    hypothesis: Tensor
-    reference: Tensor
-    same: Tensor | None = None
-
-
 def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor, same: Tensor | None = None) -> Tensor:
     """``C(X, Y) / sqrt(C(X, X) C(Y, Y))`` (TWMD paper, Eq. 1).
 
@@ -54,7 +39,7 @@ def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor, same: Tens
     return torch.where(undefined, torch.zeros_like(c) if same is None else same.to(c.dtype), c / scale)
 
 
-def combine_sides(sides: Sides, selves: SelfScores | None) -> PRF:
+def combine_sides(sides: Sides, selves: tuple[Tensor, Tensor] | None = None, same: Tensor | None = None) -> PRF:
     """Precision, recall and F1 of some pairs.
 
     F1 is the harmonic mean of the two C's first, normalised afterwards; C(X, X) has the same value from both
@@ -62,10 +47,11 @@ def combine_sides(sides: Sides, selves: SelfScores | None) -> PRF:
 
     Args:
         sides: C(X, Y) from both sides.
-        selves: What Eq. 1 divides by, or None to leave the numbers as they are.
+        selves: C(X, X) and C(Y, Y), by which Eq. 1 divides, or None to leave the numbers as they are.
+        same: As for `normalise`.
     """
     raw = PRF(sides.hypothesis, sides.reference, harmonic_mean(sides.hypothesis, sides.reference))
-    return raw if selves is None else PRF(*(normalise(c, *selves) for c in raw))
+    return raw if selves is None else PRF(*(normalise(c, *selves, same) for c in raw))
 
 
 def empty_score(hypothesis_empty: bool, reference_empty: bool) -> float:

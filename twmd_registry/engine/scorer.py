@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
 import numpy as np
 
-from twmd_registry.engine.backends import Backend, Scored, group_by_model, make_backend, score_group
+from twmd_registry.engine.backends import Backend, Scored, group_by_model, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
-from twmd_registry.engine.chunking import Pairs, make_pairs
 from twmd_registry.engine.explanation import Explainer
 from twmd_registry.engine.input_warnings import (
     count_empty,
-    warn_about_missing_words,
+    warn_about_lost_words,
     warn_about_single_segment_batches,
     warn_about_texts,
-    warn_about_vanished_texts,
 )
+from twmd_registry.engine.pairs import Pairs, Segments, check_segments, digest_of_texts, make_pairs
 from twmd_registry.engine.reduction import over_references
 from twmd_registry.engine.result import Counts, PairScores, ScoreSet, make_score_set
-from twmd_registry.engine.validation import Segments, check_segments, digest_of_texts
 from twmd_registry.errors import SpecError, collect_warnings, warn
 from twmd_registry.progress import Progress, StageProgress
-from twmd_registry.registry.artifacts import Parts, SharedParts, check_parts
+from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.ensemble import with_members, write_members
+from twmd_registry.registry.members import with_members, write_members
 from twmd_registry.registry.names import MetricName, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
-from twmd_registry.text_flags import TextFlags
+from twmd_registry.tensors import TextFlags
 
-Rows = Sequence[int]
 GroupScore = Callable[[Sequence[Backend], Pairs, Progress | None], Scored]
 
 BASELINE_PAIRS = 10_000
@@ -198,8 +195,7 @@ class EnsembleScorer(Scorer):
         """
         self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
         self.weights, specs = zip(*member_specs(spec), strict=True)
-        shared = SharedParts(*parts) if parts else parts
-        self._members = tuple(Scorer(one, self.options, shared) for one in specs)
+        self._members = tuple(Scorer(one, self.options, parts) for one in specs)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
@@ -292,18 +288,16 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
 def _make_scorer_of_signature(signature: str | Signature, preset: str | None, keys: dict[str, Any]) -> Scorer:
     if preset is not None:
         raise SpecError(f"a signature says everything: preset={preset!r} cannot be given beside it.")
-    options, parts = split_options(keys, Parts._fields)
+    options, parts = split_options(keys, PART_NAMES)
     for name in parts:
-        if name not in Parts._fields:
+        if name not in PART_NAMES:
             raise SpecError(
                 f"the signature fixes {name}: beside it, say only where its parts are "
-                f"({', '.join(Parts._fields)}) and how to run."
+                f"({', '.join(PART_NAMES)}) and how to run."
             )
-    asked, places = (
-        parse_signature(signature),
-        Parts(**{name: str(path) for name, path in parts.items() if path is not None}),
-    )
-    check_parts(places, [asked.spec])
+    asked = parse_signature(signature)
+    given: dict[str, Any] = {name: str(path) for name, path in parts.items() if path is not None}
+    places = check_parts(Parts(**given), [asked.spec])
     return make_scorer(asked.spec, options, places, asked.nrefs)
 
 
@@ -386,8 +380,8 @@ def score_segments(
     segments: Segments,
     *,
     progress: Progress | None = None,
-    score_group: GroupScore = score_group,
-    rows: Rows = (),
+    score_group: GroupScore | None = None,
+    rows: Sequence[int] = (),
 ) -> list[ScoreSet]:
     """Score checked texts by several scorers.
 
@@ -395,64 +389,54 @@ def score_segments(
         scorers: At least one.
         segments: The texts.
         progress: As for `score_all`.
-        score_group: Scores all pairs by the routes that share a model.
+        score_group: Scores all pairs by the backends that share a model, in place of `Backend.score_group`.
         rows: The number of every segment, for warnings; from 0 if not given.
 
     Raises:
         TwmdError: As for `Scorer.score`, but for texts, which are checked.
     """
     members = [member for one in scorers for member in one.members]
-    with collect_warnings() as held:  # several models, or pieces of the texts, may give the same warning
-        found = iter(_score_each(members, segments, progress, score_group, rows or range(len(segments.predictions))))
+    pairs, digest = make_pairs(segments), digest_of_texts(segments)
+    flags, truncated = TextFlags.none(len(pairs.texts)), 0
+    results: dict[int, ScoreSet] = {}
+    with collect_warnings() as held:  # several models, or chunks of the texts, may give the same warning
+        warn_about_single_segment_batches([one.spec for one in members], len(pairs.counts))
+        groups = group_by_model([one.backend for one in members])
+        meter = StageProgress(progress, len(pairs.counts), len(groups))
+        for group in groups:
+            backends = [members[i].backend for i in group]
+            with meter.stage(backends[0].work(backends, pairs)) as report:
+                scores, own = (score_group or backends[0].score_group)(backends, pairs, report)
+            flags.empty[:] |= own.empty
+            flags.unknown[:] |= own.unknown
+            truncated = max(truncated, int(own.truncated.sum()))
+            warn_about_lost_words(own, static=backends[0].model.static)
+            for i, one in zip(group, scores, strict=True):
+                results[i] = _score_set(members[i], pairs, one, own, digest)
+        warn_about_texts(pairs, flags, truncated, rows or range(len(pairs.counts)))
+        found = iter([results[i] for i in range(len(members))])
         sets = [
             one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found)
             for one in scorers
         ]
-    for message in dict.fromkeys([*held, *_other_nrefs(scorers, sets)]):
+    other_nrefs = [
+        f"the signature of {found.metric} was written for nrefs:{one.nrefs}; these texts have "
+        f"nrefs:{found.signature.nrefs}. More references make scores higher: do not compare this score with the one "
+        "that was published."
+        for one, found in zip(scorers, sets, strict=True)
+        if one.nrefs not in {None, found.signature.nrefs}
+    ]
+    for message in dict.fromkeys([*held, *other_nrefs]):
         warn(message)
     return sets
 
 
-def _other_nrefs(scorers: Sequence[Scorer], sets: Sequence[ScoreSet]) -> Iterator[str]:
-    """Warnings of signatures that were written for another number of references than these texts have."""
-    for one, found in zip(scorers, sets, strict=True):
-        if one.nrefs not in {None, found.signature.nrefs}:
-            yield (
-                f"the signature of {found.metric} was written for nrefs:{one.nrefs}; these texts have "
-                f"nrefs:{found.signature.nrefs}. "
-                "More references make scores higher: do not compare this score with the one that was published."
-            )
-
-
-def _score_each(
-    scorers: Sequence[Scorer], segments: Segments, progress: Progress | None, score_group: GroupScore, rows: Rows
-) -> list[ScoreSet]:
-    """Score by several scorers, none of them an ensemble."""
-    pairs, digest = make_pairs(segments), digest_of_texts(segments)
-    warn_about_single_segment_batches([one.spec for one in scorers], len(pairs.counts))
-    results: dict[int, ScoreSet] = {}
-    (empty, unknown), truncated = np.zeros((2, len(pairs.texts)), dtype=bool), 0
-    meter = StageProgress(progress, len(pairs.counts), len(groups := group_by_model([one.backend for one in scorers])))
-    for members in groups:
-        backends = [scorers[i].backend for i in members]
-        with meter.stage(backends[0].work(backends, pairs)) as report:
-            found, flags = score_group(backends, pairs, report)
-        empty |= flags.empty
-        unknown |= flags.unknown
-        truncated = max(truncated, int(flags.truncated.sum()))
-        warn_about_vanished_texts(flags)
-        warn_about_missing_words(flags.missing_words if scorers[members[0]].backend.model.static else ())
-        for i, scores in zip(members, found, strict=True):
-            baseline = scorers[i].backend.baseline
-            results[i] = _score_set(scorers[i], pairs, rescale(scores, baseline) if baseline else scores, flags, digest)
-    warn_about_texts(pairs, empty, truncated, unknown, rows)
-    return [results[i] for i in range(len(scorers))]
-
-
-def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
-    """Reduce references to segments and attach signature and counts."""
-    spec, rule = one.spec, Multiref(one.spec.multiref or Multiref.MAX)
-    segments = PairScores(*(None if side is None else over_references(side, pairs.counts, rule) for side in found))  # type: ignore[arg-type]
+def _score_set(one: Scorer, pairs: Pairs, scores: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
+    """Rescale scores of pairs, reduce references to segments, and attach signature and counts."""
+    spec, baseline = one.spec, one.backend.baseline
+    scores = rescale(scores, baseline) if baseline else scores
+    rule = Multiref(spec.multiref or Multiref.MAX)
+    segments = PairScores(*(over_references(side, pairs.counts, rule) for side in scores if side is not None))
     counts = Counts(
         segments=len(pairs.counts),
         truncated=int(flags.truncated.sum()),
@@ -462,5 +446,5 @@ def _score_set(one: Scorer, pairs: Pairs, found: PairScores, flags: TextFlags, d
         oov=len(flags.missing_words),
     )
     signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")
-    explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, found.chosen(spec.output))
+    explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, scores.chosen(spec.output))
     return make_score_set(signature, segments, counts, digest, explainer)

@@ -15,8 +15,8 @@ from twmd_registry.encode.pieces import Vocabulary
 from twmd_registry.encode.words import Phrase, WordPolicy, left_out
 from twmd_registry.engine.aggregation import aggregate
 from twmd_registry.engine.centering import GroupMeans, GroupSums, center, sum_groups
-from twmd_registry.engine.chunking import Pairs
 from twmd_registry.engine.ngrams import form_ngrams, unit
+from twmd_registry.engine.pairs import Pairs
 from twmd_registry.registry.names import (
     SENTENCE,
     Aggregation,

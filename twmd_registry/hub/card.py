@@ -10,8 +10,8 @@ from twmd_registry.engine.result import Counts
 from twmd_registry.hub.card_text import CardText, examples, prose_of
 from twmd_registry.hub.values import CORRELATIONS, CardValue, ours, theirs
 from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.declaration import Metric
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metrics import Metric
 from twmd_registry.registry.names import MetricName, Special
 from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
 from twmd_registry.registry.signature import Signature, canonical

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from twmd_registry.errors import SpecError, menu, visible
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.progress import Progress
-from twmd_registry.registry.ensemble import write_members
-from twmd_registry.registry.labels import labels_of
+from twmd_registry.registry.diff import labels_of
+from twmd_registry.registry.members import write_members
 from twmd_registry.registry.names import SEGMENT_LEXICAL
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import re
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from twmd_registry.errors import ModelError
-from twmd_registry.registry.artifacts import Parts, SharedParts
+from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.paths import home, write_whole
 
@@ -120,14 +119,18 @@ def find_signed(find: Callable[[str], _Found], asked: str, parts: Parts | None, 
     given = getattr(parts, kind.key) if parts else None
     if given is None:
         return find(asked)
+    signed = parts.signed - {asked} if parts else frozenset[str]()
     try:
         found = find(given)
-        if found.hash == asked:
+        content, problem = (
+            found.hash,
+            ModelError(f"{given} holds the {kind.what} {found.hash}, not {asked} as asked for."),
+        )
+        if content == asked:
             return found
-        problem = ModelError(f"{given} holds the {kind.what} {found.hash}, not {asked} as asked for.")
-    except ModelError as error:
-        problem = error
-    if isinstance(parts, SharedParts):
-        with contextlib.suppress(ModelError):
-            return find(asked)
+    except ModelError as error:  # maybe it was fitted for another specification, with another model
+        path = Path(given)
+        content, problem = hash_of(path.read_bytes()) if path.is_file() else "", error
+    if content in signed:
+        return find(asked)
     raise problem

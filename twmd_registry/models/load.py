@@ -116,7 +116,7 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
     """
     import torch
 
-    from twmd_registry.models.linear import quicken
+    from twmd_registry.models.inference import quicken
 
     with _opened(files, f"model {files.label}") as folder:
         network, report = kind.from_pretrained(
@@ -203,21 +203,22 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def check_token_ids(highest: int, network: Any, label: str) -> None:
-    """Refuse a tokenizer whose vocabulary is larger than the network's: reading past the table kills a GPU's process.
+def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: str) -> None:
+    """Refuse a tokenizer with token ids that the network has no embedding of; reading them kills a GPU's process.
 
     Args:
-        highest: The highest token id that goes into the network.
+        tokenizer: The tokenizer, with all added tokens.
         network: The network.
         label: The model's name, for messages.
 
     Raises:
-        ModelError: There is no such row.
+        ModelError: There is such an id.
     """
     rows = network.get_input_embeddings().weight.shape[0]
+    token, highest = max(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
     if highest >= rows:
         raise ModelError(
-            f"the tokenizer of {label} gives token id {highest}, but its network has ids 0 to {rows - 1}: "
+            f"the tokenizer of {label} gives token id {highest} ({token!r}), but its network has ids 0 to {rows - 1}: "
             "they do not belong together. Save the folder again with the model's own tokenizer."
         )
 

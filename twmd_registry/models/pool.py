@@ -1,4 +1,4 @@
-"""One loaded model per process and setting, shared by everyone who uses it and freed by the last of them."""
+"""Loaded models: one per process and setting, shared by all scorers that use it, freed with the last of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 _LOCK = threading.RLock()
 _LOADED: dict[Hashable, Any] = {}
@@ -81,3 +84,34 @@ def empty_device_cache() -> None:
 
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+class LoadedModel:
+    """What loaded models share: a network, and the device on which it works.
+
+    Attributes:
+        network: The network.
+        device: Where it runs.
+        lock: To be held while it is used.
+        parked: Whether it waits in the CPU's memory.
+        static: Whether it is a table of word vectors; words without one are then left out.
+    """
+
+    network: Any
+    device: torch.device
+    lock: Any
+    parked = False
+    static = False
+
+    def park(self) -> None:
+        """Move the network to the CPU and free its device's memory; it comes back by itself at the next use."""
+        with self.lock:
+            self.network.to("cpu")
+            self.parked = True
+        empty_device_cache()
+
+    def wake(self) -> None:
+        """Bring a parked network back to its device; called with the lock held, before every use."""
+        if self.parked:
+            self.network.to(self.device)
+            self.parked = False

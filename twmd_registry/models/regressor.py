@@ -14,22 +14,21 @@ from safetensors import safe_open
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE, AdapterFiles, merge, read_adapter_config
-from twmd_registry.models.batching import check_finite, default_batch_tokens, run_batches
 from twmd_registry.models.files import ModelFiles
-from twmd_registry.models.linear import onednn_layout
+from twmd_registry.models.inference import check_finite, default_batch_tokens, onednn_layout, run_batches
 from twmd_registry.models.load import (
     check_limit,
-    check_token_ids,
+    check_vocabulary,
     length_limit,
     load_encoder,
     load_network,
     load_tokenizer,
 )
-from twmd_registry.models.resident import LoadedModel
+from twmd_registry.models.pool import LoadedModel
 from twmd_registry.models.siamese import SiameseRegressor, load_line
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
-from twmd_registry.text_flags import UNKNOWN_SHARE, TextFlags
+from twmd_registry.tensors import UNKNOWN_SHARE, TextFlags
 
 SHORTEST_LIMIT = 5
 """Two texts of one token each, and three special tokens."""
@@ -99,7 +98,7 @@ class Regressor(LoadedModel):
         self.network = network.to(device).eval()
         self.files = files
         self.reads_apart = isinstance(network, SiameseRegressor)
-        self._encoder = encoder
+        check_vocabulary(self.tokenizer, encoder, files.label)
         self.limit = length_limit(encoder, self.tokenizer)
         self.device = device
         self.dtype = dtype
@@ -162,7 +161,6 @@ class Regressor(LoadedModel):
             truncated[i] = [short.sequence_ids(0).count(text) < rows.sequence_ids(i).count(text) for text in (0, 1)]
             for name, row in short.items():
                 rows[name][i] = row
-        check_token_ids(max(max(row) for row in rows["input_ids"]), self._encoder, self.files.label)
         lengths = np.array([len(row) for row in rows["input_ids"]])
         values = np.zeros(len(lengths))
 

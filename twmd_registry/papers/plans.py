@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from twmd_registry.align.marginal import Marginal
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn_plan
 from twmd_registry.engine.scorer import Scorer
@@ -13,6 +12,7 @@ from twmd_registry.errors import InputError
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.papers.reproduction import Reproduction, line_name
 from twmd_registry.registry.options import RunOptions
+from twmd_registry.tensors import PaddedTokens
 
 
 def first_pairs(found: Reproduction) -> tuple[str, RatedSegments]:
@@ -60,6 +60,8 @@ def _marginal_error(similarities: np.ndarray, how: AlignmentSettings) -> float:
     """Return the distance of the plan's column sums from the marginal, in float64."""
     s = torch.from_numpy(similarities).to(torch.float64)[None]  # (1, N, M)
     # Weights of one change nothing, but keep the shares in float64.
-    x, y = (Marginal(torch.ones(1, number, dtype=torch.bool), torch.ones(1, number).double()) for number in s.shape[1:])
+    x, y = (
+        PaddedTokens(torch.ones(1, number, dtype=torch.bool), torch.ones(1, number).double()) for number in s.shape[1:]
+    )
     columns = sinkhorn_plan(s, x, y, how).sum(1)  # (1, M)
     return float((columns - 1 / s.shape[2]).abs().sum())

@@ -1,19 +1,112 @@
-"""`Record`: scores with everything that it takes to get them again."""
+"""Values of a comparison of systems and of a `Record`: scores with everything that it takes to compute them again."""
 
 from __future__ import annotations
 
 import datetime as dt
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import LEXICAL_NAMES, Output
 from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.version import __version__
 
-if TYPE_CHECKING:
-    from twmd_registry.engine.result import ScoreSet
-    from twmd_registry.record.comparison import SystemComparison
+if TYPE_CHECKING:  # they need numpy and torch, which reading a record does not
+    from twmd_registry.engine.result import Counts, ScoreSet
+
+PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "POT", "peft", "sacrebleu")
+"""Libraries whose version may move a score within its tolerance."""
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """The test and the intervals that are published with scores.
+
+    Attributes:
+        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation) of every system against the first;
+            None without a test.
+        samples: Samples of the test; 0 without a test.
+        resamples: Bootstrap resamples of the intervals; 0 without intervals, and where the test gives them.
+        seed: Of both.
+    """
+
+    test: str | None = None
+    samples: int = 0
+    resamples: int = 0
+    seed: int = 12345
+
+
+class SystemScore(NamedTuple):
+    """One system by one metric.
+
+    Attributes:
+        score: The corpus score, on the metric's own scale.
+        sides: Corpus precision, recall and f1 of a two-sided metric.
+        segments: One score per segment; empty for SacreBLEU's metrics unless they were asked for.
+        counts: What is known of the texts; None for SacreBLEU's metrics.
+        mean: Mean of the bootstrap resamples, None without them.
+        ci: Half the width of their central 95%, None without them.
+        p_value: Of the difference to the first system; None for that system, and without a test.
+        resampled: The corpus score of every bootstrap resample, on the metric's own scale; empty unless asked for.
+            Resample i draws the same segments for every system and metric.
+    """
+
+    score: float
+    sides: dict[Output, float]
+    segments: tuple[float, ...]
+    counts: Counts | None = None
+    mean: float | None = None
+    ci: float | None = None
+    p_value: float | None = None
+    resampled: tuple[float, ...] = ()
+
+
+class MetricColumn(NamedTuple):
+    """One metric over all systems.
+
+    Attributes:
+        name: Unlike any other column's.
+        signature: What was computed.
+        hundred: Whether it runs to 100 (SacreBLEU's own metrics) and not to 1.
+        cells: One per system.
+        errors: Whether it counts errors, so that less is better (SacreBLEU's TER).
+        long_signature: The signature's long form, where `signature` is the short one.
+    """
+
+    name: str
+    signature: str
+    hundred: bool
+    cells: tuple[SystemScore, ...]
+    errors: bool = False
+    long_signature: str = ""
+
+
+class SystemComparison(NamedTuple):
+    """A table of scores.
+
+    Attributes:
+        systems: The systems' names, the baseline first.
+        columns: The metrics.
+        resampling: The test and the intervals, if there are some.
+    """
+
+    systems: tuple[str, ...]
+    columns: tuple[MetricColumn, ...]
+    resampling: Resampling | None = None
+
+
+def column_of(scores: ScoreSet) -> MetricColumn:
+    """Make a column of one system's scores by one of our metrics."""
+    return MetricColumn(str(scores.metric), str(scores.signature), hundred=False, cells=(cell_of(scores),))
+
+
+def cell_of(scores: ScoreSet) -> SystemScore:
+    """Make a cell of one system's scores by one of our metrics."""
+    values = scores.as_dict()
+    sides = {output: values[output] for output in Output if output in values}
+    return SystemScore(scores.score, sides, scores.scores, scores.counts)
 
 
 class InputFile(NamedTuple):
@@ -42,9 +135,9 @@ class RecordedScores:
         score: The corpus score; of a metric of SacreBLEU, on its scale of 0 to 100.
         sides: Corpus precision, recall and f1 of a two-sided metric; empty for others.
         scores: One number per segment; of a metric of SacreBLEU, empty unless they were asked for.
-        mean: Mean of the bootstrap resamples; None without them.
-        ci: Half the width of their central 95%; None without them.
-        p_value: Of the difference to the first system; None for that system, and without a test.
+        mean: As in `SystemScore`.
+        ci: As in `SystemScore`.
+        p_value: As in `SystemScore`.
     """
 
     signature: str
@@ -70,8 +163,8 @@ class RecordedScores:
     @property
     def resampled(self) -> dict[str, float]:
         """What a test or an interval added, by name."""
-        found = {"mean": self.mean, "ci": self.ci, "p_value": self.p_value}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {"mean": self.mean, "ci": self.ci, "p_value": self.p_value}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -87,24 +180,6 @@ class RecordedSystem:
     name: str
     texts: str
     results: tuple[RecordedScores, ...]
-
-
-@dataclass(frozen=True)
-class Resampling:
-    """The test and the intervals that were published with the scores.
-
-    Attributes:
-        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation) of every system against the first;
-            None without a test.
-        samples: Samples of the test; 0 without a test.
-        resamples: Bootstrap resamples of the intervals; 0 without intervals, and where the test gives them.
-        seed: Of both.
-    """
-
-    test: str | None
-    samples: int
-    resamples: int
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -130,53 +205,6 @@ class Record:
     edited: bool = False
 
 
-def spec_keys(signature: Signature) -> dict[str, str]:
-    """Everything that a signature says, as text."""
-    spec = signature.spec
-    keys = {name: KEYS[name].format(value) for name, value in spec.values().items()}
-    others = {
-        "fingerprint": spec.fingerprint,
-        "nrefs": signature.nrefs,
-        "bs": signature.bs,
-        "ar": signature.ar,
-        "seed": signature.seed,
-    }
-    known = {name: value for name, value in others.items() if value is not None}
-    return {"metric": str(spec.metric), **keys, **known, "version": signature.version}
-
-
-def recorded(scores: ScoreSet) -> RecordedScores:
-    """A score set as a record holds it."""
-    whole: dict[str, Any] = scores.as_dict()
-    return RecordedScores(
-        signature=str(scores.signature),
-        keys=spec_keys(scores.signature),
-        counts=scores.counts._asdict(),
-        score=scores.score,
-        sides={str(output): whole[output] for output in Output if output in whole},
-        scores=scores.scores,
-    )
-
-
-def _published(i: int, sets: Sequence[ScoreSet], comparison: SystemComparison) -> Iterator[RecordedScores]:
-    """A system's scores as a comparison shows them, in its order."""
-    own = iter(sets)
-    for column in comparison.columns:
-        signature, cell = column.long_signature or column.signature, column.cells[i]
-        if column.hundred:  # SacreBLEU's own
-            found = RecordedScores(signature, {}, {"segments": len(sets[0].scores)}, cell.score, {}, cell.segments)
-        else:
-            found = replace(recorded(next(own)), signature=signature, keys=spec_keys(parse_signature(signature)))
-        yield replace(found, mean=cell.mean, ci=cell.ci, p_value=cell.p_value)
-
-
-def _resampling(comparison: SystemComparison) -> Resampling | None:
-    test = comparison.test
-    if comparison.seed is None or not (test or comparison.resamples):
-        return None
-    return Resampling(test.kind if test else None, test.samples if test else 0, comparison.resamples, comparison.seed)
-
-
 def make_record(
     results: Sequence[tuple[str, Sequence[ScoreSet]]],
     *,
@@ -193,8 +221,7 @@ def make_record(
         seconds: Wall time of scoring.
         device: The device as in `RunOptions`.
         comparison: What was published of these systems: a column for each of the score sets, in their order, and one
-            for
-            each metric of SacreBLEU, with p-values and intervals.
+            for each metric of SacreBLEU, with p-values and intervals.
 
     Returns:
         The record, with this machine's versions and device, made now.
@@ -202,10 +229,6 @@ def make_record(
     Raises:
         SpecError: No such device here.
     """
-    from twmd_registry.record.environment import (
-        environment,
-    )  # the libraries that compute scores, which reading files needs not
-
     return Record(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple(inputs),
@@ -217,5 +240,69 @@ def make_record(
         ),
         environment=environment(device),
         seconds=round(seconds, 3),
-        resampling=_resampling(comparison) if comparison else None,
+        resampling=comparison.resampling if comparison else None,
     )
+
+
+def _published(i: int, sets: Sequence[ScoreSet], comparison: SystemComparison) -> Iterator[RecordedScores]:
+    """Return a system's scores as a comparison shows them, in its order."""
+    own = iter(sets)
+    for column in comparison.columns:
+        signature, cell = column.long_signature or column.signature, column.cells[i]
+        if column.hundred:  # SacreBLEU's own
+            result = RecordedScores(signature, {}, {"segments": len(sets[0].scores)}, cell.score, {}, cell.segments)
+        else:
+            result = replace(recorded(next(own)), signature=signature, keys=spec_keys(parse_signature(signature)))
+        yield replace(result, mean=cell.mean, ci=cell.ci, p_value=cell.p_value)
+
+
+def recorded(scores: ScoreSet) -> RecordedScores:
+    """Return a score set as a record holds it."""
+    cell = cell_of(scores)
+    return RecordedScores(
+        signature=str(scores.signature),
+        keys=spec_keys(scores.signature),
+        counts=scores.counts._asdict(),
+        score=cell.score,
+        sides={str(output): value for output, value in cell.sides.items()},
+        scores=cell.segments,
+    )
+
+
+def spec_keys(signature: Signature) -> dict[str, str]:
+    """Return everything that a signature says, as text."""
+    spec = signature.spec
+    keys = {name: KEYS[name].format(value) for name, value in spec.values().items()}
+    trailer = {"nrefs": signature.nrefs, "bs": signature.bs, "ar": signature.ar, "seed": signature.seed}
+    known = {name: value for name, value in {"fingerprint": spec.fingerprint, **trailer}.items() if value is not None}
+    return {"metric": str(spec.metric), **keys, **known, "version": signature.version}
+
+
+def environment(device: str = "auto") -> dict[str, str]:
+    """Return versions, device and threads as text; nothing that identifies a person or a machine.
+
+    Args:
+        device: The device as in `RunOptions`.
+
+    Raises:
+        SpecError: No such device here.
+    """
+    from importlib import metadata  # a slow import, which reading a record does not need
+
+    import torch
+
+    from twmd_registry.models.load import pick_device
+
+    versions = {"twmd-registry": __version__}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    picked = pick_device(device)
+    return versions | {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "device": f"cuda ({torch.cuda.get_device_name(picked)})" if picked.type == "cuda" else picked.type,
+        "threads": str(torch.get_num_threads()),
+    }

@@ -1,4 +1,4 @@
-"""Records as JSON files: written whole or not at all, read as data that a stranger may have made."""
+"""Records as JSON files: written whole or not at all, read as untrusted data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twmd_registry.registry.paths import write_whole
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
-"""What a run of ``--engine ray`` writes."""
+"""The format of a run of ``--engine ray``."""
 FORMAT_VERSION = 2
 READABLE = (1, 2)
 """Version 1 had no metrics of SacreBLEU, no tests and no intervals."""
@@ -27,7 +27,7 @@ LARGEST = 1 << 30
 
 
 def record_text(record: Record) -> str:
-    """A record as JSON; numbers in their shortest exact form."""
+    """Write a record as JSON, numbers in their shortest exact form."""
     content: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
     del content["edited"]
     content["inputs"] = [one._asdict() for one in record.inputs]
@@ -41,7 +41,7 @@ def record_text(record: Record) -> str:
 
 
 def digest_of(content: dict[str, Any]) -> str:
-    """Return the sha256 of a record's content without its own: the only trace of some edits."""
+    """Return the sha256 of a record's content without its own digest."""
     rest = {name: value for name, value in content.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
@@ -64,10 +64,10 @@ def write_record(record: Record, path: str | Path) -> None:
 
 
 def check_target(path: Path, inputs: Sequence[Path] = ()) -> None:
-    """Refuse to write over what must stay.
+    """Refuse to overwrite an input or anything that is not a file.
 
     Args:
-        path: Where a file is to be written.
+        path: The file to write.
         inputs: Files that must not be overwritten.
 
     Raises:
@@ -80,10 +80,10 @@ def check_target(path: Path, inputs: Sequence[Path] = ()) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Find out whether a file can be written, without leaving a trace.
+    """Check that a file can be written, without leaving a trace.
 
     Args:
-        path: Where.
+        path: The file.
 
     Raises:
         FileError: It cannot, or there is no such folder.
@@ -135,7 +135,7 @@ def parse_record(text: str) -> Record:
         FileError: It is not a record; names the place in it.
     """
     try:
-        table = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+        table = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated_keys)
     except RecursionError as error:
         raise FileError("it is nested too deeply.") from error
     except ValueError as error:
@@ -143,7 +143,8 @@ def parse_record(text: str) -> Record:
     _check(table, dict, "record")
     if table.get("format") == DATASET_FORMAT:
         raise FileError(
-            'it is of a run of --engine ray: score the same files into another folder, and compare "texts" and every "score".'
+            "it is of a run of --engine ray: score the same files into another folder, and compare "
+            '"texts" and every "score".'
         )
     if table.get("format") != FORMAT:
         raise FileError(f'expected "format": "{FORMAT}", not {_shown(table.get("format"))}.')
@@ -152,32 +153,32 @@ def parse_record(text: str) -> Record:
         raise FileError(
             f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {known}."
         )
+    inputs = [
+        InputFile(*(_get(one, name, str, f"inputs[{i}]") for name in InputFile._fields))
+        for i, one in enumerate(_get(table, "inputs", list, "record"))
+    ]
     return Record(
         created=_get(table, "created", str, "record"),
-        inputs=tuple(_input(one, f"inputs[{i}]") for i, one in enumerate(_get(table, "inputs", list, "record"))),
-        systems=tuple(_system(one, f"systems[{i}]") for i, one in enumerate(_some(table, "systems", "record"))),
-        environment=_table(table, "environment", str, "record"),
+        inputs=tuple(inputs),
+        systems=tuple(_read_system(one, f"systems[{i}]") for i, one in enumerate(_filled(table, "systems", "record"))),
+        environment=_get_table(table, "environment", str, "record"),
         seconds=_get(table, "seconds", float, "record"),
-        resampling=_resampling(table["resampling"], "record.resampling") if "resampling" in table else None,
+        resampling=_read_resampling(table["resampling"], "record.resampling") if "resampling" in table else None,
         edited=_get(table, "sha256", str, "record") != digest_of(table),
     )
 
 
-def _input(value: Any, where: str) -> InputFile:
-    _check(value, dict, where)
-    return InputFile(*(_get(value, name, str, where) for name in InputFile._fields))
-
-
-def _system(value: Any, where: str) -> RecordedSystem:
-    _check(value, dict, where)
+def _read_system(value: Any, where: str) -> RecordedSystem:
     return RecordedSystem(
         name=_get(value, "name", str, where),
         texts=_get(value, "texts", str, where),
-        results=tuple(_scores(one, f"{where}.results[{i}]") for i, one in enumerate(_some(value, "results", where))),
+        results=tuple(
+            _read_scores(one, f"{where}.results[{i}]") for i, one in enumerate(_filled(value, "results", where))
+        ),
     )
 
 
-def _resampling(value: Any, where: str) -> Resampling:
+def _read_resampling(value: Any, where: str) -> Resampling:
     _check(value, dict, where)
     test = value.get("test")
     if test not in (None, "bs", "ar"):
@@ -188,40 +189,41 @@ def _resampling(value: Any, where: str) -> Resampling:
     return Resampling(test, *numbers)
 
 
-def _scores(value: Any, where: str) -> RecordedScores:
-    _check(value, dict, where)
+def _read_scores(value: Any, where: str) -> RecordedScores:
     scores = _get(value, "scores", list, where)
     for i, score in enumerate(scores):
         _check(score, float, f"{where}.scores[{i}]")
-    found = RecordedScores(
+    result = RecordedScores(
         signature=_get(value, "signature", str, where),
-        keys=_table(value, "keys", str, where),
-        counts=_table(value, "counts", int, where),
+        keys=_get_table(value, "keys", str, where),
+        counts=_get_table(value, "counts", int, where),
         score=_get(value, "score", float, where),
-        sides=_table(value, "sides", float, where),
+        sides=_get_table(value, "sides", float, where),
         scores=tuple(map(float, scores)),
         **{name: _get(value, name, float, where) for name in ("mean", "ci", "p_value") if name in value},
     )
-    if not found.scores and not found.is_lexical:
+    if not result.scores and not result.is_lexical:
         raise FileError(f"{where}.scores is empty.")
-    return found
+    return result
 
 
-def _get(table: dict[str, Any], name: str, kind: type, where: str) -> Any:
+def _get(table: Any, name: str, kind: type, where: str) -> Any:
+    """Return a field of an object, after a check of both types."""
+    _check(table, dict, where)
     if name not in table:
         raise FileError(f"{where} has no {name}: it was cut off or edited.")
     _check(table[name], kind, f"{where}.{name}")
     return float(table[name]) if kind is float else table[name]
 
 
-def _some(table: dict[str, Any], name: str, where: str) -> list[Any]:
-    found: list[Any] = _get(table, name, list, where)
-    if not found:
+def _filled(table: Any, name: str, where: str) -> list[Any]:
+    values: list[Any] = _get(table, name, list, where)
+    if not values:
         raise FileError(f"{where}.{name} is empty.")
-    return found
+    return values
 
 
-def _table(table: dict[str, Any], name: str, kind: type, where: str) -> dict[str, Any]:
+def _get_table(table: Any, name: str, kind: type, where: str) -> dict[str, Any]:
     inner = _get(table, name, dict, where)
     return {key: _get(inner, key, kind, f"{where}.{name}") for key in inner}
 
@@ -237,19 +239,14 @@ _KINDS: dict[type, tuple[tuple[type, ...], str]] = {
 
 def _check(value: Any, kind: type, where: str) -> None:
     allowed, name = _KINDS[kind]
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, allowed)
-        or (isinstance(value, (int, float)) and not _is_finite(value))
-    ):
+    is_right = isinstance(value, allowed) and not isinstance(value, bool)
+    if is_right and isinstance(value, int | float):
+        try:
+            is_right = math.isfinite(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            is_right = False
+    if not is_right:
         raise FileError(f"{where} must be {name}, not {_shown(value)}.")
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number of hundreds of digits
-        return False
 
 
 def _shown(value: Any) -> str:
@@ -257,11 +254,11 @@ def _shown(value: Any) -> str:
     return shown if len(shown) <= 40 else f"{shown[:37]}..."
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:

@@ -1,19 +1,23 @@
-"""Where the parts of a signature are on this machine."""
+"""The places of a signature's parts on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.spec import MetricSpec, member_specs
 
+PART_NAMES = ("model", "adapter", "background", "stopwords", "idf", "baseline")
+"""What a user may locate: the fields of `Parts`."""
 
-class Parts(NamedTuple):
-    """What a user says about a specification that somebody else wrote.
 
-    A signature is a stranger's word: the names in it are looked up among the packaged parts and on the Hub, never as
-    paths. Paths come from here only, and what they lead to must have the content that the signature says.
+@dataclass(frozen=True)
+class Parts:
+    """The user's own places of the parts of a specification.
+
+    A signature is untrusted: the names in it are looked up among the packaged parts and on the Hub, never as paths.
+    Paths come from here only, and their files must have the content that the signature names.
 
     Attributes:
         model: A folder or Hub id.
@@ -22,6 +26,8 @@ class Parts(NamedTuple):
         stopwords: A file of stop words.
         idf: A file of document frequencies.
         baseline: A file of baselines.
+        signed: Hashes of the parts that any specification of the same record, command or ensemble signs. A part with
+            the content of another specification is used there, and this one's part is looked up by its name.
     """
 
     model: str | None = None
@@ -30,31 +36,40 @@ class Parts(NamedTuple):
     stopwords: str | None = None
     idf: str | None = None
     baseline: str | None = None
+    signed: frozenset[str] = frozenset()
 
 
-class SharedParts(Parts):
-    """Parts of several specifications: one that does not have the content signed here may be another's."""
-
-
-def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> None:
-    """Refuse a part that none of the signed specifications has: it would change nothing, and look as if it did.
+def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
+    """Return the parts for all of some signed specifications.
 
     Raises:
-        SpecError: As said; names the part.
+        SpecError: No specification has a part of that name: it would change nothing.
     """
-    known = set[str]()
+    known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
     for spec in specs:
-        for one in [spec, *(member for _, member in member_specs(spec))] if spec.members else [spec]:
-            named = {
-                "model": one.model,
-                "adapter": one.adapter,
-                "background": one.background,
-                "stopwords": one.stopwords,
-            }
-            known |= {name for name, value in {**named, "idf": one.idf_file, "baseline": one.baseline}.items() if value}
-    for name, value in parts._asdict().items():
-        if value is not None and name not in known:
+        for one in _flatten(spec):
+            values = (
+                one.fingerprint or one.model,
+                one.adapter,
+                one.background,
+                one.stopwords,
+                one.idf_file,
+                one.baseline,
+            )
+            for name, value in zip(PART_NAMES, values, strict=True):
+                if value:
+                    known[name].add(value.rpartition("@")[2])
+    for name in PART_NAMES:
+        value = getattr(parts, name)
+        if value is not None and not known[name]:
             raise SpecError(
                 f"{name}={value!r} has no place here: the signature names no {name} that could be looked for; "
                 "what it says is fixed."
             )
+    return replace(parts, signed=frozenset().union(*known.values()))
+
+
+def _flatten(spec: MetricSpec) -> Iterator[MetricSpec]:
+    yield spec
+    if spec.members:
+        yield from (member for _, member in member_specs(spec))

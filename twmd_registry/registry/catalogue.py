@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.declaration import Metric
+from twmd_registry.registry.metrics import Metric
 from twmd_registry.registry.names import MetricName
 
 CATALOGUE: dict[MetricName, Metric] = {

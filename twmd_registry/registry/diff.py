@@ -1,9 +1,9 @@
-"""What two signatures do not share, in words, and whether their numbers may be compared."""
+"""Differences between signatures, and whether their numbers may be compared; labels that tell metrics apart."""
 
 from __future__ import annotations
 
 import math
-from enum import StrEnum
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from twmd_registry.registry.keys import KEYS
@@ -12,35 +12,27 @@ from twmd_registry.registry.spec import MetricSpec, member_specs
 from twmd_registry.registry.versions import changes_between
 
 
-class Matter(StrEnum):
-    """Whether numbers may be compared in spite of a difference."""
-
-    YES = "it matters"
-    NO = "it does not matter"
-    UNKNOWN = "nobody can tell"
-
-
 class SignatureDifference(NamedTuple):
-    """One difference, in words."""
+    """One difference, in words, and whether it forbids comparing numbers; None when the signatures cannot tell."""
 
     what: str
-    matters: Matter
+    matters: bool | None
 
 
 class SignatureComparison(NamedTuple):
-    """Everything that two signatures do not share; nothing when they are the same."""
+    """All differences of two signatures; empty when they are the same."""
 
     differences: tuple[SignatureDifference, ...]
 
     @property
     def comparable(self) -> bool:
         """Whether numbers with these signatures measure the same thing, as far as the signatures can tell."""
-        return not any(difference.matters is Matter.YES for difference in self.differences)
+        return not any(difference.matters for difference in self.differences)
 
     @property
     def certain(self) -> bool:
         """Whether the signatures can tell."""
-        return not any(difference.matters is Matter.UNKNOWN for difference in self.differences)
+        return not any(difference.matters is None for difference in self.differences)
 
 
 def compare(one: str | Signature, other: str | Signature) -> SignatureComparison:
@@ -51,7 +43,7 @@ def compare(one: str | Signature, other: str | Signature) -> SignatureComparison
         other: Another, written by any version.
 
     Returns:
-        What they do not share, and whether it matters; only that the metrics are others, where they are.
+        Their differences, and whether each matters; for two different metrics only that difference.
 
     Raises:
         SignatureError: As for `parse_signature`.
@@ -62,21 +54,33 @@ def compare(one: str | Signature, other: str | Signature) -> SignatureComparison
     one, other = parse_signature(one), parse_signature(other)
     a, b = one.spec, other.spec
     if a.metric is not b.metric:
-        return SignatureComparison(
-            (SignatureDifference(f"metric: {a.metric} and {b.metric} are different metrics", Matter.YES),)
-        )
+        difference = SignatureDifference(f"metric: {a.metric} and {b.metric} are different metrics", matters=True)
+        return SignatureComparison((difference,))
     found = _member_differences(a, b) if a.members and b.members else _spec_differences(a, b)
-    if one.nrefs != other.nrefs:
-        found.append(_nrefs_difference(one.nrefs, other.nrefs))
-    for name in ("bs", "ar", "seed"):
-        if (values_of := (getattr(one, name), getattr(other, name))) and values_of[0] != values_of[1]:
-            shown = " and ".join(value or "none" for value in values_of)
-            found.append(
-                SignatureDifference(
-                    f"{name}: {shown} (resampling: it moves intervals and p-values, not scores)", Matter.NO
-                )
-            )
-    return SignatureComparison((*found, *_version_differences(one, other)))
+    if one.nrefs is None or other.nrefs is None:
+        if one.nrefs != other.nrefs:
+            what = f"nrefs: only one of them was written after scoring (nrefs:{one.nrefs or other.nrefs})"
+            found.append(SignatureDifference(what, matters=False))
+    elif one.nrefs != other.nrefs:
+        what = f"nrefs: {one.nrefs} and {other.nrefs}: more references make scores higher"
+        found.append(SignatureDifference(what, matters=True))
+    for name, first, second in (
+        ("bs", one.bs, other.bs), ("ar", one.ar, other.ar), ("seed", one.seed, other.seed)
+    ):  # fmt: skip
+        if first != second:
+            reason = "resampling: it moves intervals and p-values, not scores"
+            what = f"{name}: {first or 'none'} and {second or 'none'} ({reason})"
+            found.append(SignatureDifference(what, matters=False))
+    if one.version != other.version:
+        versions, changes = (
+            f"version: {one.version} and {other.version}",
+            changes_between(a, one.version, other.version),
+        )
+        found += [SignatureDifference(f"{versions}; {change}", matters=True) for change in changes]
+        if not changes:
+            what = f"{versions}; nothing that moves these scores of {a.metric} changed between them"
+            found.append(SignatureDifference(what, matters=False))
+    return SignatureComparison(tuple(found))
 
 
 def _spec_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
@@ -86,33 +90,30 @@ def _spec_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]
         if name in {"model", "revision", "dtype"} or first.get(name) == second.get(name):
             continue
         values = " and ".join(KEYS[name].format(side[name]) if name in side else "none" for side in (first, second))
-        found.append(SignatureDifference(f"{name}: {values} ({KEYS[name].about})", Matter.YES))
+        found.append(SignatureDifference(f"{name}: {values} ({KEYS[name].about})", matters=True))
     if a.dtype != b.dtype:
         what = (
             f"dtype: {a.dtype} and {b.dtype}: equal only up to the encoder's rounding, which may be more than "
             "systems differ by"
         )
-        found.append(SignatureDifference(what, Matter.YES))
+        found.append(SignatureDifference(what, matters=True))
     return found
 
 
 def _member_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
-    """What two ensembles do not share, member by member."""
     first, second = member_specs(a), member_specs(b)
     metrics = [[str(spec.metric) for _, spec in side] for side in (first, second)]
     if metrics[0] != metrics[1]:
-        return [SignatureDifference(f"members: {', '.join(metrics[0])} and {', '.join(metrics[1])}", Matter.YES)]
+        what = f"members: {', '.join(metrics[0])} and {', '.join(metrics[1])}"
+        return [SignatureDifference(what, matters=True)]
     found = []
     weights = [[weight for weight, _ in side] for side in (first, second)]
     if weights[0] != weights[1]:
         shown = " and ".join(":".join(f"{weight:g}" for weight in own) for own in weights)
         shares = [[weight / sum(own) for weight in own] for own in weights]
         same = all(math.isclose(x, y) for x, y in zip(*shares, strict=True))
-        found.append(
-            SignatureDifference(
-                f"weights: {shown}{', the same shares' if same else ''}", Matter.NO if same else Matter.YES
-            )
-        )
+        what = f"weights: {shown}{', the same shares' if same else ''}"
+        found.append(SignatureDifference(what, matters=not same))
     for number, ((_, one), (_, other)) in enumerate(zip(first, second, strict=True), 1):
         where = f"member {number}, {one.metric}: "
         found += [difference._replace(what=where + difference.what) for difference in _spec_differences(one, other)]
@@ -120,60 +121,72 @@ def _member_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifferenc
 
 
 def _model_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
+    content, matters = f"(@{a.fingerprint})", True
     if a.fingerprint and b.fingerprint:
-        return _content_differences(a, b)
-    if a.model != b.model:
-        return [SignatureDifference(f"model: {a.model} and {b.model}", Matter.YES)]
-    if a.revision and b.revision and a.revision != b.revision:
-        return [SignatureDifference(f"revision: {a.revision} and {b.revision} of {a.model}", Matter.YES)]
-    who = "neither says" if not a.fingerprint and not b.fingerprint else "only one says"
+        if a.fingerprint != b.fingerprint:
+            names = (
+                f"two contents of {a.model}" if a.model == b.model else f"{a.model} and {b.model}, with the contents"
+            )
+            what = f"model: {names}: @{a.fingerprint} and @{b.fingerprint}"
+        elif a.model != b.model:
+            what, matters = f"model: {a.model} and {b.model} are two names of the same content {content}", False
+        elif a.revision != b.revision:
+            revisions = f"{a.revision or 'none'} and {b.revision or 'none'}"
+            what, matters = f"revision: {revisions}, with the same content {content}", False
+        else:
+            return []
+    elif a.model != b.model:
+        what = f"model: {a.model} and {b.model}"
+    elif a.revision and b.revision and a.revision != b.revision:
+        what = f"revision: {a.revision} and {b.revision} of {a.model}"
+    else:
+        which = "only one says" if a.fingerprint or b.fingerprint else "neither says"
+        what = f"model: {which} which content of {a.model} was used: it may not have been the same"
+        return [SignatureDifference(what, matters=None)]
+    return [SignatureDifference(what, matters)]
+
+
+def labels_of(specs: Sequence[MetricSpec]) -> list[str]:
+    """Label metrics by their names, and several settings of one metric also by the keys in which they differ.
+
+    Args:
+        specs: Applied specifications.
+
+    Returns:
+        One label per specification, no two alike: equal specifications are numbered.
+
+    >>> from twmd_registry.registry.spec import make_spec
+    >>> labels_of([make_spec("twmd"), make_spec("twmd", layer=6), make_spec("sbert", layer=6)])
+    ['twmd layer=4', 'twmd layer=6', 'sbert']
+    """
+    texts = [_texts_of(spec) for spec in specs]
+    labels = list[str]()
+    members = _member_labels(specs)
+    for spec, own in zip(specs, texts, strict=True):
+        others = [text for other, text in zip(specs, texts, strict=True) if other.metric == spec.metric]
+        differing = [name for name in own if any(own[name] != other.get(name) for other in others)]
+        keys = "".join(f" {name}={own[name]}" for name in differing)
+        labels.append(f"{spec.metric}({members[spec]})" if differing and spec.members else f"{spec.metric}{keys}")
     return [
-        SignatureDifference(
-            f"model: {who} which content of {a.model} was used: it may not have been the same", Matter.UNKNOWN
-        )
+        label if label not in labels[:i] else f"{label}#{labels[: i + 1].count(label)}"
+        for i, label in enumerate(labels)
     ]
 
 
-def _content_differences(a: MetricSpec, b: MetricSpec) -> list[SignatureDifference]:
-    if a.fingerprint != b.fingerprint:
-        names = f"two contents of {a.model}" if a.model == b.model else f"{a.model} and {b.model}, with the contents"
-        return [SignatureDifference(f"model: {names}: @{a.fingerprint} and @{b.fingerprint}", Matter.YES)]
-    if a.model != b.model:
-        return [
-            SignatureDifference(
-                f"model: {a.model} and {b.model} are two names of the same content (@{a.fingerprint})", Matter.NO
-            )
-        ]
-    if a.revision != b.revision:
-        return [
-            SignatureDifference(
-                (
-                    f"revision: {a.revision or 'none'} and {b.revision or 'none'}, with the same content "
-                    f"(@{a.fingerprint})"
-                ),
-                Matter.NO,
-            )
-        ]
-    return []
+def _texts_of(spec: MetricSpec) -> dict[str, str]:
+    """Return everything that decides a score, as text by key."""
+    texts = {name: KEYS[name].format(value) for name, value in spec.values().items()}
+    if spec.fingerprint:
+        texts["model"] += f"@{spec.fingerprint}"
+    return texts
 
 
-def _nrefs_difference(one: str | None, other: str | None) -> SignatureDifference:
-    if one is None or other is None:
-        return SignatureDifference(
-            f"nrefs: only one of them was written after scoring (nrefs:{one or other})", Matter.NO
-        )
-    return SignatureDifference(f"nrefs: {one} and {other}: more references make scores higher", Matter.YES)
-
-
-def _version_differences(one: Signature, other: Signature) -> list[SignatureDifference]:
-    if one.version == other.version:
-        return []
-    changes = changes_between(one.spec, one.version, other.version)
-    versions = f"version: {one.version} and {other.version}"
-    if not changes:
-        return [
-            SignatureDifference(
-                f"{versions}; nothing that moves these scores of {one.spec.metric} changed between them", Matter.NO
-            )
-        ]
-    return [SignatureDifference(f"{versions}; {change}", Matter.YES) for change in changes]
+def _member_labels(specs: Sequence[MetricSpec]) -> dict[MetricSpec, str]:
+    """Label the members of every ensemble as the metrics of one comparison."""
+    ensembles = {spec: member_specs(spec) for spec in specs if spec.members}
+    members = list(dict.fromkeys(member for own in ensembles.values() for _, member in own))
+    labels = dict(zip(members, labels_of(members), strict=True)) if members else {}
+    return {
+        spec: ",".join(labels[member] if weight == 1 else f"{weight:g}*{labels[member]}" for weight, member in own)
+        for spec, own in ensembles.items()
+    }

@@ -1,4 +1,4 @@
-"""What a model *is*: a hash over the files that decide its output."""
+"""The identity of a model: a hash over the files that decide its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twmd_registry.registry.paths import home, write_whole
 
 SHARD_INDEX = "model.safetensors.index.json"
 LENGTH = 12
-"""Hexadecimal digits of a hash that are shown: 48 bits, enough to tell any two models of the world apart."""
+"""Hexadecimal digits of a hash that are shown: 48 bits tell all public models apart."""
 
 _SLOW_TOKENIZER = (
     "vocab.txt",
@@ -34,14 +34,14 @@ _ADDED_TOKENS = ("added_tokens.json", "special_tokens_map.json")
 _CACHE = "hashes.json"
 """Under `home`: path to [size, mtime_ns, sha256]."""
 _WORTH_KEEPING = 1 << 20
-"""Bytes from which a hash is worth a place in the cache."""
+"""Bytes from which the hash of a file is cached."""
 _remembered: dict[str, list[int | str]] = {}
 _reread: ContextVar[set[str] | None] = ContextVar("reread", default=None)
 """The files that the present `reread` has read; None outside of one."""
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file.
+    """Return the sha256 of a file.
 
     A large file is read again only when its size or time has changed; a file in the Hub's cache is not read at all
     when its name there is its sha256. Under `reread` every file is read, once.
@@ -80,9 +80,7 @@ def sha256_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def reread() -> Iterator[None]:
-    """Trust no hash remembered from before: for verifying, where a file may have been changed behind its size and
-    time.
-    """
+    """Trust no cached hash: for verification, where a file may have changed with the same size and time."""
     token = _reread.set(set())
     try:
         yield
@@ -91,7 +89,7 @@ def reread() -> Iterator[None]:
 
 
 def _kept() -> dict[str, Any]:
-    """The hashes that earlier processes left; whatever is not a table of them counts as none."""
+    """Read the hashes of earlier processes; a damaged file counts as empty."""
     try:
         table = json.loads((home() / _CACHE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -100,7 +98,7 @@ def _kept() -> dict[str, Any]:
 
 
 def _keep(path: str, entry: list[int | str]) -> None:
-    """Leave a hash for later processes; files that are gone are dropped. A home that cannot be written is no error."""
+    """Keep a hash for later processes and drop those of deleted files. A home that cannot be written is no error."""
     table = {known: value for known, value in _kept().items() if Path(known).is_file()} | {path: entry}
     with contextlib.suppress(OSError):
         write_whole(home() / _CACHE, json.dumps(table, indent=1).encode())
@@ -164,7 +162,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def known_name(model: str) -> str:
-    """The public name of a model that is given as a folder, where its weights are known; else the name given."""
+    """Return the public name of a model folder with known weights; else the given name."""
     weights = Path(model) / "model.safetensors"
     return EMBEDDED_MODEL if weights.is_file() and sha256_of(weights) == EMBEDDED_SHA256 else model
 

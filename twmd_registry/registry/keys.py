@@ -98,18 +98,17 @@ def _whole(least: int) -> Callable[[object], Value]:
 
 
 SMALLEST, LARGEST = 1e-6, 1e6
-"""Of temperatures and scales. Beyond them float32 would overflow; a plan is as greedy (as even) as it gets long
+"""Bounds of temperatures and scales. Beyond them float32 would overflow; a plan is as greedy (as even) as it gets long
 before.
 """
+NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+"""A positive decimal number."""
 
 
 def _scale(value: object) -> Value:
-    if not re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", str(value), re.IGNORECASE):
+    if not NUMBER.fullmatch(str(value)) or not SMALLEST <= float(str(value)) <= LARGEST:
         raise ValueError(value)
-    number = float(str(value))
-    if not SMALLEST <= number <= LARGEST:
-        raise ValueError(value)
-    return number
+    return float(str(value))
 
 
 def _iterations(value: object) -> Value:
@@ -121,7 +120,7 @@ def _ngram(value: object) -> Value:
 
 
 def _layer(value: object) -> Value:
-    """A number, or several in their one canonical form: ``2-6``, ``1,3,6``, ``last:5``."""
+    """Read one layer, or several in their canonical form: ``2-6``, ``1,3,6``, ``last:5``."""
     text = repr(value) if isinstance(value, bool) else re.sub(r"\s*([,-])\s*", r"\1", str(value).strip())
     if match := re.fullmatch(r"last:([1-9][0-9]{0,2})", text):
         return match[0]
@@ -137,7 +136,7 @@ def _layer(value: object) -> Value:
 
 
 def layers_text(layers: Sequence[int]) -> Value:
-    """How some layers, ascending, are written: a number, a range, or a list.
+    """Write ascending layers as a number, a range, or a list.
 
     >>> layers_text([4]), layers_text([2, 3, 4]), layers_text([1, 3])
     (4, '2-4', '1,3')
@@ -150,7 +149,7 @@ def layers_text(layers: Sequence[int]) -> Value:
 
 
 def layers_of(value: Value) -> tuple[int, ...]:
-    """The layers that a canonical value names; none for ``last:N``, which only a model can settle.
+    """Return the layers that a canonical value names; none for ``last:N``, which depends on the model.
 
     >>> layers_of("2-4"), layers_of("1,3"), layers_of(4)
     ((2, 3, 4), (1, 3), (4,))
@@ -175,7 +174,7 @@ def _aggregation(value: object) -> Value:
 
 
 def _power(text: str) -> str:
-    """A power mean's p: the mean of p-th powers of numbers of both signs has a p-th root for these only."""
+    """Read a power mean's p: the mean of p-th powers of numbers of both signs has a p-th root for these only."""
     text = text.strip().lower().removeprefix("+")
     if not re.fullmatch(r"-?inf|[1-9][0-9]?", text):
         raise ValueError(text)
@@ -192,11 +191,13 @@ def _idf(value: object) -> Value:
 
 def _yes_no(value: object) -> Value:
     words = {"yes": True, "no": False, "true": True, "false": False}
-    return words[str(value).lower()] if str(value).lower() in words else _fail(value)
+    if str(value).lower() not in words:
+        raise ValueError(value)
+    return words[str(value).lower()]
 
 
 def _place(value: object) -> Value:
-    """A name or a path; a path may be a `Path`."""
+    """Read a name or a path; a path may be a `Path`."""
     return _name(os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
@@ -207,13 +208,7 @@ def _name(value: object) -> Value:
 
 
 def _members(value: object) -> Value:
-    return _name(",".join(map(_listed, value)) if isinstance(value, list | tuple) else value)
-
-
-def _listed(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
+    return _name(",".join(value) if isinstance(value, list | tuple) else value)
 
 
 def _centering(value: object) -> Value:
@@ -229,10 +224,6 @@ def _truncation(value: object) -> Value:
     if not match or (match[2] and int(match[3]) > int(match[2])):
         raise ValueError(value)
     return match[0]
-
-
-def _fail(value: object) -> Value:
-    raise ValueError(value)
 
 
 def _key(
@@ -261,8 +252,7 @@ _SPECIAL = (
 _LAYERS = "a whole number from 0; several as 2-6 or 1,3,6 or last:5 (with aggregation)"
 _AGGREGATIONS = (
     "single (one layer), mean, concat, pmeans:P,P,.. (each P a whole number from 1 to 99, inf or -inf: other "
-    "powers of negative numbers "
-    "are not defined, or have no bound), routing:gaussian, or routing:epanechnikov"
+    "powers of negative numbers are not defined, or have no bound), routing:gaussian, or routing:epanechnikov"
 )
 _IDF = (
     "none, corpus (each side its own), references (theirs for both), background:HASH, or background:FILE (see 'twmd "
@@ -277,9 +267,7 @@ _SWEEPS = "a whole number from 1, or 'converged' (slow below T = 0.01, where mov
 
 @dataclass(frozen=True, kw_only=True)
 class KeyValues:
-    """The keys of a specification in the order of a signature, each declared once; None where a metric does not use a
-    key.
-    """
+    """The keys of a specification in the order of a signature; None where a metric does not use a key."""
 
     output: Output | None = _key("o", "the side of a two-sided metric that is the score", Output)
     members: str | None = _key(
@@ -345,7 +333,7 @@ class KeyValues:
     baseline: str | None = _key(
         "ba",
         "what unrelated texts score: b of (x - b) / (1 - b)",
-        "none, HASH, or a FILE (see 'twmd fit-baseline')",
+        _BASELINES,
         _place,
         neutral="none",
     )

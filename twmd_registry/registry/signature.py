@@ -10,18 +10,20 @@ splits in one way only.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SignatureError, SpecError, warn
 from twmd_registry.registry import versions
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.declaration import Metric
-from twmd_registry.registry.ensemble import split_name, write_members
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
+from twmd_registry.registry.members import split_name, write_members
+from twmd_registry.registry.metrics import Metric
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import Preset
 from twmd_registry.registry.spec import (
@@ -39,9 +41,9 @@ _TRAILER = {"nrefs": "nr", "bs": "bs", "ar": "ar", "seed": "rs", "version": "v"}
 _HASH = re.compile(rf"[0-9a-f]{{{LENGTH}}}")
 BLANK = "?"
 MEMBERS = "members"
-"""The key that stands in parentheses behind the metric."""
+"""The key that is written in parentheses after the metric."""
 LONGEST = 10_000
-"""Characters of the longest text that is looked at as a signature."""
+"""Characters of the longest text that is parsed as a signature."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,8 @@ class Signature:
     def format(self, *, short: bool = False) -> str:
         """Write the signature.
 
-        A key that the metric needs and that is not settled (the layer and the model of a preset for any model,
-        ``last:5``) is
-        shown as ``?``; such a line stands for the preset and is not parsed.
+        A key that the metric needs and that depends on a model (the layer and the model of a preset for any model,
+        ``last:5``) is shown as ``?``; such a line stands for the preset and is not parsed.
 
         Args:
             short: Use the one- or two-letter key names.
@@ -97,12 +98,12 @@ class Signature:
 
 
 def _written(name: str, value: Value) -> str:
-    """A value as it stands in a signature."""
+    """Write a value as it stands in a signature."""
     return quote(KEYS[name].format(value), safe=_SAFE if name == "model" else _SAFE + "@")
 
 
 def canonical(preset: Preset) -> Signature:
-    """The signature of a preset, before anything is scored: complete when its model's content is known in advance.
+    """Return the signature of a preset before scoring: complete when its model's content is known in advance.
 
     A model that the preset leaves open, or a layer, is shown as ``?``; a Hub model has no fingerprint before it is
     read.
@@ -113,18 +114,12 @@ def canonical(preset: Preset) -> Signature:
 
 
 def is_request(name: str, value: Value) -> bool:
-    """Whether a value is a request that only a model can settle: ``layer=last:5``."""
+    """Tell whether a value depends on the model: ``layer=last:5``."""
     return name == "layer" and str(value).startswith("last")
 
 
-class _SignatureField(NamedTuple):
-    """One ``key:value`` of a signature: its canonical key, its text as written, and the column it starts at (from
-    1).
-    """
-
-    name: str
-    text: str
-    column: int
+_Field = tuple[str, int]
+"""The text of a field's value as written, and the column where the field starts (from 1)."""
 
 
 def parse_signature(text: str | Signature) -> Signature:
@@ -155,45 +150,52 @@ def parse_signature(text: str | Signature) -> Signature:
     if lone := re.search("[\ud800-\udfff]", line):
         _fail(lone.start() + 1, f"lone surrogate {lone[0]!a}: this text is not valid Unicode.")
     head, *rest = line.split("|")
-    read_as: list[str] = []
-    try:
+    end = len(line) + 1
+    with _at(1):
         name, members = split_name(head)
-    except SpecError as error:
-        _fail(1, error, error)
-    try:
         facts = entry(name)
-    except SpecError as error:
-        _fail(1, error, error)
     metric = MetricName(name)
     fields = _split(rest, len(head) + 2, facts)
     if MEMBERS in fields:  # where the name must stand alone, as SacreBLEU writes it
-        own = fields.pop(MEMBERS)
+        text, column = fields.pop(MEMBERS)
         if members is not None:
-            _fail(own.column, "members stand behind the metric already.")
-        members = own.text
-    values = {name: _read_value(field, read_as) for name, field in fields.items() if name not in _TRAILER}
-    fingerprint = _read_fingerprint(fields.get("model"))
+            _fail(column, "members stand behind the metric already.")
+        members = text
+    rewritten: list[str] = []
+    values = {name: _read_value(name, *field, rewritten) for name, field in fields.items() if name not in _TRAILER}
+    fingerprint = _read_fingerprint(*fields["model"]) if "model" in fields else None
     spec = MetricSpec(metric=metric, fingerprint=fingerprint, **without_neutral(values))  # type: ignore[arg-type]
     if metric is MetricName.ENSEMBLE or members is not None:
-        spec = spec.replace(members=_read_members(metric, members, len(name) + 1, read_as))
-    _check_whole(spec, fields, len(line) + 1)
-    version = _read_version(fields, len(line) + 1)
-    if read_as:
-        warn(f"in this signature {', '.join(read_as)}.")
+        spec = spec.replace(members=_read_members(metric, members, len(name) + 1, rewritten))
+    _check_whole(spec, fields, end)
+    version = _read_version(fields.get("version"), end)
+    if rewritten:
+        warn(f"in this signature {', '.join(rewritten)}.")
     if version != versions.VERSIONS[-1]:
         warn(f"this signature was written by version {version}; {versions.describe_changes(spec, version)}")
-    return Signature(spec, **{name: _read_trailing(fields[name]) for name in _TRAILER if name in fields})
+    return Signature(spec, **{name: _read_trailing(name, *fields[name]) for name in _TRAILER if name in fields})
 
 
 def _fail(column: int, what: object, cause: BaseException | None = None) -> NoReturn:
     raise SignatureError(f"column {column}: {what}") from cause
 
 
-def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _SignatureField]:
-    """Cut into fields, checking that every one is a key of this metric, once and in order."""
+@contextlib.contextmanager
+def _at(column: int) -> Iterator[None]:
+    """Turn a SpecError into the error of a signature at a column."""
+    try:
+        yield
+    except SignatureError:
+        raise
+    except SpecError as error:
+        _fail(column, error, error)
+
+
+def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _Field]:
+    """Split fields by their keys, each of which occurs once and in order."""
     short = {KEYS[name].short: name for name in facts.keys} | {short: name for name, short in _TRAILER.items()}
     order = [*facts.keys, *_TRAILER]
-    found: dict[str, _SignatureField] = {}
+    fields: dict[str, _Field] = {}
     last = -1
     for field in rest:
         label, colon, text = field.partition(":")
@@ -202,74 +204,28 @@ def _split(rest: list[str], column: int, facts: Metric) -> dict[str, _SignatureF
             _fail(column, f"{field!r} is not one of this metric's key:value fields ({', '.join(order)}).")
         if order.index(name) <= last:
             _fail(column, f"{name!r} comes twice or out of order: the order is {', '.join(order)}.")
-        found[name], last = _SignatureField(name, text, column), order.index(name)
+        fields[name], last = (text, column), order.index(name)
         column += len(field) + 1
-    return found
+    return fields
 
 
-def _read_value(field: _SignatureField, read_as: list[str]) -> Value:
-    text = field.text.partition("@")[0] if field.name == "model" else field.text
+def _read_value(name: str, text: str, column: int, rewritten: list[str]) -> Value:
+    """Read a value; note in `rewritten` one that this package writes in another form."""
+    text = text.partition("@")[0] if name == "model" else text
     if text == BLANK:
         _fail(
-            field.column,
-            f"{field.name} is a blank: this line stands for a preset; fill in the model that was used, and its layer.",
+            column, f"{name} is a blank: this line stands for a preset; fill in the model that was used, and its layer."
         )
     try:
-        value = unquote(text, errors="strict")
+        unquoted = unquote(text, errors="strict")
     except UnicodeDecodeError as error:
-        _fail(field.column, f"{field.name}:{text} is not percent-encoded UTF-8.", error)
-    try:
-        read = KEYS[field.name].parse(value)
-    except SpecError as error:
-        _fail(field.column, error, error)
-    usual = _written(field.name, read)
-    if usual != text:
-        read_as.append(f"{field.name}:{text} is read as {usual}")
-    _check_settled(field.name, read, field.column)
-    return read
-
-
-def _check_settled(name: str, value: Value, column: int) -> None:
-    """Refuse a value that stands for what is not known yet, or for a file on somebody's disk."""
-    named = str(value).partition(":")[2] if name in {"centering", "idf"} else str(value)
-    if name in _FITTED and named and value != KEYS[name].neutral and not _HASH.fullmatch(named):
-        _fail(
-            column, f"{value} names a file: a signature names {_FITTED[name]} by its hash, {LENGTH} hexadecimal digits."
-        )
-    if is_request(name, value):
-        _fail(column, f"layer:{value} is a request: a signature says which layers were read.")
-
-
-def _read_members(metric: MetricName, members: str | None, column: int, read_as: list[str]) -> str:
-    """The members of an ensemble, each of them whole."""
-    if metric is not MetricName.ENSEMBLE or not members:
-        _fail(column, "an ensemble, and nothing else, has its members in parentheses: ensemble(...).")
-    try:
-        specs = member_specs(MetricSpec(metric=metric, members=members))
-    except SpecError as error:
-        _fail(column, error, error)
-    for number, (_, spec) in enumerate(specs, 1):
-        if missing := [name for name in required_keys(spec) if getattr(spec, name) is None]:
-            _fail(
-                column,
-                (
-                    f"member {number} of the ensemble, {spec.metric}, lacks {', '.join(missing)}: the signature is "
-                    "edited, or cut off."
-                ),
-            )
-        if spec.fingerprint is not None and not _HASH.fullmatch(spec.fingerprint):
-            _fail(
-                column,
-                f"@{spec.fingerprint} is not the content of a model: expected {LENGTH} hexadecimal digits after @.",
-            )
-        for name, value in spec.values().items():
-            if value == BLANK:
-                _fail(column, f"{name} of member {number} is a blank: fill in what was used.")
-            _check_settled(name, value, column)
-    usual = write_members(specs)
-    if members not in {usual, write_members(specs, short=True)}:
-        read_as.append(f"({members}) is read as ({usual})")
-    return usual
+        _fail(column, f"{name}:{text} is not percent-encoded UTF-8.", error)
+    with _at(column):
+        value = KEYS[name].parse(unquoted)
+    if _written(name, value) != text:
+        rewritten.append(f"{name}:{text} is read as {_written(name, value)}")
+    _check_settled(name, value, column)
+    return value
 
 
 _FITTED = {
@@ -281,61 +237,81 @@ _FITTED = {
 """Keys whose value may name a file, and what is in it."""
 
 
-def _read_fingerprint(model: _SignatureField | None) -> str | None:
-    if model is None or "@" not in model.text:
-        return None
-    content = model.text.partition("@")[2]
-    if not _HASH.fullmatch(content):
-        _fail(model.column, f"@{content} is not the content of a model: expected {LENGTH} hexadecimal digits after @.")
-    return content
+def _check_settled(name: str, value: Value, column: int) -> None:
+    """Refuse a value that depends on a model, or names a file on a machine."""
+    named = str(value).partition(":")[2] if name in {"centering", "idf"} else str(value)
+    if name in _FITTED and named and value != KEYS[name].neutral and not _HASH.fullmatch(named):
+        _fail(
+            column, f"{value} names a file: a signature names {_FITTED[name]} by its hash, {LENGTH} hexadecimal digits."
+        )
+    if is_request(name, value):
+        _fail(column, f"layer:{value} is a request: a signature says which layers were read.")
 
 
-def _check_whole(spec: MetricSpec, fields: dict[str, _SignatureField], end: int) -> None:
+def _read_members(metric: MetricName, members: str | None, column: int, rewritten: list[str]) -> str:
+    """Read the members of an ensemble, each of them complete."""
+    if metric is not MetricName.ENSEMBLE or not members:
+        _fail(column, "an ensemble, and nothing else, has its members in parentheses: ensemble(...).")
+    with _at(column):
+        specs = member_specs(MetricSpec(metric=metric, members=members))
+    for number, (_, spec) in enumerate(specs, 1):
+        if missing := [name for name in required_keys(spec) if getattr(spec, name) is None]:
+            lacks = f"member {number} of the ensemble, {spec.metric}, lacks {', '.join(missing)}"
+            _fail(column, f"{lacks}: the signature is edited, or cut off.")
+        if spec.fingerprint is not None:
+            _read_fingerprint(f"@{spec.fingerprint}", column)
+        for name, value in spec.values().items():
+            if value == BLANK:
+                _fail(column, f"{name} of member {number} is a blank: fill in what was used.")
+            _check_settled(name, value, column)
+    usual = write_members(specs)
+    if members not in {usual, write_members(specs, short=True)}:
+        rewritten.append(f"({members}) is read as ({usual})")
+    return usual
+
+
+def _read_fingerprint(model: str, column: int) -> str | None:
+    _, at, content = model.partition("@")
+    if at and not _HASH.fullmatch(content):
+        _fail(column, f"@{content} is not the content of a model: expected {LENGTH} hexadecimal digits after @.")
+    return content if at else None
+
+
+def _check_whole(spec: MetricSpec, fields: dict[str, _Field], end: int) -> None:
     """Refuse a signature that lacks a key, or whose values exclude each other."""
-    order = list(KEYS)
+    order = [*KEYS, *_TRAILER]
     for name in required_keys(spec):
         if name not in fields and name != MEMBERS:
-            later = [
-                field.column
-                for other, field in fields.items()
-                if other in _TRAILER or order.index(other) > order.index(name)
-            ]
-            _fail(
-                min(later, default=end),
-                f"{name} is missing here: the signature is cut off, edited, or not from this package.",
-            )
+            later = [column for other, (_, column) in fields.items() if order.index(other) > order.index(name)]
+            what = f"{name} is missing here: the signature is cut off, edited, or not from this package."
+            _fail(min(later, default=end), what)
     try:
         check_keys_together(spec)
     except SpecError as error:
-        _fail(max((field.column for field in fields.values() if field.name in str(error)), default=end), error, error)
+        _fail(max((column for name, (_, column) in fields.items() if name in str(error)), default=end), error, error)
 
 
 _TRAILING = {
     "nrefs": (r"var|[1-9][0-9]{0,8}", "a number from 1 or 'var'"),
     "seed": (r"none|[0-9]{1,20}", "a number or 'none'"),
+    "version": (r".*", ""),
 }
 _COUNT = (r"[1-9][0-9]{0,8}", "a number from 1")
 
 
-def _read_trailing(field: _SignatureField) -> str:
-    form, expected = _TRAILING.get(field.name, _COUNT)
-    if field.name != "version" and not re.fullmatch(form, field.text):
-        _fail(field.column, f"{field.name} is {expected}, not {field.text!r}.")
-    return field.text
+def _read_trailing(name: str, text: str, column: int) -> str:
+    form, expected = _TRAILING.get(name, _COUNT)
+    if not re.fullmatch(form, text):
+        _fail(column, f"{name} is {expected}, not {text!r}.")
+    return text
 
 
-def _read_version(fields: dict[str, _SignatureField], end: int) -> str:
-    version = fields.get("version")
-    if version is None:
+def _read_version(field: _Field | None, end: int) -> str:
+    if field is None:
         _fail(end, "version is missing here: the signature is cut off or not from this package.")
-    if version.text not in versions.VERSIONS:
-        hint = (
-            f"; if it is newer, pip install 'twmd-registry=={version.text}'"
-            if re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version.text)
-            else ""
-        )
-        _fail(
-            version.column,
-            f"version {version.text!r} is not known here (those are {', '.join(versions.VERSIONS)}){hint}.",
-        )
-    return version.text
+    version, column = field
+    if version not in versions.VERSIONS:
+        looks_newer = re.fullmatch(r"[0-9]+(\.[0-9]+){1,2}", version)
+        hint = f"; if it is newer, pip install 'twmd-registry=={version}'" if looks_newer else ""
+        _fail(column, f"version {version!r} is not known here (those are {', '.join(versions.VERSIONS)}){hint}.")
+    return version

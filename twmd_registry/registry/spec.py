@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import cached_property
 from pathlib import Path
 
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.ensemble import read_members, write_members
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, KeyValues, Value, key, layers_of
+from twmd_registry.registry.members import read_members, write_members
 from twmd_registry.registry.names import (
     EMBEDDED_MODEL,
     Aggregation,
@@ -27,7 +28,7 @@ CENTERING_SIZE = 32
 """Segments per centering batch where none is given: the TWMD authors' own number."""
 
 CENTERING_SIDE = {Centering.BATCH: Side.SEPARATE, Centering.CORPUS: Side.JOINT}
-"""Whose mean is subtracted where nobody says: the authors' code for batches, one mean of everything for a corpus."""
+"""The side where none is given: separate means as in the authors' code for batches, one mean for a corpus."""
 
 _CENTERING_KEYS = {Centering.BATCH: ("centering_size", "centering_side"), Centering.CORPUS: ("centering_side",)}
 _ALL_CENTERING_KEYS = frozenset(name for names in _CENTERING_KEYS.values() for name in names)
@@ -38,42 +39,40 @@ class MetricSpec(KeyValues):
     """A metric and every setting that moves its numbers.
 
     A key the metric does not use is None, and so is one whose value does nothing (`Key.neutral`). Before a model has
-    been
-    read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; `scorer` turns
-    such
-    a *requested* specification into the *applied* one, which is what a signature shows.
+    been read, `layer` and `fingerprint` may be None, and `centering`, `idf` and `stopwords` may name a file; `scorer`
+    turns such a *requested* specification into the *applied* one, which is what a signature shows.
     """
 
     metric: MetricName
     fingerprint: str | None = None
 
-    @property
+    @cached_property
     def centering_kind(self) -> Centering:
         """The kind of centering, without the name of a mean vector."""
         return Centering((self.centering or Centering.NONE).partition(":")[0])
 
-    @property
+    @cached_property
     def background(self) -> str | None:
         """Hash or file of the mean vector of ``background`` centering, None when there is none."""
         return (self.centering or "").partition(":")[2] or None
 
-    @property
+    @cached_property
     def layers(self) -> tuple[int, ...]:
         """The hidden states that are read; none as long as only the model can say."""
         return () if self.layer is None else layers_of(self.layer)
 
-    @property
+    @cached_property
     def idf_file(self) -> str | None:
         """Hash or file of the document frequencies of ``idf=background``, None when there are none."""
         return (self.idf or "").partition(":")[2] or None
 
-    @property
+    @cached_property
     def limit(self) -> int | None:
         """Most tokens of a text (of a window of it, of a pair for stsscore); None for the model's own limit."""
         number = (self.truncation or "").partition(":")[2].partition("/")[0]
         return int(number) if number else None
 
-    @property
+    @cached_property
     def stride(self) -> int | None:
         """Tokens between the beginnings of two windows; None where texts are cut."""
         number = (self.truncation or "").partition("/")[2]
@@ -84,7 +83,7 @@ class MetricSpec(KeyValues):
         return {name: value for name in KEYS if (value := getattr(self, name)) is not None}
 
     def replace(self, **changes: Value | None) -> MetricSpec:
-        """A copy with some fields changed, not checked again."""
+        """Return a copy with some fields changed, not checked again."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
 
@@ -135,7 +134,7 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
 
 
 def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
-    """The specification of a preset with some keys set otherwise.
+    """Return the specification of a preset with some keys set otherwise.
 
     Raises:
         SpecError: Keys that exclude each other, or one that neither sets.
@@ -160,8 +159,8 @@ def apply_preset(preset: Preset, given: dict[str, Value]) -> MetricSpec:
 
 
 def keys_to_set(spec: MetricSpec) -> dict[str, str]:
-    """What to set for a specification beside its metric's name, KEY to value: its model, and what differs from the
-    model's default.
+    """Return the keys that make a specification from its metric's name: its model, and what differs from the model's
+    default.
     """
     own, usual = spec.values(), make_spec(spec.metric, model=spec.model).values()
     if spec.model != EMBEDDED_MODEL:
@@ -172,32 +171,33 @@ def keys_to_set(spec: MetricSpec) -> dict[str, str]:
 
 
 def _expand(members: str) -> str:
-    """Members as a user wrote them, each with every key of its preset."""
+    """Add to the members that a user wrote every key of their presets."""
     specs = []
-    for member in read_members(members):
-        given: dict[str, object] = dict(member.keys)
-        preset, content = given.pop("preset", None), member.content
-        if content is not None and not re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", content):
-            given["model"], content = f"{given['model']}@{content}", None  # a revision, or a folder with such a name
-        spec = make_spec(member.metric, str(preset) if preset else None, **given)
-        specs.append((member.weight, spec.replace(fingerprint=content) if content else spec))
+    for weight, metric, content, keys in read_members(members):
+        given: dict[str, object] = dict(keys)
+        preset = given.pop("preset", None)
+        is_fingerprint = content is not None and re.fullmatch(rf"[0-9a-f]{{{LENGTH}}}", content)
+        if content is not None and not is_fingerprint:
+            given["model"] = f"{given['model']}@{content}"  # a revision, or a folder with such a name
+        spec = make_spec(metric, str(preset) if preset else None, **given)
+        specs.append((weight, spec.replace(fingerprint=content) if is_fingerprint else spec))
     return write_members(specs)
 
 
 def member_specs(spec: MetricSpec) -> tuple[tuple[float, MetricSpec], ...]:
-    """The members of an ensemble, with their weights.
+    """Return the members of an ensemble, with their weights.
 
     Raises:
         SpecError: A member has an unknown key, an impossible value, or values that exclude each other.
     """
-    found = []
-    for member in read_members(spec.members or ""):
-        allowed = entry(member.metric).keys
-        values = {name: key(name, allowed, str(member.metric)).parse(value) for name, value in member.keys.items()}
-        one = MetricSpec(metric=member.metric, fingerprint=member.content, **without_neutral(values))  # type: ignore[arg-type]
-        check_keys_together(one)
-        found.append((member.weight, one))
-    return tuple(found)
+    specs = []
+    for weight, metric, content, keys in read_members(spec.members or ""):
+        allowed = entry(metric).keys
+        values = {name: key(name, allowed, str(metric)).parse(value) for name, value in keys.items()}
+        member = MetricSpec(metric=metric, fingerprint=content, **without_neutral(values))  # type: ignore[arg-type]
+        check_keys_together(member)
+        specs.append((weight, member))
+    return tuple(specs)
 
 
 def spec_with_keys(metric: str) -> MetricSpec:
@@ -213,22 +213,22 @@ def spec_with_keys(metric: str) -> MetricSpec:
 
 
 def is_pinned(spec: MetricSpec) -> bool:
-    """Whether it says which content of every model is used."""
+    """Tell whether a specification names the content of every model."""
     return all(one.fingerprint for _, one in member_specs(spec)) if spec.members else spec.fingerprint is not None
 
 
 def dtypes(spec: MetricSpec) -> set[Dtype]:
-    """The number formats of the encoders that are used."""
+    """Return the number formats of the encoders that are used."""
     return {Dtype(str(one.dtype)) for _, one in member_specs(spec)} if spec.members else {Dtype(str(spec.dtype))}
 
 
 def without_neutral(values: dict[str, Value]) -> dict[str, Value]:
-    """Values without those that do nothing: there is one way to say that nothing is done."""
+    """Return values without those that do nothing, so that each setting has one form."""
     return {name: value for name, value in values.items() if value != KEYS[name].neutral}
 
 
 def required_keys(spec: MetricSpec) -> tuple[str, ...]:
-    """The keys that an applied specification must set, in signature order."""
+    """Return the keys that an applied specification must set, in signature order."""
     used = _CENTERING_KEYS.get(spec.centering_kind, ())
     optional = {"revision", "adapter", "centering_size", "centering_side"} - set(used)
     return tuple(name for name in entry(spec.metric).keys if name not in optional and KEYS[name].neutral is None)
@@ -238,7 +238,7 @@ def check_keys_together(spec: MetricSpec) -> None:
     """Refuse values that exclude each other.
 
     Raises:
-        SpecError: As said.
+        SpecError: There are such values.
     """
     _check_layers_together(spec)
     if spec.special == Special.PARTNERS and spec.ngram:
@@ -276,7 +276,7 @@ def _check_layers_together(spec: MetricSpec) -> None:
 
 
 def _settle_centering(merged: dict[str, Value], given: dict[str, Value]) -> dict[str, Value]:
-    """Leave out the centering keys of the preset that its new centering does not have, and fill in defaults."""
+    """Leave out centering keys of the preset that the new centering does not use, and fill in defaults."""
     kind = Centering(str(merged.get("centering", Centering.NONE)).partition(":")[0])
     used = _CENTERING_KEYS.get(kind, ())
     settled = {

@@ -11,8 +11,9 @@ from twmd_registry.version import __version__
 VERSIONS: tuple[str, ...] = ("0.3.0",)
 """Oldest first; a test holds the last one equal to this package's, and all of them to CHANGELOG.md."""
 CHANGES: tuple[tuple[str, Collection[MetricName], str], ...] = ()
-"""Changes after which the same signature gives another score, oldest first: the first version with the change, the metrics that it concerns,
-and the line of CHANGELOG.md."""
+"""Changes after which the same signature gives another score, oldest first: the first version with the change, the
+metrics that it concerns, and the line of CHANGELOG.md.
+"""
 
 
 def changes_between(spec: MetricSpec, one: str, other: str) -> list[str]:

@@ -10,7 +10,7 @@ from twmd_registry.align import PLANS
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.metaeval.correlation import Statistic, correlate
-from twmd_registry.record.comparison import SystemComparison
+from twmd_registry.record.content import SystemComparison
 from twmd_registry.report.highlights import Highlight, segment_scores
 from twmd_registry.report.page_html import AlignmentPicture
 from twmd_registry.report.picture import check_drawable

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twmd_registry.errors import visible
-from twmd_registry.record.comparison import MetricColumn, SystemComparison
+from twmd_registry.record.content import MetricColumn, SystemComparison
 from twmd_registry.report.table import number
 
 

@@ -18,8 +18,7 @@ import numpy as np
 
 from twmd_registry.engine.result import Alignment, Counts
 from twmd_registry.errors import visible
-from twmd_registry.record.comparison import SystemComparison
-from twmd_registry.record.content import Record
+from twmd_registry.record.content import Record, SystemComparison
 from twmd_registry.record.file import record_text
 from twmd_registry.report.highlights import Highlight, disagreements, segment_scores
 from twmd_registry.report.page_tables import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from twmd_registry.engine.input_warnings import describe_small_samples
 from twmd_registry.errors import visible
-from twmd_registry.record.comparison import MetricColumn, SystemComparison, SystemScore
+from twmd_registry.record.content import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.report.groups import Group, frequencies, group_by, lengths
 from twmd_registry.report.highlights import segment_scores
 from twmd_registry.report.histogram import histogram, line_style
@@ -80,8 +80,8 @@ def _has_intervals(comparison: SystemComparison) -> bool:
 
 
 def _notes(comparison: SystemComparison) -> Iterator[str]:
-    if comparison.test:
-        yield " ".join(lines_of_test(comparison.test, comparison.systems[0]))
+    if comparison.resampling and comparison.resampling.test:
+        yield " ".join(lines_of_test(comparison.resampling, comparison.systems[0]))
     small = describe_small_samples({"": len(comparison.columns[0].cells[0].segments)})
     if small and _has_intervals(comparison):
         yield small
@@ -106,8 +106,8 @@ def differences_table(comparison: SystemComparison) -> str:
     Args:
         comparison: The scores. Without resamples in their cells there are no intervals, and the table is left out.
     """
-    test = comparison.test
-    if test is None or not comparison.columns[0].cells[0].resampled:
+    resampling = comparison.resampling
+    if resampling is None or not comparison.columns[0].cells[0].resampled:
         return ""
     names = list(map(visible, comparison.systems))
     pairs = list(combinations(range(len(names)), 2))
@@ -117,7 +117,7 @@ def differences_table(comparison: SystemComparison) -> str:
     ]
     caption = "differences between the scores of two systems; below each, its 95% interval"
     note = (
-        f"An interval holds the middle 95% of the differences over the {test.samples} resamples of the paired "
+        f"An interval holds the middle 95% of the differences over the {resampling.samples} resamples of the paired "
         "bootstrap. "
         "A resample scores both systems on the same segments. † marks an interval that does not contain 0."
     )

@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from twmd_registry.engine.result import Counts
 from twmd_registry.errors import visible
-from twmd_registry.record.comparison import MetricColumn, SignificanceTest, SystemComparison, SystemScore
+from twmd_registry.record.content import MetricColumn, Resampling, SystemComparison, SystemScore
 from twmd_registry.registry.names import Output
 
 SIGNIFICANT = 0.05
@@ -91,14 +91,15 @@ def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
 
 
 def _explanation(comparison: SystemComparison) -> list[str]:
-    return ["", *lines_of_test(comparison.test, comparison.systems[0])] if comparison.test else []
+    resampling = comparison.resampling
+    return ["", *lines_of_test(resampling, comparison.systems[0])] if resampling and resampling.test else []
 
 
-def lines_of_test(test: SignificanceTest, baseline: str) -> list[str]:
+def lines_of_test(test: Resampling, baseline: str) -> list[str]:
     """What a test's marks mean."""
     return [
         (
-            f"{TEST_NAMES[test.kind]}, {test.samples} samples, seed {test.seed}: every system against "
+            f"{TEST_NAMES[str(test.test)]}, {test.samples} samples, seed {test.seed}: every system against "
             f"{visible(baseline)}. p is the probability of"
         ),
         (

@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twmd_registry.engine.backends import Backend, Scored, group_by_model
-from twmd_registry.engine.chunking import Pairs, make_pairs
+from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
 from twmd_registry.engine.pipeline import alone
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
-from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, collect_warnings
 from twmd_registry.judgments.reader import TableRow
 from twmd_registry.progress import Progress
-from twmd_registry.record.environment import environment
+from twmd_registry.record.content import environment
 from twmd_registry.registry.names import Output
 from twmd_registry.scale.plan import ScalePlan, part_name
 from twmd_registry.scale.storage import OutputFolder, open_table

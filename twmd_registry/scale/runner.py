@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from twmd_registry.engine.chunking import centering_step
+from twmd_registry.engine.pairs import centering_step
 from twmd_registry.engine.scorer import Scorer, check_scorers
 from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.judgments.reader import Columns

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twmd_registry.engine.validation import Segments, check_segments
+from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.errors import InputError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of

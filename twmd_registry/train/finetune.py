@@ -14,8 +14,8 @@ import torch
 
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.backends import TokenAlignmentBackend
+from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.engine.validation import Segments
 from twmd_registry.errors import InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.metaeval.overlap import TRAINING_DATA, Hashes, read_hashes, write_hashes

@@ -23,10 +23,9 @@ from torch.nn.functional import cosine_similarity, mse_loss
 
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import ReadingMode
-from twmd_registry.engine.chunking import make_pairs
+from twmd_registry.engine.pairs import Segments, make_pairs
 from twmd_registry.engine.pipeline import Job, PipelineRun
 from twmd_registry.engine.reduction import over_references
-from twmd_registry.engine.validation import Segments
 from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.registry.names import Centering, Multiref
 from twmd_registry.registry.spec import MetricSpec
@@ -109,7 +108,9 @@ class TrainedMetric(nn.Module):
         run = PipelineRun(
             self._encoder, [self._job._replace(spec=spec)], pairs, self._reading, batch_tokens=self._batch_tokens
         )
-        fitted = torch.cat([TARGETS[self._recipe.target](one.sides[0], spec) for one in run.align()])  # (pairs,)
+        fitted = torch.cat(
+            [TARGETS[self._recipe.target](one, spec) for _, sides in run.align() for one in sides.values()]
+        )  # (pairs,)
         return torch.segment_reduce(
             fitted, self._multiref.value, lengths=torch.from_numpy(pairs.counts).to(fitted.device)
         )
@@ -121,7 +122,7 @@ class TrainedMetric(nn.Module):
         self.eval()
         pairs = make_pairs(segments)
         with torch.inference_mode(), exact_arithmetic():
-            (found,), _ = PipelineRun(
+            (found,) = PipelineRun(
                 self._encoder, [self._job], pairs, self._reading, batch_tokens=self._batch_tokens
             ).score()
         return over_references(found.chosen(self._job.spec.output), pairs.counts, self._multiref)

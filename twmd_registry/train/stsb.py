@@ -69,8 +69,7 @@ def train_stsb(data: Path, output: Path, *, epochs: int = EPOCHS) -> TrainingRes
     Args:
         data: Folder with ``train.csv`` and ``dev.csv``.
         output: Where ``adapter_config.json``, ``adapter_model.safetensors``, ``head.safetensors``, ``README.md``,
-            ``signature.txt``
-            and hashes of the data go.
+            ``signature.txt`` and hashes of the data go.
         epochs: Passes over the training set.
 
     Returns:

@@ -11,7 +11,7 @@ import torch
 
 from tests import tiny
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.transformers.decode import padding_of, texts_of
+from twmd_registry.plugins.transformers.evaluation_rows import decode_texts, padding_of
 
 TEXTS = ["the cat sat", "", "rain"]
 
@@ -42,18 +42,18 @@ def ids(width: int = 6) -> np.ndarray[Any, Any]:
 def test_every_form_gives_the_texts(form: Any) -> None:
     assert (ids() == -100).any()
     assert (ids() == 1).any()
-    assert texts_of(form, tiny.tokenizer(), "predictions") == TEXTS
+    assert decode_texts(form, tiny.tokenizer(), "predictions") == TEXTS
 
 
 @pytest.mark.parametrize(
     "wrong", [np.zeros((3, 6, 24), dtype=np.float32), np.zeros((3, 6), dtype=np.float32), np.zeros(3, dtype=np.int64)]
 )
-def test_what_is_no_ids_is_refused(wrong: Any) -> None:
+def test_array_that_is_not_token_ids_is_refused(wrong: Any) -> None:
     with pytest.raises(InputError, match=r"predictions must be token ids.*set predict_with_generate=True"):
-        texts_of(wrong, tiny.tokenizer(), "predictions")
+        decode_texts(wrong, tiny.tokenizer(), "predictions")
 
 
-def test_a_tokenizer_without_padding_ends_texts_instead() -> None:
+def test_tokenizer_without_padding_ends_texts_instead() -> None:
     assert padding_of(SimpleNamespace(pad_token_id=None, eos_token_id=7)) == 7
     assert padding_of(SimpleNamespace(pad_token_id=0, eos_token_id=7)) == 0
     assert padding_of(SimpleNamespace(tokenizer=SimpleNamespace(pad_token_id=3, eos_token_id=7))) == 3

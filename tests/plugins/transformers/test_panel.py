@@ -34,7 +34,8 @@ class Lengths(evaluate.Metric):
         return evaluate.MetricInfo(description="", citation="", features=features)
 
     def _compute(self, predictions, references):
-        return {"lengths": sum(map(len, predictions)), "plain": float(isinstance(references[0], str)), "each": [len(p) for p in predictions]}
+        each = [len(text) for text in predictions]
+        return {"lengths": sum(each), "plain": float(isinstance(references[0], str)), "each": each}
 """
 
 
@@ -93,7 +94,7 @@ def test_every_text_is_encoded_once_for_all_of_ours(folder: Path) -> None:
     assert encoder.sentences_encoded - before == len({*PREDICTIONS, *(text for own in REFERENCES for text in own)})
 
 
-def test_sacrebleus_are_what_sacrebleu_says() -> None:
+def test_sacrebleus_metrics_give_sacrebleus_scores() -> None:
     scored = make_panel(["bleu", "chrf", "ter"]).score(PREDICTIONS, REFERENCES)
     streams: list[Any] = [[own[k] if k < len(own) else None for own in REFERENCES] for k in (0, 1)]
     assert scored.values["bleu"] == pytest.approx(sacrebleu.corpus_bleu(PREDICTIONS, streams).score)
@@ -120,7 +121,7 @@ def test_our_own_modules_are_scorers_too() -> None:
     assert panel.ours["twmd"].requested.temperature == 0.5
 
 
-def test_a_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
+def test_signature_and_an_ensemble_are_metrics(folder: Path) -> None:
     one = twmd_registry.scorer("trwmd", model=str(folder), layer=1)
     own = f"sbert;model={folder};layer=1"
     panel = make_panel(
@@ -146,7 +147,7 @@ def test_numbers_are_finite_whatever_is_predicted(folder: Path, predictions: lis
     assert all(map(math.isfinite, scored.values.values()))
 
 
-def test_a_number_that_is_none_is_left_out_and_said() -> None:
+def test_number_that_is_not_finite_is_left_out_with_a_warning() -> None:
     with pytest.warns(TwmdWarning, match="own_bad is nan and is left out"):
         scored = make_panel(
             [Module({"own": np.float32(0.5), "bad": math.nan, "yes": True, "text": "x", "array": np.array(2.0)})]
@@ -158,7 +159,7 @@ def _pair() -> tuple[list[str], list[str]]:
     return ["a cat"], ["the cat"]
 
 
-def test_a_module_that_fails_is_named() -> None:
+def test_module_that_fails_is_named() -> None:
     with pytest.raises(InputError, match="own cannot score these texts: no cats"):
         make_panel([Module(ValueError("no cats"))]).score(*_pair())
     with pytest.raises(SpecError, match="own gives no dict"):
@@ -180,7 +181,7 @@ def test_a_module_that_fails_is_named() -> None:
         ([type("Nameless", (), {"compute": lambda self: {}})()], "has no name"),
     ],
 )
-def test_what_is_no_metric_is_refused(metrics: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_that_is_not_a_metric_is_refused(metrics: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate.config, "HF_EVALUATE_OFFLINE", True)
     with pytest.raises(SpecError, match=words):
         make_panel(metrics)
@@ -225,7 +226,7 @@ def test_references_go_in_the_form_that_a_module_takes() -> None:
             assert module.seen == many
 
 
-def test_a_modules_error_is_one_line() -> None:
+def test_modules_error_is_one_line() -> None:
     with pytest.raises(InputError) as caught:
         make_panel([Module(ValueError("no\nInput predictions: ['a', 'b']"))]).score(PREDICTIONS, REFERENCES)
     assert str(caught.value) == "own cannot score these texts: no"

@@ -1,4 +1,4 @@
-"""Real runs of Seq2SeqTrainer with a tiny model, in one process and in two."""
+"""Training runs of Seq2SeqTrainer with a tiny model, in one process and in two."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from tests.processes import run_beside
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.plugins.transformers import RegistryCallback, make_compute_metrics
-from twmd_registry.plugins.transformers.callback import Offload
 from twmd_registry.plugins.transformers.panel import BESIDE
 from twmd_registry.registry import paths
 
@@ -92,7 +91,7 @@ class TestOneRun:
             assert set(found) == keys
             assert all(type(value) is float and math.isfinite(value) for value in found.values())
 
-    def test_the_best_checkpoint_is_that_of_the_best_score(self, run: Any) -> None:
+    def test_best_checkpoint_is_that_of_the_best_score(self, run: Any) -> None:
         logged = self.logged(run)
         best = max(logged, key=lambda step: logged[step]["eval_twmd"])
         assert len({found["eval_twmd"] for found in logged.values()}) > 1
@@ -114,7 +113,7 @@ class TestOneRun:
                 [target, source] for target, source in zip(TARGETS, SOURCES, strict=True)
             ]
 
-    def test_a_record_of_other_texts_does_not_verify(self, run: Any, encoder: Path, tmp_path: Path) -> None:
+    def test_record_of_other_texts_does_not_verify(self, run: Any, encoder: Path, tmp_path: Path) -> None:
         folder = Path(run.args.output_dir) / "checkpoint-1"
         texts = (folder / "eval_texts.jsonl").read_text(encoding="utf-8")
         (tmp_path / "eval_texts.jsonl").write_text(
@@ -141,7 +140,7 @@ class TestOneRun:
         logged = [entry["metric_signatures"] for entry in run.state.log_history if "metric_signatures" in entry]
         assert logged == [written]
 
-    def test_the_card_holds_the_best_checkpoints_scores(self, run: Any) -> None:
+    def test_card_holds_the_best_checkpoints_scores(self, run: Any) -> None:
         card = ModelCard.load(Path(run.args.output_dir) / "README.md")
         best = self.logged(run)[int(Path(run.state.best_model_checkpoint).name.rpartition("-")[2])]
         assert {one.metric_type: one.metric_value for one in card.data.eval_results} == {
@@ -151,7 +150,7 @@ class TestOneRun:
         assert twmd_registry.parse(signature).layer == 2
 
 
-def test_what_is_scored_after_training_belongs_to_the_best_weights(encoder: Path, tmp_path: Path) -> None:
+def test_scores_after_training_belong_to_the_best_weights(encoder: Path, tmp_path: Path) -> None:
     metrics = make(encoder, second=Falling())
     ended = trainer(tmp_path, metrics, **FIRST_IS_BEST)
     ended.train()
@@ -168,7 +167,7 @@ def test_what_is_scored_after_training_belongs_to_the_best_weights(encoder: Path
     }
 
 
-def test_a_resumed_run_says_that_it_has_not_seen_the_best_checkpoint(encoder: Path, tmp_path: Path) -> None:
+def test_resumed_run_warns_of_an_unevaluated_best_checkpoint(encoder: Path, tmp_path: Path) -> None:
     trainer(tmp_path, make(encoder, second=Falling()), **FIRST_IS_BEST).train()
     resumed = trainer(tmp_path, make(encoder, second=Falling()), **FIRST_IS_BEST, max_steps=3)
     with pytest.warns(TwmdWarning, match=r"the best checkpoint \(1\) was not evaluated in this run"):
@@ -176,13 +175,15 @@ def test_a_resumed_run_says_that_it_has_not_seen_the_best_checkpoint(encoder: Pa
     assert (tmp_path / "checkpoint-3" / "eval_record.json").is_file()
 
 
-def test_a_checkpoint_that_was_not_evaluated_has_no_record(encoder: Path, tmp_path: Path) -> None:
+def test_checkpoint_that_was_not_evaluated_has_no_record(encoder: Path, tmp_path: Path) -> None:
     trainer(tmp_path, make(encoder), **(EVERY_STEP | {"eval_steps": 2}), max_steps=4).train()
     assert {path.parent.name for path in tmp_path.glob("*/eval_record.json")} == {"checkpoint-2", "checkpoint-4"}
     assert (tmp_path / "checkpoint-1").is_dir()
 
 
-def test_a_data_set_of_the_hub_says_its_split(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
+def test_split_of_a_hub_data_set_selects_the_references(
+    encoder: Path, tmp_path: Path, wanted: dict[str, float]
+) -> None:
     rows = Rows()
     columns = {name: [rows[i][name] for i in range(len(rows))] for name in ("input_ids", "labels")}
     data = datasets.Dataset.from_dict({**columns, "unused": TARGETS}, split=datasets.Split.VALIDATION)
@@ -193,7 +194,7 @@ def test_a_data_set_of_the_hub_says_its_split(encoder: Path, tmp_path: Path, wan
         trainer(tmp_path, make(encoder, {"test": TARGETS}), data=data).evaluate()
 
 
-def test_several_sets_are_told_apart_by_their_split(encoder: Path, tmp_path: Path) -> None:
+def test_several_sets_are_distinguished_by_their_split(encoder: Path, tmp_path: Path) -> None:
     sets = {"news": Rows(split="news"), "talk": Rows(SOURCES[::-1], TARGETS[::-1], split="talk")}
     references = {"news": TARGETS, "talk": TARGETS[::-1]}
     metrics = make(encoder, references)
@@ -229,17 +230,17 @@ def wanted(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "callback"),
     [
-        {"batch_eval_metrics": True},
-        {"eval_do_concat_batches": False},
-        {"eval_accumulation_steps": 1},
-        {"per_device_eval_batch_size": 5},
+        ({"batch_eval_metrics": True}, True),
+        ({"batch_eval_metrics": True}, False),
+        ({"eval_do_concat_batches": False}, True),
+        ({"eval_accumulation_steps": 1}, False),
+        ({"per_device_eval_batch_size": 5}, True),
     ],
-    ids=["batch metrics", "list of batches", "accumulated", "one batch"],
+    ids=["batch metrics", "batch metrics without callback", "list of batches", "accumulated", "one batch"],
 )
-@pytest.mark.parametrize("callback", [True, False])
-def test_every_way_that_rows_come_gives_the_same_scores(
+def test_every_form_of_rows_gives_the_same_scores(
     encoder: Path, tmp_path: Path, wanted: dict[str, float], settings: dict[str, Any], callback: bool
 ) -> None:
     run = trainer(tmp_path, make(encoder), callback=callback, **settings)
@@ -251,7 +252,7 @@ def test_labels_are_the_references_if_none_are_given(encoder: Path, tmp_path: Pa
     assert scores(trainer(tmp_path, make(encoder, TARGETS)).evaluate()) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_logits_are_refused_with_the_way_out(encoder: Path, tmp_path: Path) -> None:
+def test_logits_are_refused_with_the_setting_to_change(encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="set predict_with_generate=True"):
         trainer(tmp_path, make(encoder), predict_with_generate=False).evaluate()
 
@@ -266,7 +267,7 @@ def test_rows_in_another_order_are_refused(encoder: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("offload", [None, "cpu", "close"])
-def test_the_metrics_model_goes_where_it_is_told(
+def test_offload_moves_or_frees_the_metrics_model(
     encoder: Path, tmp_path: Path, wanted: dict[str, float], offload: str | None
 ) -> None:
     metrics = make(encoder, offload=offload, prefix="own_")
@@ -277,12 +278,12 @@ def test_the_metrics_model_goes_where_it_is_told(
             wanted, abs=1e-6
         )
         backend = metrics.panel.ours["twmd"].backend
-        assert (backend._handle is None) == (offload == Offload.CLOSE)
-        if offload != Offload.CLOSE:
-            assert backend.model.parked == (offload == Offload.CPU)
+        assert (backend._handle is None) == (offload == "close")
+        if offload != "close":
+            assert backend.model.parked == (offload == "cpu")
 
 
-def test_an_unknown_place_is_refused(encoder: Path) -> None:
+def test_unknown_place_is_refused(encoder: Path) -> None:
     with pytest.raises(SpecError, match="offload='cup' is not possible; did you mean 'cpu'"):
         make(encoder, offload="cup")
 
@@ -306,9 +307,7 @@ def test_cards_that_the_trainer_writes_keep_the_results(encoder: Path, tmp_path:
     assert len(ModelCard.load(tmp_path / "README.md").data.eval_results) == len(values) == 4
 
 
-def test_rows_of_an_evaluation_that_was_broken_off_are_nobodys(
-    encoder: Path, tmp_path: Path, wanted: dict[str, float]
-) -> None:
+def test_rows_of_an_interrupted_evaluation_are_dropped(encoder: Path, tmp_path: Path, wanted: dict[str, float]) -> None:
     metrics = make(encoder)
     run = trainer(tmp_path, metrics, batch_eval_metrics=True)
     step, calls = run.prediction_step, list[int]()
@@ -330,17 +329,15 @@ def test_rows_of_an_evaluation_that_was_broken_off_are_nobodys(
         metrics(EvalPrediction(predictions=np.zeros((2, 3), dtype=int), label_ids=np.zeros((3, 3), dtype=int)))
 
 
-def test_a_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Path) -> None:
+def test_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("---\nfoo: [\n---\n", encoding="utf-8")
     with pytest.warns(TwmdWarning, match="the model card is left as it is: .*README.md: its metadata cannot be read"):
         trainer(tmp_path, make(encoder, prefix=None), eval_strategy="steps", eval_steps=1, max_steps=1).train()
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == "---\nfoo: [\n---\n"
 
 
-@pytest.mark.parametrize("full", ["eval_record.json", "eval_texts.jsonl", "metric_signatures.json", "README.md"])
-def test_a_full_disk_ends_no_training(
-    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
-) -> None:
+@pytest.mark.parametrize("full", ["eval_texts.jsonl", "metric_signatures.json", "README.md"])
+def test_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
     real, room = paths.write_whole, list[bool]()
 
     def write_whole(path: Path, written: bytes) -> None:
@@ -368,7 +365,7 @@ def test_a_full_disk_ends_no_training(
     assert len([entry for entry in running.state.log_history if "metric_signatures" in entry]) == 1
 
 
-def test_a_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(
+def test_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metrics = make(encoder)

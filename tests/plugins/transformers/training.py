@@ -52,8 +52,9 @@ def network(seed: int = 0) -> Any:
     """A random BART that writes a few words."""
     torch.manual_seed(seed)
     config = BartConfig(
-        vocab_size=len(tiny.WORDS) + 4, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-        encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=40, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+        vocab_size=len(tiny.WORDS) + 4, d_model=16, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24,
+        max_position_embeddings=40, pad_token_id=1, bos_token_id=0, eos_token_id=2,
         decoder_start_token_id=2, forced_eos_token_id=None, init_std=1.0,
     )  # fmt: skip
     return BartForConditionalGeneration(config)

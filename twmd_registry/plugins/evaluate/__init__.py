@@ -1,1 +1,1 @@
-"""The face to Hugging Face `evaluate`: the metrics' base class, bare names, and the opt-in start-up file."""
+"""Hugging Face `evaluate`: the base class of the metrics, their names, and its cache of modules."""

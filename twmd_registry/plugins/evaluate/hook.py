@@ -1,9 +1,8 @@
-"""Makes ``evaluate.load("twmd")`` find the installed metric. Standard library only.
+"""Make ``evaluate.load("twmd")`` return the installed metric. Standard library only.
 
-`evaluate` has no entry points. Its one door is ``evaluate.loading.evaluation_module_factory``, which answers
-with the dotted name of a module; here that is the installed one, so nothing is copied, nothing is looked up on
-the network, and classes pickle by reference. `arm` wraps that function now, or as soon as `evaluate` is
-imported.
+`evaluate` has no entry points. Its function ``evaluate.loading.evaluation_module_factory`` returns the dotted name of a
+module. `arm` wraps that function, now or when `evaluate` is imported, so that it returns the installed module for our
+names: nothing is copied, nothing is looked up on the network, and classes pickle by reference.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from twmd_registry.registry.names import MetricName
 PATCHED = "evaluate.loading"
 """The module that holds the factory."""
 COPIED_TO = ("evaluate.inspect", "evaluate.evaluation_suite")
-"""Modules that import the factory by value; those loaded before us need the wrapped one, too."""
+"""Modules that import the factory by value; if they are loaded already, they need the wrapped function, too."""
 MARK = "_wrapped_by_twmd_registry"
-"""Attribute of a factory that is wrapped already."""
+"""Attribute of a wrapped factory."""
 
 
 def metrics_folder() -> Path:
@@ -40,7 +39,7 @@ METRICS = tuple(str(name) for name in MetricName if (metrics_folder() / name).is
 
 
 def path(metric: str) -> str:
-    """The folder of a metric's module, for ``evaluate.load(twmd_registry.path("twmd"))``.
+    """Return the folder of a metric's module, for ``evaluate.load(twmd_registry.path("twmd"))``.
 
     Raises:
         SpecError: There is no such metric.
@@ -53,7 +52,7 @@ def path(metric: str) -> str:
 
 
 def module_name(wanted: str) -> str | None:
-    """The dotted name of the module for a bare metric name or for `path` of one; None for anything else."""
+    """Return the dotted name of the module for a metric's name or its `path`; None for anything else."""
     for metric in METRICS:
         if wanted == metric or wanted == str(metrics_folder() / metric):
             return f"twmd_registry.metrics.{metric}.{metric}"
@@ -70,9 +69,7 @@ def arm() -> None:
 
 
 def wrap_factory(loading: ModuleType) -> None:
-    """Let the factory answer for our names and ask the original for all others; with ours it refuses a ``revision``
-    (SpecError).
-    """
+    """Wrap the factory: it resolves our names, without a ``revision`` (SpecError), and passes all others on."""
     original = getattr(loading, "evaluation_module_factory", None)
     if original is None or hasattr(original, MARK):
         return
@@ -99,10 +96,10 @@ def wrap_factory(loading: ModuleType) -> None:
 
 
 class _FactoryFinder:
-    """A finder that waits for `PATCHED`, steps aside, and has the factory wrapped once it is loaded."""
+    """A finder of `PATCHED` that removes itself and wraps the factory when the module is loaded."""
 
     def find_spec(self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find `PATCHED` as everybody else would; leave every other module alone."""
+        """Find `PATCHED` by the other finders; ignore every other module."""
         if name != PATCHED:
             return None
         with contextlib.suppress(ValueError):
@@ -113,7 +110,7 @@ class _FactoryFinder:
 
             def run_and_wrap(module: ModuleType) -> None:
                 run(module)
-                # Whatever goes wrong in here must never break `import evaluate`.
+                # An error in here must not break `import evaluate`.
                 with contextlib.suppress(Exception):
                     wrap_factory(module)
 

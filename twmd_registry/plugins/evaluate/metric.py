@@ -1,4 +1,4 @@
-"""The base class of the `evaluate` modules: checks rows, keeps the specification, calls the engine."""
+"""The base class of the `evaluate` modules: it checks rows, keeps the specification and calls the engine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import datasets
 import evaluate
 
+from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, make_scorer
-from twmd_registry.engine.validation import check_segments
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
@@ -30,7 +30,7 @@ EVALUATE_SETTINGS = frozenset(
         "timeout",
     }
 )
-"""What `evaluate` itself accepts; every other keyword must be one of our keys or run options."""
+"""Keywords of `evaluate` itself; every other keyword must be one of our keys or run options."""
 
 
 class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
@@ -43,7 +43,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
     @property
     @abc.abstractmethod
     def metric(self) -> MetricName:
-        """Which metric of the registry."""
+        """The metric of the registry."""
 
     def __init__(self, config_name: str | None = None, preset: str | None = None, **settings: Any) -> None:
         """Check and keep the settings; no model is loaded before `compute`.
@@ -114,11 +114,9 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         Raises:
             InputError: The texts cannot be scored; names the row.
         """
-        one, against = (
-            several if single is None else single
-            for single, several in ((prediction, predictions), (reference, references))
-        )
-        segments = check_segments([one], [against], first_row=len(self))
+        text = predictions if prediction is None else prediction
+        target = references if reference is None else reference
+        segments = check_segments([text], [target], first_row=len(self))
         super().add(prediction=segments.predictions[0], reference=segments.references[0], **other)
 
     def compute(self, *, predictions: Any = None, references: Any = None, **keys: Any) -> dict[str, Any] | None:
@@ -147,7 +145,7 @@ class RegistryMetric(evaluate.Metric, abc.ABC):  # type: ignore[misc]
         return scorer.score(predictions, references).as_dict()
 
     def close(self) -> None:
-        """Give the model back; the next `compute` loads it again."""
+        """Release the model; the next `compute` loads it again."""
         self.scorer.close()
 
 

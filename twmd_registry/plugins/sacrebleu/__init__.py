@@ -1,1 +1,1 @@
-"""The face to SacreBLEU: every metric as a `sacrebleu.metrics.base.Metric`, and its tests over all of them."""
+"""SacreBLEU: every metric as a `sacrebleu.metrics.base.Metric`, and its tests over all of them."""

@@ -1,81 +1,59 @@
-"""Systems side by side, by our metrics and SacreBLEU's own, with SacreBLEU's tests and intervals."""
+"""Compare systems side by side by our metrics and SacreBLEU's own, with SacreBLEU's tests and intervals."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sacrebleu.metrics import METRICS as LEXICAL
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, _bootstrap_resample
 
 from twmd_registry.engine.input_warnings import check_sample
-from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingMetric, EmbeddingSignature
+from twmd_registry.plugins.sacrebleu.metric import METRICS, SCALE, EmbeddingSignature, SacreBLEUMetric
 from twmd_registry.progress import Progress, expect
-from twmd_registry.record.comparison import MetricColumn, SignificanceTest, SystemComparison, SystemScore, cell_of
-from twmd_registry.registry.labels import labels_of
+from twmd_registry.record.content import (
+    InputFile,
+    MetricColumn,
+    Record,
+    Resampling,
+    SystemComparison,
+    SystemScore,
+    cell_of,
+)
+from twmd_registry.registry.artifacts import Parts
+from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.names import LEXICAL_NAMES
+from twmd_registry.registry.options import RunOptions
 
-if TYPE_CHECKING:
-    from twmd_registry.engine.scorer import Scorer
+if TYPE_CHECKING:  # SacreBLEU's own metrics, which are compared in the same table, need no torch
+    from twmd_registry.engine.pairs import Segments
+    from twmd_registry.record.verify import ScoredMetric, Systems, Verification
 
 Streams = list[list[str | None]]
 
 
-class ComparisonRequest(NamedTuple):
-    """What to find out beside the scores.
-
-    Attributes:
-        test: Compare every system with the first.
-        resamples: Bootstrap resamples for confidence intervals, 0 for none.
-        seed: Of the resampling.
-        short: Write signatures in their short form.
-        segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have
-            them anyway).
-        keep_resamples: Keep the score of every resample of the paired bootstrap in `SystemScore.resampled`.
-    """
-
-    test: SignificanceTest | None = None
-    resamples: int = 0
-    seed: int = 12345
-    short: bool = False
-    segments: bool = False
-    keep_resamples: bool = False
-
-
 class _Seed(int):
-    """A seed that counts as one even when it is 0, which SacreBLEU takes for none."""
+    """A seed that is true even when it is 0, which SacreBLEU takes for none."""
 
     def __bool__(self) -> bool:
         return True
 
 
-class ScoredMetricColumn(NamedTuple):
-    """One of our metrics with the scores of every system."""
-
-    scorer: Scorer
-    scores: tuple[ScoreSet, ...]
-
-
-class _PairedComparison(NamedTuple):
-    """What the tests run on: systems and, for every metric, its cells."""
-
-    names: Sequence[str]
-    predictions: Sequence[Sequence[str]]
-    metrics: list[Metric]
-    cells: list[tuple[SystemScore, ...]]
-
-
 def compare_systems(
     systems: Sequence[tuple[str, Sequence[str]]],
     references: Sequence[Sequence[str]],
-    metrics: Sequence[ScoredMetricColumn | str],
+    metrics: Sequence[ScoredMetric],
     *,
-    request: ComparisonRequest | None = None,
+    resampling: Resampling | None = None,
+    short: bool = False,
+    segments: bool = False,
+    keep_resamples: bool = False,
     progress: Progress | None = None,
 ) -> SystemComparison:
     """Compare systems that were scored against the same references.
@@ -85,7 +63,11 @@ def compare_systems(
         references: Per segment its references.
         metrics: In the order of the columns: ours with their scores of these systems, and names of SacreBLEU's, of
             `LEXICAL_NAMES`.
-        request: Tests and intervals.
+        resampling: Test and intervals.
+        short: Write signatures in their short form.
+        segments: Score every segment by SacreBLEU's metrics, too, which takes them as long as the corpus (ours have
+            them anyway).
+        keep_resamples: Keep the score of every resample of the paired bootstrap in `SystemScore.resampled`.
         progress: Called with 1 when a metric has scored, and with 1 when it has been tested.
 
     Returns:
@@ -98,72 +80,65 @@ def compare_systems(
     Warns:
         TwmdWarning: A test or interval of fewer segments than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`.
     """
-    request = request or ComparisonRequest()
-    check_request(request, len(systems), len(references))
-    names, predictions = zip(*systems, strict=True)
+    resampling = resampling or Resampling()
+    check_resampling(resampling, len(systems), len(references))
     streams = _streams(references)
-    contest = _PairedComparison(names, predictions, [], [])
     report = progress or (lambda _done: None)
     expect(progress, 2 * len(metrics))
-    for one in metrics:
-        _enter(contest, one, streams, references if request.segments else None)
+    scored = []
+    for metric in metrics:
+        scored.append(_score(metric, streams, [own for _, own in systems], references if segments else None))
         report(1)
+    ours = iter(labels_of([metric[0].spec for metric in metrics if not isinstance(metric, str)]))
     columns = []
-    with _seeded(request.seed):
-        for k, name in enumerate(_labels(metrics)):
-            columns.append(_column(contest, k, name, request))
+    with _seeded(resampling.seed):
+        for metric, (scorer, cells) in zip(metrics, scored, strict=True):
+            label = LEXICAL_NAMES[metric] if isinstance(metric, str) else next(ours)
+            signature, tested = _resample(scorer, systems, cells, resampling, keep_resamples=keep_resamples)
+            columns.append(_column(scorer, label, signature, tested, short=short))
             report(1)
-    resamples = 0 if request.test and request.test.kind == "bs" else request.resamples
-    return SystemComparison(names, tuple(columns), request.test, resamples, request.seed)
+    resampling = replace(resampling, resamples=0 if resampling.test == "bs" else resampling.resamples)
+    was_resampled = resampling.test or resampling.resamples
+    return SystemComparison(tuple(name for name, _ in systems), tuple(columns), resampling if was_resampled else None)
 
 
-def check_request(request: ComparisonRequest, systems: int, segments: int) -> None:
+def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
     """Refuse a test of a single system, and a test or interval of a single segment; warn where there are few.
 
     Args:
-        request: Tests and intervals.
-        systems: How many systems there are.
-        segments: How many segments each of them has.
+        resampling: Test and intervals.
+        systems: Number of systems.
+        segments: Number of segments of each of them.
 
     Raises:
-        SpecError: As said, of systems.
-        InputError: As said, of segments.
+        SpecError: A test of a single system.
+        InputError: A single segment.
     """
-    if request.test and systems < 2:
+    if resampling.test and systems < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")
-    if request.test or request.resamples:
+    if resampling.test or resampling.resamples:
         check_sample(segments)
 
 
-def _labels(metrics: Sequence[ScoredMetricColumn | str]) -> list[str]:
-    """Names of the columns, no two alike."""
-    own = iter(labels_of([one.scorer.spec for one in metrics if not isinstance(one, str)]))
-    return [LEXICAL_NAMES[one] if isinstance(one, str) else next(own) for one in metrics]
-
-
-def _enter(
-    contest: _PairedComparison,
-    one: ScoredMetricColumn | str,
+def _score(
+    metric: ScoredMetric,
     streams: Streams,
+    predictions: Sequence[Sequence[str]],
     references: Sequence[Sequence[str]] | None,
-) -> None:
-    """Add a metric with the scores of every system; segments are scored by SacreBLEU's where references are given by
-    segment.
-    """
-    if isinstance(one, str):
-        contest.metrics.append(_lexical(one, streams))
-        contest.cells.append(tuple(_lexical_cell(one, streams, system, references) for system in contest.predictions))
-        return
-    own = METRICS[one.scorer.requested.metric](references=streams, scorer_used=one.scorer)
-    own.checked_sample = len(streams[0])
-    for found in one.scores:
-        own.remember(found)
-    contest.metrics.append(own)
-    contest.cells.append(tuple(map(cell_of, one.scores)))
+) -> tuple[Metric, list[SystemScore]]:
+    """Return a metric in SacreBLEU's form and a cell per system; with references, also segments of SacreBLEU's."""
+    if isinstance(metric, str):
+        return _lexical(metric, streams), [_lexical_cell(metric, streams, own, references) for own in predictions]
+    scorer, sets = metric
+    ours = METRICS[scorer.requested.metric](references=streams, scorer_used=scorer)
+    ours.checked_sample = len(streams[0])
+    for scores in sets:
+        ours.remember(scores)
+    return ours, [cell_of(scores) for scores in sets]
 
 
 def _streams(references: Sequence[Sequence[str]]) -> Streams:
-    """SacreBLEU's orientation: a stream per reference number, None where a segment has fewer."""
+    """Return references in SacreBLEU's orientation: a stream per reference number, None where a segment has fewer."""
     most = max(len(own) for own in references)
     return [[own[k] if k < len(own) else None for own in references] for k in range(most)]
 
@@ -179,7 +154,7 @@ def _lexical(name: str, streams: Streams, **settings: bool) -> Metric:
 def _lexical_cell(
     name: str, streams: Streams, system: Sequence[str], references: Sequence[Sequence[str]] | None
 ) -> SystemScore:
-    """A system by one of SacreBLEU's metrics; its segments only where references are given by segment."""
+    """Score a system by one of SacreBLEU's metrics; its segments only where references are given by segment."""
     cell = SystemScore(float(_lexical(name, streams).corpus_score(system, None).score), {}, ())
     if references is None:
         return cell
@@ -192,86 +167,65 @@ def _lexical_cell(
     )
 
 
-def _column(contest: _PairedComparison, k: int, name: str, request: ComparisonRequest) -> MetricColumn:
-    """One metric with what tests and resampling say."""
-    metric = contest.metrics[k]
-    if request.test:
-        signature, cells = _tested(contest, k, request.test, request)
-    elif request.resamples:
-        cells = tuple(
-            _with_interval(metric, *pair, request.resamples)
-            for pair in zip(contest.predictions, contest.cells[k], strict=True)
-        )
-        signature = metric.get_signature()
-    else:
-        signature, cells = metric.get_signature(), contest.cells[k]
+def _column(metric: Metric, label: str, signature: Any, cells: tuple[SystemScore, ...], *, short: bool) -> MetricColumn:
     if isinstance(signature, EmbeddingSignature):
-        shown, long = (signature.whole(short=short) for short in (request.short, False))
-        return MetricColumn(name, shown, hundred=False, cells=cells, long_signature=long)
-    shown, long = (f"{name}|{signature.format(short=short)}" for short in (request.short, False))
+        shown, long = (signature.whole(short=form) for form in (short, False))
+        return MetricColumn(label, shown, hundred=False, cells=cells, long_signature=long)
+    shown, long = (f"{label}|{signature.format(short=form)}" for form in (short, False))
     return MetricColumn(
-        name, shown, hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]), long_signature=long
+        label, shown, hundred=True, cells=cells, errors=isinstance(metric, LEXICAL["TER"]), long_signature=long
     )
 
 
-def _scale(metric: Metric) -> float:
-    return SCALE if isinstance(metric, EmbeddingMetric) else 1.0
-
-
-def _with_interval(metric: Metric, system: Sequence[str], cell: SystemScore, resamples: int) -> SystemScore:
-    score = metric.corpus_score(system, None, n_bootstrap=resamples)
-    mean, ci = (float(value) / _scale(metric) for value in (score._mean, score._ci))  # noqa: SLF001 (SacreBLEU has no other way)
-    return cell._replace(mean=mean, ci=ci)
-
-
-def _tested(
-    contest: _PairedComparison, k: int, test: SignificanceTest, request: ComparisonRequest
+def _resample(
+    metric: Metric,
+    systems: Sequence[tuple[str, Sequence[str]]],
+    cells: list[SystemScore],
+    resampling: Resampling,
+    *,
+    keep_resamples: bool,
 ) -> tuple[Any, tuple[SystemScore, ...]]:
-    """Run SacreBLEU's `PairedTest`, one metric at a time: it keeps results by the score's name, which two variants may
-    share.
-    """
-    metric = contest.metrics[k]
+    """Add a test or intervals to a metric's cells, where asked for; return its signature, too."""
+    scale = SCALE if isinstance(metric, SacreBLEUMetric) else 1.0
+    if not resampling.test:
+        if resampling.resamples:
+            intervals = [metric.corpus_score(own, None, n_bootstrap=resampling.resamples) for _, own in systems]
+            cells = [
+                cell._replace(mean=float(own._mean) / scale, ci=float(own._ci) / scale)  # noqa: SLF001 (no other way)
+                for cell, own in zip(cells, intervals, strict=True)
+            ]
+        return metric.get_signature(), tuple(cells)
+    # One metric at a time: `PairedTest` keeps results by the score's name, which two variants may share.
     paired = PairedTest(
-        list(zip(contest.names, contest.predictions, strict=True)),
+        list(systems),
         {"metric": metric},
         None,
-        test_type=test.kind,
-        n_samples=test.samples,
+        test_type=resampling.test,
+        n_samples=resampling.samples,
         # A paired bootstrap has its intervals from its own resamples; SacreBLEU would sign it with this number instead.
-        n_ar_confidence=request.resamples if test.kind == "ar" and request.resamples else -1,
+        n_ar_confidence=resampling.resamples if resampling.test == "ar" and resampling.resamples else -1,
     )
-    paired._seed = _Seed(request.seed)  # noqa: SLF001
+    paired._seed = _Seed(resampling.seed)  # noqa: SLF001
     signatures, results = paired()
     (name,) = signatures
-    cells = contest.cells[k]
-    tested = [
-        _tested_cell(cell, result, cells[0], _scale(metric)) for cell, result in zip(cells, results[name], strict=True)
-    ]
-    if request.keep_resamples and test.kind == "bs":
-        pairs = zip(contest.predictions, tested, strict=True)
-        tested = [cell._replace(resampled=_resampled(metric, system, test.samples)) for system, cell in pairs]
+    outcomes: Any = results[name]
+    tested = []
+    for (_, own), cell, result in zip(systems, cells, outcomes, strict=True):
+        # SacreBLEU gives a system against itself the smallest p of all.
+        is_same = result.p_value is not None and cell.score == cells[0].score
+        mean, ci = (None if value is None else float(value) / scale for value in (result.mean, result.ci))
+        cell = cell._replace(mean=mean, ci=ci, p_value=1.0 if is_same else result.p_value)  # noqa: PLW2901
+        if keep_resamples and resampling.test == "bs":  # `PairedTest` keeps no resample: the seed gives them again
+            stats = metric._extract_corpus_statistics(own, None)  # noqa: SLF001
+            resamples = _bootstrap_resample(stats, metric, resampling.samples)[1]
+            cell = cell._replace(resampled=tuple(float(score.score) / scale for score in resamples))  # noqa: PLW2901
+        tested.append(cell)
     return signatures[name], tuple(tested)
-
-
-def _resampled(metric: Metric, system: Sequence[str], samples: int) -> tuple[float, ...]:
-    """Score the resamples of the paired bootstrap: SacreBLEU draws them again from the seed."""
-    stats = metric._extract_corpus_statistics(system, None)  # noqa: SLF001 (`PairedTest` keeps no resample)
-    return tuple(float(one.score) / _scale(metric) for one in _bootstrap_resample(stats, metric, samples)[1])
-
-
-def _tested_cell(cell: SystemScore, result: Any, baseline: SystemScore, scale: float) -> SystemScore:
-    p_value = result.p_value
-    if (
-        p_value is not None and cell.score == baseline.score
-    ):  # SacreBLEU gives a system against itself the smallest p of all
-        p_value = 1.0
-    mean, ci = (None if value is None else float(value) / scale for value in (result.mean, result.ci))
-    return cell._replace(mean=mean, ci=ci, p_value=p_value)
 
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """SacreBLEU reads its seed from the environment."""
+    """Set the environment variable that SacreBLEU reads its seed from."""
     before = os.environ.get("SACREBLEU_SEED")
     os.environ["SACREBLEU_SEED"] = str(seed)
     try:
@@ -281,3 +235,62 @@ def _seeded(seed: int) -> Iterator[None]:
             del os.environ["SACREBLEU_SEED"]
         else:
             os.environ["SACREBLEU_SEED"] = before
+
+
+def verify_record(
+    record: Record | str | Path,
+    systems: Systems,
+    *,
+    inputs: Sequence[InputFile] = (),
+    options: RunOptions | None = None,
+    parts: Parts | None = None,
+    tolerance: float | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Score a record's texts again and compare every segment, every test and every interval.
+
+    Args:
+        record: The record, or its file.
+        systems: The texts of its systems, in its order: predictions and references, as `Scorer.score` takes them.
+        inputs: The files they came from, to tell which of them changed.
+        options: Where and how fast.
+        parts: Where model, adapter and mean vector are here, when not under the names in the signatures.
+        tolerance: Largest difference of a score, from 0; None for that of the number format (1e-5 in float32).
+        progress: As for `score_all`, over all systems.
+
+    Returns:
+        A check of every result of every system, in the record's order, and what has changed since.
+
+    Raises:
+        FileError: As for `read_record`.
+        InputError: Another number of systems or segments than in the record, or texts that cannot be scored.
+        SpecError: A part that no signature of the record has, or no such device here.
+        MissingExtraError: As for `Scorer.score`.
+    """
+    from twmd_registry.record.file import read_record
+    from twmd_registry.record.verify import check_record
+
+    return check_record(
+        record if isinstance(record, Record) else read_record(record),
+        systems,
+        _compare_again,
+        inputs=inputs,
+        options=options,
+        parts=parts,
+        tolerance=tolerance,
+        progress=progress,
+    )
+
+
+def _compare_again(record: Record, texts: Sequence[Segments], metrics: Sequence[ScoredMetric]) -> SystemComparison:
+    """Compare the systems of a record as they were compared when it was written."""
+    references = texts[0].references
+    if any(own.references != references for own in texts):
+        raise InputError("the systems hold different references")
+    return compare_systems(
+        [(system.name, own.predictions) for system, own in zip(record.systems, texts, strict=True)],
+        references,
+        metrics,
+        resampling=record.resampling,
+        segments=any(result.is_lexical and result.scores for system in record.systems for result in system.results),
+    )

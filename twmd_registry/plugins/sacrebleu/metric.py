@@ -11,12 +11,12 @@ from sacrebleu.metrics.base import Metric, Score
 from sacrebleu.metrics.base import Signature as BaseSignature
 
 from twmd_registry.engine.input_warnings import check_sample
+from twmd_registry.engine.pairs import check_segments, digest_of_texts
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.validation import check_segments, digest_of_texts
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.registry.catalogue import CATALOGUE
-from twmd_registry.registry.ensemble import split_name
+from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.signature import Signature
 from twmd_registry.registry.spec import MetricSpec, make_spec
@@ -35,8 +35,8 @@ STREAMS = (
 class EmbeddingScore(Score):
     """A corpus score times 100, with a confidence interval whatever its sign."""
 
-    def format(self, width: int = 2, score_only: bool = False, signature: str = "", is_json: bool = False) -> str:  # noqa: FBT002 (SacreBLEU's)
-        """The score as SacreBLEU writes it: one line, the number alone, or JSON.
+    def format(self, width: int = 2, score_only: bool = False, signature: str = "", is_json: bool = False) -> str:  # noqa: FBT002
+        """Write the score as SacreBLEU does: one line, the number alone, or JSON.
 
         Args:
             width: Digits after the point.
@@ -78,27 +78,26 @@ class EmbeddingSignature(BaseSignature):
         self._spec: MetricSpec = args["scorer"].spec
 
     def format(self, short: bool = False) -> str:  # noqa: FBT002 (SacreBLEU's)
-        """The signature, long or short."""
+        """Write the signature, long or short."""
         head, _, rest = self.whole(short=short).partition("|")
         # SacreBLEU writes the score's name before it; an ensemble's members are no part of that name.
         members = split_name(head)[1]
         return f"members:{members}|{rest}" if members else rest
 
     def whole(self, *, short: bool = False) -> str:
-        """The signature with the metric's name, as everything but SacreBLEU writes it."""
+        """Write the signature with the metric's name, as everything but SacreBLEU does."""
         known: dict[str, Any] = {
             name: str(value).lower() for name in ("nrefs", "bs", "ar", "seed") if (value := self.info[name]) is not None
         }
         return Signature(self._spec, **known).format(short=short)
 
 
-class EmbeddingMetric(Metric):
+class SacreBLEUMetric(Metric):
     """One metric of the registry as a SacreBLEU metric.
 
-    Segments are scored in one batch, and once: texts that were scored before (by SacreBLEU's tests, say, which ask
-    again) are remembered. SacreBLEU's own `PairedTest` runs on it; two of its habits are settled only in
-    `compare_systems`
-    (and so on the command line): it gives a system against itself the smallest p of all, and takes seed 0 for none.
+    Segments are scored in one batch, and once: the scores of texts are kept for SacreBLEU's tests, which ask again.
+    SacreBLEU's own `PairedTest` runs on it; only `compare_systems` (and the command line) corrects two of its habits:
+    it gives a system against itself the smallest p of all, and takes seed 0 for none.
 
     Attributes:
         scorer: Computes the scores.
@@ -135,7 +134,11 @@ class EmbeddingMetric(Metric):
             InputError: Streams of different length.
         """
         super().__init__()  # type: ignore[no-untyped-call]
-        self.scorer = scorer_used or _scorer(self.METRIC, preset, keys)
+        if scorer_used is None:
+            from twmd_registry.engine.scorer import scorer
+
+            scorer_used = scorer(self.METRIC, preset, **keys)
+        self.scorer: Scorer = scorer_used
         self._name = name
         self._known: dict[str, ScoreSet] = {}
         self.checked_sample: int | None = None
@@ -150,7 +153,7 @@ class EmbeddingMetric(Metric):
     def corpus_score(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]] | None, n_bootstrap: int = 1
     ) -> EmbeddingScore:
-        """The corpus score times 100.
+        """Return the corpus score times 100.
 
         Args:
             hypotheses: Texts, one per segment.
@@ -168,7 +171,7 @@ class EmbeddingMetric(Metric):
         return found
 
     def sentence_score(self, hypothesis: str, references: Sequence[str]) -> EmbeddingScore:
-        """The score of one segment times 100.
+        """Return the score of one segment times 100.
 
         Args:
             hypothesis: The text.
@@ -183,7 +186,7 @@ class EmbeddingMetric(Metric):
         return found
 
     def remember(self, scores: ScoreSet) -> None:
-        """Take scores over that were computed elsewhere by the same scorer."""
+        """Keep scores that the same scorer computed elsewhere."""
         self._known[scores.texts] = scores
 
     def _cache_references(self, references: Sequence[Sequence[str | None]]) -> list[Any]:
@@ -237,15 +240,8 @@ class EmbeddingMetric(Metric):
         return [SCALE * self.scorer.score([hypothesis], [ref_kwargs["refs"]]).score, 1.0]
 
 
-def _scorer(metric: MetricName, preset: str | None, keys: dict[str, Any]) -> Scorer:
-    from twmd_registry.engine.scorer import scorer
-
-    return scorer(metric, preset, **keys)
-
-
 def short_name(spec: MetricSpec) -> str:
-    """A metric's name, with the model if it is not the embedded one, and every key that differs from the model's own
-    preset.
+    """Name a metric, with the model if it is not the embedded one, and every key that differs from its preset.
 
     >>> short_name(make_spec("twmd", temperature=0.2, layer=3))
     'twmd[layer=3,temperature=0.2]'
@@ -265,15 +261,10 @@ def short_name(spec: MetricSpec) -> str:
     )
 
 
-METRICS: dict[MetricName, type[EmbeddingMetric]] = {
-    name: type(
-        metric.class_name, (EmbeddingMetric,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": __name__}
-    )
-    for name, metric in CATALOGUE.items()
-}
+METRICS = metric_classes(SacreBLEUMetric, __name__)
 """By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""
 globals().update({kind.__name__: kind for kind in METRICS.values()})
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> type[EmbeddingMetric]: ...
+    def __getattr__(name: str) -> type[SacreBLEUMetric]: ...

@@ -1,1 +1,1 @@
-"""The face to torchmetrics, and so to PyTorch Lightning: every metric as a `torchmetrics.Metric`."""
+"""torchmetrics, and so PyTorch Lightning: every metric as a `torchmetrics.Metric`."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from twmd_registry.engine.result import Counts, ScoreSet
+from twmd_registry.engine.pairs import Segments, check_segments
+from twmd_registry.engine.result import Counts
 from twmd_registry.engine.scorer import Scorer, scorer
-from twmd_registry.errors import MissingExtraError
-from twmd_registry.plugins.torchmetrics.rows import in_order, make_rows, read_rows, write_rows
+from twmd_registry.errors import InputError, MissingExtraError
+from twmd_registry.plugins import metric_classes
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
@@ -33,25 +36,24 @@ TORCHMETRICS_SETTINGS = frozenset(
 """What torchmetrics itself accepts; every other keyword must be one of our keys or run options."""
 
 
-class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
+Row = tuple[int | None, str, list[str]]
+"""One segment: its position in the data set (None without positions), its prediction, its references."""
+
+
+class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     """One metric of the registry as a `torchmetrics.Metric`.
 
-    ``update`` keeps texts, ``compute`` scores all of them together, so that the value is the one `Scorer.score` gives
-    for the whole data set,
-    also where a score depends on its neighbours (``centering=batch``, ``centering=corpus``, ``idf=corpus``). Under
-    ``torch.distributed``
-    every process gathers the texts of all and computes the same value. Their order is then that of the ranks: all of
-    rank 0, then all
-    of rank 1, and so on. Scores that depend on the order of the data (``centering=batch``) are those of that order,
-    unless ``update`` is
-    told the positions; with them, segments that a sampler repeats to even out the processes also count once.
+    ``update`` keeps texts, ``compute`` scores all of them together, so that the value is that of `Scorer.score` for the
+    whole data set, also where a score depends on its neighbours (``centering=batch``, ``centering=corpus``,
+    ``idf=corpus``). Under ``torch.distributed`` every process gathers the texts of all and computes the same value.
+    Their order is then that of the ranks: all of rank 0, then all of rank 1, and so on. Scores that depend on the order
+    of the data (``centering=batch``) are those of that order, unless ``update`` gets the positions. With positions,
+    segments that a sampler repeats to even out the processes count once.
 
     ``forward`` (calling the metric) scores the batch by itself and keeps its texts; where that value is not needed,
-    ``update`` is cheaper.
-    In a `torchmetrics.MetricCollection` the texts are kept once for all of these metrics; every metric encodes them by
-    itself.
-    The encoder is no submodule: ``.to(device)`` moves the texts, and the encoder runs where the run option ``device``
-    says.
+    ``update`` is cheaper. In a `torchmetrics.MetricCollection` the texts are kept once for all of these metrics; every
+    metric encodes them by itself. The encoder is not a submodule: ``.to(device)`` moves the texts, and the encoder runs
+    on the run option ``device``.
 
     ``counts`` holds the truncated, empty, unknown and repeated texts of the latest ``compute`` (`Counts`); None before
     the first ``compute`` and after ``reset``.
@@ -115,8 +117,7 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
             target: References: one text per segment, or one list of texts per segment. Of a single prediction, its
                 reference or a list of them.
             positions: The segments' numbers in the data set, whole numbers from 0: the order in which ``compute``
-                scores. One that comes
-                twice counts once.
+                scores. A repeated position counts once.
 
         Raises:
             InputError: The texts cannot be scored; names the row of this call.
@@ -130,29 +131,26 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
 
         Returns:
             The corpus score, a scalar tensor. With ``as_dict`` a dict of tensors: the corpus score under the metric's
-                name, corpus
-            ``precision``, ``recall`` and ``f1`` of a two-sided metric, the counts of `Counts`, and ``scores``, shape
-            (segments,); torchmetrics makes a scalar of ``scores`` for a single segment.
+            name, corpus ``precision``, ``recall`` and ``f1`` of a two-sided metric, the counts of `Counts`, and
+            ``scores``, shape (segments,); torchmetrics makes a scalar of ``scores`` for a single segment.
 
         Raises:
             InputError: There is nothing to score, or positions that do not fit.
             SpecError: As for `Scorer.score`.
             ModelError: As for `Scorer.score`.
         """
-        gathered = (
-            [self.texts] if isinstance(self.texts, torch.Tensor) else self.texts
-        )  # one tensor after processes were gathered
-        found = self.scorer.score(*in_order([row for content in gathered for row in read_rows(content)]))
-        self.counts = found.counts
-        return self._all_of(found) if self.as_dict else self._tensor(found.score)
+        # One tensor after processes were gathered.
+        gathered = [self.texts] if isinstance(self.texts, torch.Tensor) else self.texts
+        scores = self.scorer.score(*order_rows([row for content in gathered for row in read_rows(content)]))
+        self.counts = scores.counts
+        if not self.as_dict:
+            return self._tensor(scores.score)
+        return {name: self._tensor(value) for name, value in scores.as_dict().items() if name != "signature"}
 
     def reset(self) -> None:
         """Forget the texts and their counts."""
         super().reset()
         self.counts = None
-
-    def _all_of(self, found: ScoreSet) -> dict[str, torch.Tensor]:
-        return {name: self._tensor(value) for name, value in found.as_dict().items() if name != "signature"}
 
     def _tensor(self, value: float | list[float]) -> torch.Tensor:
         return torch.tensor(value, dtype=self.dtype, device=self.device)
@@ -161,7 +159,7 @@ class EmbeddingMetric(torchmetrics.Metric):  # type: ignore[misc]
         """Gather the texts of all processes; arguments are torchmetrics'.
 
         A process without texts takes part with no bytes: torchmetrics would send an empty tensor of floats, which does
-            not go with the others'.
+        not fit the bytes of the others.
         """
         if not len(self.texts):
             self.texts = [write_rows([], self.device)]
@@ -198,15 +196,92 @@ def _corpus_values(value: Any) -> Any:
     )
 
 
-METRICS: dict[MetricName, type[EmbeddingMetric]] = {
-    name: type(
-        metric.class_name, (EmbeddingMetric,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": __name__}
-    )
-    for name, metric in CATALOGUE.items()
-}
+def make_rows(
+    predictions: object, references: object, positions: torch.Tensor | Sequence[int] | int | None
+) -> list[Row]:
+    """Check segments and number them.
+
+    Args:
+        predictions: As for `check_segments`.
+        references: As for `check_segments`.
+        positions: One whole number from 0 per segment; a number alone for a single one; or None.
+
+    Raises:
+        InputError: The texts cannot be scored, or a position that is none; names the row.
+    """
+    segments = check_segments(predictions, references)
+    if positions is None:
+        return [(None, *segment) for segment in zip(*segments, strict=True)]
+    numbers = np.atleast_1d(positions.cpu() if isinstance(positions, torch.Tensor) else positions).tolist()
+    if len(numbers) != len(segments.predictions):
+        raise InputError(
+            f"there are {len(segments.predictions)} predictions but {len(numbers)} positions: give one position "
+            "for each."
+        )
+    for row, number in enumerate(numbers):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InputError(
+                f"positions[{row}] must be a whole number from 0, the segment's place in the data set; got {number!r}."
+            )
+    return list(zip(numbers, *segments, strict=True))
+
+
+def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:
+    """Write segments as lines of JSON in UTF-8, which can be cut and joined anywhere between lines.
+
+    Args:
+        rows: The segments.
+        device: Where the tensor is to be.
+
+    Returns:
+        Shape (bytes,), uint8.
+    """
+    lines = "".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n" for row in rows)
+    return torch.from_numpy(np.array(bytearray(lines.encode()), dtype=np.uint8)).to(device)
+
+
+def read_rows(content: torch.Tensor) -> list[Row]:
+    """Read segments that `write_rows` wrote.
+
+    Args:
+        content: Shape (bytes,); of any type, for a byte is exact in all of them (torchmetrics' ``set_dtype`` converts
+            states).
+
+    >>> row = (None, "it rains", ["rain"])
+    >>> read_rows(write_rows([row], torch.device("cpu")).bfloat16()) == [row]
+    True
+    """
+    text = bytes(content.to("cpu", torch.uint8).numpy()).decode()
+    return [tuple(json.loads(line)) for line in text.split("\n")[:-1]]
+
+
+def order_rows(rows: Sequence[Row]) -> Segments:
+    """Put segments in the order of the data, each position once; without positions the order stays.
+
+    Raises:
+        InputError: There is none; some have positions and others not; or one position has different texts.
+    """
+    if not rows:
+        raise InputError("there is nothing to score: update() with predictions and references first.")
+    positioned = {row[0]: row for row in rows if row[0] is not None}
+    if positioned and any(row[0] is None for row in rows):
+        raise InputError(
+            "some segments came with positions and others without: give positions in every update() or in none."
+        )
+    for row in rows:
+        if row[0] is not None and positioned[row[0]] != row:
+            raise InputError(
+                f"two segments with different texts came as position {row[0]}: a position is a segment's place in the "
+                "data set."
+            )
+    ordered = [positioned[position] for position in sorted(positioned)] if positioned else rows
+    return Segments([prediction for _, prediction, _ in ordered], [references for *_, references in ordered])
+
+
+METRICS = metric_classes(TorchMetric, __name__)
 """By metric; the classes are attributes of this module, too, by the names that the metrics declare: ``TWMD``."""
 globals().update({kind.__name__: kind for kind in METRICS.values()})
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> type[EmbeddingMetric]: ...
+    def __getattr__(name: str) -> type[TorchMetric]: ...

@@ -1,8 +1,7 @@
-"""The face to `transformers.Trainer`: metrics of the registry, and any others, while a model is trained.
+"""Metrics of the registry, and any others, in the evaluations of `transformers.Trainer`.
 
 Make ``metrics = make_compute_metrics(tokenizer, ["twmd", "bleu"])`` and give it to the trainer twice,
-``compute_metrics=metrics`` and
-``callbacks=[metrics]``.
+``compute_metrics=metrics`` and ``callbacks=[metrics]``.
 """
 
 from twmd_registry.plugins.transformers.callback import RegistryCallback, make_compute_metrics

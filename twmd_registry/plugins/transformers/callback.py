@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from transformers import TrainerCallback
 
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, InputError, SpecError, menu, warn
-from twmd_registry.plugins.transformers.decode import texts_of
+from twmd_registry.plugins.transformers.evaluation_rows import EvaluationRows, References, decode_texts
 from twmd_registry.plugins.transformers.outputs import (
     Evaluation,
     describe,
@@ -22,10 +21,9 @@ from twmd_registry.plugins.transformers.outputs import (
     write_signatures,
 )
 from twmd_registry.plugins.transformers.panel import MetricPanel, PanelScores, make_panel
-from twmd_registry.plugins.transformers.rows import EvaluationRows, References
 
 KEPT = "256MB"
-"""Of encoded references: some 6,000 sentences in one layer of 384 dimensions."""
+"""Memory for encoded references: some 6,000 sentences in one layer of 384 dimensions."""
 TIMED = "_runtime"
 """What `Trainer` puts behind the name of every evaluation."""
 BY_LENGTH = "group_by_length"
@@ -34,14 +32,8 @@ evaluation rows.
 """
 
 
-class Offload(StrEnum):
-    """Where the metrics' models go between evaluations."""
-
-    CPU = "cpu"
-    CLOSE = "close"
-
-
-_LEAVE: dict[Offload, Callable[[Scorer], None]] = {Offload.CPU: Scorer.park, Offload.CLOSE: Scorer.close}
+OFFLOAD: dict[str, Callable[[Scorer], None]] = {"cpu": Scorer.park, "close": Scorer.close}
+"""What happens to the metrics' models between evaluations."""
 
 
 def make_compute_metrics(
@@ -62,18 +54,15 @@ def make_compute_metrics(
         tokenizer: Decodes what the model writes, and the labels.
         metrics: A list, or a dict by the names that the scores shall have: metrics of the catalogue (``"twmd"``,
             ``"ensemble(stsscore,sbert)"``), signatures, scorers (``scorer("twmd", layer=6, device="cpu")``),
-            SacreBLEU's ``"bleu"``,
-            ``"chrf"`` and ``"ter"`` (to 100), and modules of `evaluate`, loaded or by name.
+            SacreBLEU's ``"bleu"``, ``"chrf"`` and ``"ter"`` (to 100), and modules of `evaluate`, loaded or by name.
         references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists by
-            the split that
-            a set says it is (``dataset.split``), or a function from the set to its list. None for the decoded labels.
+            split (``dataset.split``), or a function from the set to its list. None for the decoded labels.
         prefix: Stands before the name of every score. `Trainer` puts ``eval_`` before that.
-        offload: What becomes of the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"`` frees
-            them, None leaves
-            them where they are.
+        offload: What happens to the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"``
+            frees them, None leaves them where they are.
         keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
-            predictions only;
-            0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets them.
+            predictions only; 0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets
+            them.
 
     Raises:
         SpecError: An unknown metric or setting, or two metrics of one name.
@@ -96,11 +85,11 @@ def _training_goes_on(lost: str) -> Iterator[None]:
 
 
 class RegistryCallback(TrainerCallback):  # type: ignore[misc]
-    """Scores every evaluation of a `Trainer`, and leaves behind what it takes to trust the scores.
+    """Scores every evaluation of a `Trainer`, and writes signatures and records that make the scores verifiable.
 
-    As a callback it writes ``metric_signatures.json`` into the output folder; beside every checkpoint that was
-    evaluated a record and its
-    texts, for ``twmd verify eval_record.json -i eval_texts.jsonl``; and at the end the results into the model card.
+    As a callback it writes ``metric_signatures.json`` into the output folder; beside every evaluated checkpoint a
+    record and its texts, for ``twmd verify eval_record.json -i eval_texts.jsonl``; and at the end the results into the
+    model card.
     """
 
     def __init__(
@@ -112,7 +101,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         prefix: str | None = "",
         offload: str | None = None,
     ) -> None:
-        """Remember what to do; no model is loaded yet.
+        """Keep the settings; no model is loaded yet.
 
         Args:
             tokenizer: As for `make_compute_metrics`.
@@ -124,11 +113,11 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         Raises:
             SpecError: References or a setting that cannot be.
         """
-        if offload is not None and offload not in set(Offload):
-            raise SpecError(f"offload={offload!r} is not possible; {menu(str(offload), Offload)}, or None.")
+        if offload is not None and offload not in OFFLOAD:
+            raise SpecError(f"offload={offload!r} is not possible; {menu(str(offload), OFFLOAD)}, or None.")
         self.panel, self.prefix = panel, prefix or ""
         self._tokenizer, self._rows = tokenizer, EvaluationRows(references)
-        self._leave = None if offload is None else _LEAVE[Offload(offload)]
+        self._offload = None if offload is None else OFFLOAD[offload]
         self._predictions: list[str] = []
         self._labels: list[str] = []
         self._loader: Any = None
@@ -158,40 +147,40 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             TwmdWarning: As for `Scorer.score`, and of a number that is not finite, which is left out.
         """
         predictions, labels = self._predictions, self._labels
-        self._forget_rows()  # those of an evaluation that fails are nobody's
-        predictions += texts_of(prediction.predictions, self._tokenizer, "predictions")
-        labels += texts_of(prediction.label_ids, self._tokenizer, "label_ids")
+        self._forget_rows()  # rows of an evaluation that fails are not used again
+        predictions += decode_texts(prediction.predictions, self._tokenizer, "predictions")
+        labels += decode_texts(prediction.label_ids, self._tokenizer, "label_ids")
         if len(predictions) != len(labels):
             raise InputError(f"{len(predictions)} predictions came with {len(labels)} labels; expected as many.")
         if not compute_result:
             self._predictions, self._labels = predictions, labels
             return {}
-        number = self._rows.number(len(predictions))
+        number = self._rows.count(len(predictions))
         try:
             self._latest = self.panel.score(predictions[:number], self._rows.references_of(labels[:number]))
         finally:
-            if self._leave is not None:
-                for one in self.panel.ours.values():
-                    self._leave(one)
+            if self._offload is not None:
+                for scorer in self.panel.ours.values():
+                    self._offload(scorer)
         return {f"{self.prefix}{key}": value for key, value in self._latest.values.items()}
 
     def _forget_rows(self) -> None:
         self._predictions, self._labels = [], []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Forget the rows of an evaluation that was broken off, and weights that training goes on from."""
+        """Forget the rows of an interrupted evaluation, and the weights that training continues from."""
         del args, state, control
         self._restored = None
         self._forget_rows()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any) -> None:
-        """Learn which data set is evaluated.
+        """Note which data set is evaluated.
 
         Raises:
             SpecError: Its rows do not come in their order, and references go by it.
         """
         del state, control
-        if eval_dataloader is not self._loader:  # a new evaluation: what is left of one that was broken off is not its
+        if eval_dataloader is not self._loader:  # a new evaluation: rows of an interrupted one do not belong to it
             self._loader = eval_dataloader
             self._forget_rows()
         by_length = getattr(args, BY_LENGTH, False) or getattr(args, "train_sampling_strategy", None) == BY_LENGTH
@@ -294,15 +283,14 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             )
 
     def _named(self, scored: PanelScores) -> PanelScores:
-        """Scores by the keys that the user sees."""
+        """Return scores by the keys that the user sees."""
         values = {f"{self.prefix}{key}": value for key, value in scored.values.items()}
         return scored._replace(
             values=values, signatures={f"{self.prefix}{key}": value for key, value in scored.signatures.items()}
         )
 
     def follow(self, trainer: Any) -> None:
-        """Have the results in every card that a trainer writes from now on (``push_to_hub`` writes one); otherwise it
-        leaves them out.
+        """Add the results to every card that a trainer writes from now on (``push_to_hub`` writes one).
 
         Args:
             trainer: The trainer that this object is a callback of.

@@ -1,4 +1,4 @@
-"""What an evaluation leaves behind: signatures, texts and records beside checkpoints, results in the model card."""
+"""Files of an evaluation: signatures, texts and records beside checkpoints, results in the model card."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from twmd_registry.engine.validation import Segments
+from twmd_registry.engine.pairs import Segments
 from twmd_registry.errors import FileError
 from twmd_registry.plugins.transformers.panel import BESIDE, PanelScores
-from twmd_registry.record.comparison import SystemComparison, column_of
-from twmd_registry.record.content import InputFile, make_record
+from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record
 from twmd_registry.record.file import write_record
 from twmd_registry.registry.paths import write_whole
 
 SIGNATURES = "metric_signatures.json"
-"""The file beside the checkpoints that says how every score was computed."""
+"""The file beside the checkpoints with the signature of every score."""
 CARD = "README.md"
 
 
@@ -26,8 +25,8 @@ class Evaluation(NamedTuple):
     """One evaluation of one set.
 
     Attributes:
-        name: The set's, as `Trainer` prefixes its scores: ``eval``, ``eval_news``, ``test``.
-        split: What the data set says it is, if it does.
+        name: The prefix of its scores in `Trainer`: ``eval``, ``eval_news``, ``test``.
+        split: The split that the data set names, if it does.
         dataset: The data set's own name, if it has one.
         step: Training steps that its weights had.
         scored: The scores.
@@ -40,12 +39,12 @@ class Evaluation(NamedTuple):
     scored: PanelScores
 
     def without_texts(self) -> Evaluation:
-        """What is worth keeping for the whole training."""
+        """Return the evaluation without its texts and segments' scores."""
         return self._replace(scored=self.scored._replace(score_sets=(), segments=None))
 
 
 def describe(name: str, dataset: Any, step: int, scored: PanelScores) -> Evaluation:
-    """An evaluation, with what its data set says of itself."""
+    """Make an evaluation with the split and the name of its data set."""
     split, info = getattr(dataset, "split", None), getattr(dataset, "info", None)
     return Evaluation(name, None if split is None else str(split), getattr(info, "dataset_name", None), step, scored)
 
@@ -99,8 +98,7 @@ def _json_lines(segments: Segments) -> str:
 
 
 def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
-    """Put scores with their signatures into a model card's metadata (its ``model-index``), in the place of older ones
-    of the same sets.
+    """Write scores and signatures into a model card's metadata (``model-index``); they replace those of the same sets.
 
     Args:
         folder: The model's; a card is made where there is none.
@@ -128,9 +126,7 @@ def write_results(folder: Path, evaluations: Iterable[Evaluation]) -> None:
 
 
 def _results(evaluation: Evaluation) -> list[Any]:
-    """One `EvalResult` per score; precision, recall, F1 and counts stay in the log, for the signature is that of the
-    score.
-    """
+    """Return an `EvalResult` per score; precision, recall, F1 and counts stay in the log: they have no signature."""
     from huggingface_hub import EvalResult
 
     scored = evaluation.scored
@@ -153,7 +149,7 @@ def _results(evaluation: Evaluation) -> list[Any]:
 
 
 def _what(result: Any) -> tuple[Any, ...]:
-    """What a result is a result of."""
+    """Return the fields that identify a result."""
     return (result.task_type, result.dataset_type, result.dataset_split, result.metric_type, result.metric_name)
 
 

@@ -1,39 +1,39 @@
-"""The metrics of one training run: ours in one go, SacreBLEU's, and `evaluate` modules."""
+"""The metrics of one training run: ours in one pass, SacreBLEU's, and `evaluate` modules."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from datasets import Value
+from torch import distributed
 
-from twmd_registry.engine.distributed import score_over_ranks
+from twmd_registry.engine.distributed import score_over_ranks, world_size
+from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.engine.result import Counts, ScoreSet
 from twmd_registry.engine.scorer import Scorer, scorer
-from twmd_registry.engine.validation import Segments, check_segments
 from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
-from twmd_registry.plugins.transformers.ranks import on_first_process
-from twmd_registry.record.comparison import MetricColumn
-from twmd_registry.registry.ensemble import split_name
+from twmd_registry.record.content import MetricColumn
+from twmd_registry.registry.members import split_name
 from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
 from twmd_registry.registry.signature import Signature
 
 BESIDE = (*Output, *Counts._fields)
 """What our metrics give beside their score."""
+T = TypeVar("T")
 
 
 class PanelScores(NamedTuple):
-    """What the metrics say of one evaluation.
+    """The scores of one evaluation.
 
     Attributes:
         values: Finite numbers by key: a metric's name for its score, ``NAME_precision``, ``NAME_truncated`` and the
-            like
-            for what else it gives.
+            like for what else it gives.
         signatures: By metric, of those that have one.
         score_sets: Of our metrics.
         segments: What was scored; None where it was not kept.
@@ -55,7 +55,7 @@ class MetricPanel(NamedTuple):
     Attributes:
         ours: Scorers.
         lexical: SacreBLEU's, by the names of its command line.
-        modules: Loaded `evaluate` modules, or whatever has such a ``compute``.
+        modules: Loaded `evaluate` modules, or anything with such a ``compute``.
     """
 
     ours: dict[str, Scorer]
@@ -66,8 +66,8 @@ class MetricPanel(NamedTuple):
         """Score one evaluation, every text encoded once per model.
 
         `Trainer` calls every process with all texts, and each needs the same numbers: to choose the best checkpoint, or
-            to stop. Each scores
-        its share by our metrics; the others are not made to be shared, and are the first process's.
+        to stop. Each process scores its share by our metrics. The other metrics cannot be shared: the first process
+        computes them.
 
         Args:
             predictions: One text per row; the same in every process.
@@ -87,35 +87,46 @@ class MetricPanel(NamedTuple):
         """
         started, segments = time.perf_counter(), check_segments(predictions, references)
         sets = tuple(score_over_ranks(list(self.ours.values()), *segments)) if self.ours else ()
-        theirs = on_first_process(lambda: self._theirs(segments))
-        found = [*_ours(dict(zip(self.ours, sets, strict=True))), *theirs.values]
-        signatures = {name: str(one.signature) for name, one in zip(self.ours, sets, strict=True)} | theirs.signatures
-        return PanelScores(_finite(found), signatures, sets, segments, time.perf_counter() - started, theirs.lexical)
+        columns, others = _on_first_process(lambda: self._score_others(segments))
+        ours = dict(zip(self.ours, sets, strict=True))
+        lexical = dict(zip(self.lexical, columns, strict=True))
+        pairs = [*_ours(ours), *((name, column.cells[0].score) for name, column in lexical.items()), *others]
+        signatures = {name: str(scores.signature) for name, scores in ours.items()}
+        signatures |= {name: column.signature for name, column in lexical.items()}
+        return PanelScores(_finite(pairs), signatures, sets, segments, time.perf_counter() - started, columns)
 
-    def _theirs(self, segments: Segments) -> _OtherScores:
-        """What SacreBLEU's metrics and `evaluate` modules give."""
-        found, signatures, columns = list[tuple[str, float]](), dict[str, str](), tuple[MetricColumn, ...]()
+    def _score_others(self, segments: Segments) -> tuple[tuple[MetricColumn, ...], list[tuple[str, float]]]:
+        """Return the columns of SacreBLEU's metrics, and the scores of `evaluate` modules by key."""
+        columns, systems = tuple[MetricColumn, ...](), [("", segments.predictions)]
         if self.lexical:
-            columns = compare_systems(
-                [("", segments.predictions)], segments.references, list(self.lexical.values())
-            ).columns
-            found += [(name, column.cells[0].score) for name, column in zip(self.lexical, columns, strict=True)]
-            signatures |= {name: column.signature for name, column in zip(self.lexical, columns, strict=True)}
-        for name, module in self.modules.items():
-            found += _of_module(name, module, segments)
-        return _OtherScores(found, signatures, columns)
+            columns = compare_systems(systems, segments.references, list(self.lexical.values())).columns
+        return columns, [pair for name, module in self.modules.items() for pair in _of_module(name, module, segments)]
 
 
-class _OtherScores(NamedTuple):
-    """Scores by key and signatures by metric, of what is not ours; SacreBLEU's as columns, too."""
+def _on_first_process(work: Callable[[], T]) -> T:
+    """Call a function in the first process and return its result in every process.
 
-    values: list[tuple[str, float]]
-    signatures: dict[str, str]
-    lexical: tuple[MetricColumn, ...]
+    Raises:
+        InputError: The first process failed; it raises its own error.
+    """
+    if world_size() == 1:
+        return work()
+    answer: list[Any] = [None, None]
+    if distributed.get_rank() == 0:
+        try:
+            answer[0] = work()
+        except Exception as error:
+            distributed.broadcast_object_list([None, str(error)], src=0)  # or the others would wait for ever
+            raise
+    distributed.broadcast_object_list(answer, src=0)
+    if answer[1] is not None:
+        raise InputError(f"the first process could not score: {answer[1]}")
+    result: T = answer[0]
+    return result
 
 
 def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int | str = 0) -> MetricPanel:
-    """Sort metrics by who computes them.
+    """Sort metrics by the library that computes them.
 
     Args:
         metrics: Metrics, or metrics by the names that their scores shall have. One of the catalogue (``"twmd"``,
@@ -144,7 +155,7 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int 
 
 
 def _sort(metric: Any, keep_references: int | str) -> tuple[str | None, str, Any]:
-    """A metric's usual name, the field of `MetricPanel` where it belongs, and what stands there."""
+    """Return a metric's usual name, its field in `MetricPanel`, and its value there."""
     if isinstance(metric, str) and metric in LEXICAL_NAMES:
         return metric, "lexical", metric
     if isinstance(metric, Signature) or (
@@ -176,16 +187,16 @@ def _load(name: str) -> Any:
         ) from error
 
 
-def _ours(sets: Mapping[str, ScoreSet]) -> Iterable[tuple[str, float]]:
-    """The score of every metric, its sides, and the counts of its texts."""
+def _ours(sets: Mapping[str, ScoreSet]) -> Iterator[tuple[str, float]]:
+    """Return the score of every metric, its sides, and the counts of its texts."""
     for name, scores in sets.items():
         yield name, scores.score
         whole = scores.as_dict()
         yield from ((f"{name}_{key}", float(whole[key])) for key in BESIDE if key in whole)
 
 
-def _of_module(name: str, module: Any, segments: Segments) -> Iterable[tuple[str, float]]:
-    """Every single number that a module gives."""
+def _of_module(name: str, module: Any, segments: Segments) -> Iterator[tuple[str, float]]:
+    """Return every single number that a module gives."""
     try:
         found = module.compute(
             predictions=list(segments.predictions), references=_references_for(name, module, segments)
@@ -204,9 +215,9 @@ def _of_module(name: str, module: Any, segments: Segments) -> Iterable[tuple[str
 
 
 def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
-    """References in the form that a module says it takes: a text per row, or a list of texts.
+    """Return references in the form that a module takes: a text per row, or a list of texts.
 
-    One that says nothing gets texts where every row has one reference.
+    A module that does not tell gets texts where every row has one reference.
 
     Raises:
         SpecError: It takes one reference per row, and a row has several.
@@ -228,7 +239,7 @@ def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
 
 
 def _finite(found: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Scores by key; what is not finite is left out."""
+    """Return scores by key without those that are not finite."""
     values: dict[str, float] = {}
     for key, value in found:
         if key in values:

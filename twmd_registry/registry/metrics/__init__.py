@@ -1,1 +1,64 @@
-"""One declaration per metric: everything about it that is no code."""
+"""What the declaration of a metric says; one module per metric declares it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TOKEN_KEYS = ("special", "unknown", "subwords", "punctuation", "stopwords", "ngram", "idf")
+ENCODER_KEYS = (
+    "model",
+    "revision",
+    "adapter",
+    "layer",
+    "aggregation",
+    *TOKEN_KEYS,
+    "centering",
+    "centering_size",
+    "centering_side",
+)
+"""Keys of every metric of token vectors."""
+TAIL_KEYS = ("baseline", "multiref", "truncation", "dtype")
+"""Keys of every metric with a model."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The facts of a metric; its documentation, signatures, cards and framework classes are made from them.
+
+    Attributes:
+        title: Its name as the field writes it.
+        about: What it measures, in one sentence.
+        formula: C(X, Y), or the whole score, in the notation of the documentation.
+        keys: The keys its specification uses, in signature order.
+        class_name: The name of its classes in the faces to SacreBLEU and torchmetrics.
+        two_sided: Whether it has precision, recall and F1.
+        self_normalised: Whether Eq. 1 divides by a C(X, X) that is not 1 anyway.
+        lowest: The least value that can occur, None when there is no bound.
+        highest: The largest value that can occur, None when there is no bound.
+        identical: The score of a text against itself, None when the model decides.
+        citation: BibTeX.
+        aligner: The module of `twmd_registry.align` whose function of the same name returns C(X, Y), and whose
+            function with ``_plan`` after that name returns the plan; None for a metric that aligns no tokens.
+        untrainable: Why the metric cannot be trained; None when it can.
+    """
+
+    title: str
+    about: str
+    formula: str
+    keys: tuple[str, ...]
+    class_name: str
+    two_sided: bool
+    self_normalised: bool
+    lowest: float | None
+    highest: float | None
+    identical: float | None
+    citation: str
+    aligner: str | None = None
+    untrainable: str | None = None
+
+    @property
+    def span(self) -> str:
+        """Its range in words: ``-1 to 1``, or that it has no fixed bounds."""
+        return (
+            "no fixed bounds" if self.lowest is None or self.highest is None else f"{self.lowest:g} to {self.highest:g}"
+        )

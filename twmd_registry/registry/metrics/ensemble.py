@@ -1,6 +1,6 @@
 """The declaration of `ensemble`."""
 
-from twmd_registry.registry.declaration import Metric
+from twmd_registry.registry.metrics import Metric
 
 METRIC = Metric(
     title="Ensemble",

@@ -1,6 +1,6 @@
 """The declaration of `stsscore`."""
 
-from twmd_registry.registry.declaration import TAIL_KEYS, Metric
+from twmd_registry.registry.metrics import TAIL_KEYS, Metric
 
 METRIC = Metric(
     title="STSScore",

@@ -1,6 +1,6 @@
 """The declaration of `trwmd`."""
 
-from twmd_registry.registry.declaration import ENCODER_KEYS, TAIL_KEYS, Metric
+from twmd_registry.registry.metrics import ENCODER_KEYS, TAIL_KEYS, Metric
 
 METRIC = Metric(
     title="Tempered Relaxed Word Mover Distance",

@@ -1,48 +1,30 @@
 """The members of an ensemble as text: ``stsscore,2*bertscore_centered;layer=5,sbert``.
 
-Members are separated by commas, a member's keys by semicolons; a number and a star before a member is its weight.
-Inside a value
+Commas separate members, semicolons a member's keys; a number and a star before a member is its weight. Inside a value
 these signs, and those that separate fields of a signature, are percent-encoded.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.keys import KEYS, LARGEST, SMALLEST
+from twmd_registry.registry.keys import KEYS, LARGEST, NUMBER, SMALLEST
 from twmd_registry.registry.names import MetricName
 
 if TYPE_CHECKING:
     from twmd_registry.registry.spec import MetricSpec
 
 _SAFE = "/._-+[]"
-_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
-_LONG = {key.short: name for name, key in KEYS.items()}
+EnsembleMember = tuple[float, MetricName, str | None, dict[str, str]]
+"""Weight, metric, the text after the ``@`` of its model (content, or a user's revision), and its keys as text."""
 _FORM = "expected METRIC;key=value;..., or WEIGHT*METRIC, between commas (',' inside a value is written %2C)"
 
 
-class EnsembleMember(NamedTuple):
-    """One member.
-
-    Attributes:
-        weight: How much it counts; positive.
-        metric: Its metric.
-        content: What stands behind its model's name and an ``@``: content, or in what a user writes a revision.
-        keys: Its keys as text.
-    """
-
-    weight: float
-    metric: MetricName
-    content: str | None
-    keys: dict[str, str]
-
-
 def split_name(text: str) -> tuple[str, str | None]:
-    """A metric's name and the members in parentheses after it, None where there are none.
+    """Split a metric's name from the members in parentheses after it; None where there are none.
 
     >>> split_name("ensemble(stsscore,sbert)"), split_name("twmd")
     (('ensemble', 'stsscore,sbert'), ('twmd', None))
@@ -57,10 +39,10 @@ def split_name(text: str) -> tuple[str, str | None]:
 
 
 def with_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A metric's name, and its keys with the members that stand in parentheses behind it.
+    """Return a metric's name, and its keys with the members in parentheses after the name.
 
     Raises:
-        SpecError: Members stand there and among the keys.
+        SpecError: There are members in parentheses and among the keys.
     """
     name, members = split_name(text)
     if members is None:
@@ -71,7 +53,7 @@ def with_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, Any
 
 
 def read_members(text: str) -> tuple[EnsembleMember, ...]:
-    """Take a list of members apart; keys and values are not looked at.
+    """Split a list of members; keys and values are not checked.
 
     Raises:
         SpecError: It is no such list; names the member.
@@ -83,36 +65,33 @@ def _read(text: str, number: int) -> EnsembleMember:
     head, *fields = text.split(";")
     before, star, name = head.rpartition("*")
     metric, weight = name.strip(), before.strip() if star else "1"
+    where, choices = f"member {number} of the ensemble", [name for name in MetricName if name != MetricName.ENSEMBLE]
     if metric.partition("(")[0] == MetricName.ENSEMBLE:
-        raise SpecError(f"member {number} of the ensemble, {text!r}: an ensemble is no member; {_FORM}.")
-    if metric not in set(MetricName) - {MetricName.ENSEMBLE}:
-        raise SpecError(
-            f"member {number} of the ensemble, {text!r}: "
-            f"{menu(metric, [m for m in MetricName if m is not MetricName.ENSEMBLE])}; {_FORM}."
-        )
-    if not _NUMBER.fullmatch(weight) or not SMALLEST <= float(weight) <= LARGEST:
-        raise SpecError(
-            f"member {number} of the ensemble: a weight is a number from {SMALLEST:g} to {LARGEST:g}, not {weight!r}."
-        )
+        raise SpecError(f"{where}, {text!r}: an ensemble is no member; {_FORM}.")
+    if metric not in choices:
+        raise SpecError(f"{where}, {text!r}: {menu(metric, choices)}; {_FORM}.")
+    if not NUMBER.fullmatch(weight) or not SMALLEST <= float(weight) <= LARGEST:
+        raise SpecError(f"{where}: a weight is a number from {SMALLEST:g} to {LARGEST:g}, not {weight!r}.")
+    long_names = {key.short: name for name, key in KEYS.items()}
     keys: dict[str, str] = {}
     content = None
     for field in fields:
         label, equals, value = (part.strip() for part in field.partition("="))
-        key = _LONG.get(label, label)
+        key = long_names.get(label, label)
         if not equals or not value or key in keys:
-            raise SpecError(f"member {number} of the ensemble: {field!r} is no key=value, or comes twice; {_FORM}.")
+            raise SpecError(f"{where}: {field!r} is no key=value, or comes twice; {_FORM}.")
         if key == "model":
             value, at, after = value.rpartition("@")
             value, content = (value, after) if at else (after, None)
         try:
             keys[key] = unquote(value, errors="strict")
         except UnicodeDecodeError as error:
-            raise SpecError(f"member {number} of the ensemble: {field!r} is not percent-encoded UTF-8.") from error
-    return EnsembleMember(float(weight), MetricName(metric), content, keys)
+            raise SpecError(f"{where}: {field!r} is not percent-encoded UTF-8.") from error
+    return float(weight), MetricName(metric), content, keys
 
 
 def write_members(members: Iterable[tuple[float, MetricSpec]], *, short: bool = False) -> str:
-    """The canonical text of weighted specifications; with the short names of keys if asked for."""
+    """Write weighted specifications in their canonical form, with the short names of keys if asked for."""
     return ",".join(_write(weight, spec, short=short) for weight, spec in members)
 
 
@@ -120,8 +99,6 @@ def _write(weight: float, spec: MetricSpec, *, short: bool) -> str:
     fields = [str(spec.metric) if weight == 1 else f"{repr(weight).removesuffix('.0')}*{spec.metric}"]
     for name, value in spec.values().items():
         text = quote(KEYS[name].format(value), safe=_SAFE if name == "model" else _SAFE + "@")
-        fields.append(
-            f"{KEYS[name].short if short else name}={text}"
-            + (f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else "")
-        )
+        content = f"@{spec.fingerprint}" if name == "model" and spec.fingerprint else ""
+        fields.append(f"{KEYS[name].short if short else name}={text}{content}")
     return ";".join(fields)

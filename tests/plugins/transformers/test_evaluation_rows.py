@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.plugins.transformers import rows as module
-from twmd_registry.plugins.transformers.rows import EvaluationRows
+from twmd_registry.plugins.transformers import evaluation_rows as module
+from twmd_registry.plugins.transformers.evaluation_rows import EvaluationRows
 
 LABELS = ["a", "b", "c"]
 
@@ -29,31 +29,31 @@ def watching(references: Any, dataset: Any) -> EvaluationRows:
 
 
 class TestNumber:
-    def test_of_one_process(self) -> None:
-        assert EvaluationRows(None).number(7) == 7
-        assert watching(None, Named("x")).number(3) == 3
-        assert watching(None, iter([])).number(5) == 5
+    def test_rows_of_one_process_are_those_of_the_data_set(self) -> None:
+        assert EvaluationRows(None).count(7) == 7
+        assert watching(None, Named("x")).count(3) == 3
+        assert watching(None, iter([])).count(5) == 5
         with pytest.raises(InputError, match="4 predictions came for an evaluation set of 3 rows"):
-            watching(None, Named("x")).number(4)
+            watching(None, Named("x")).count(4)
 
-    def test_missing_rows_are_said(self) -> None:
+    def test_missing_rows_are_warned_about(self) -> None:
         with pytest.warns(TwmdWarning, match="2 of the 3 rows"):
-            assert watching(None, Named("x")).number(2) == 2
+            assert watching(None, Named("x")).count(2) == 2
 
-    def test_of_several_processes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_of_several_processes_are_cut_to_the_data_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "world_size", lambda: 2)
-        assert watching(None, Named("x", 5)).number(8) == 5
+        assert watching(None, Named("x", 5)).count(8) == 5
         with pytest.raises(SpecError, match="give the same object in callbacks"):
-            EvaluationRows(None).number(8)
+            EvaluationRows(None).count(8)
         with pytest.warns(TwmdWarning, match="no length"):
-            assert watching(None, iter([])).number(8) == 8
+            assert watching(None, iter([])).count(8) == 8
 
 
 class TestReferences:
     def test_none_are_the_labels(self) -> None:
         assert EvaluationRows(None).references_of(LABELS) == LABELS
 
-    def test_a_list_belongs_to_one_set(self) -> None:
+    def test_list_belongs_to_one_set(self) -> None:
         rows = EvaluationRows(["x", "y", "z"])
         assert rows.references_of(LABELS) == ["x", "y", "z"]
         assert rows.references_of(LABELS) == ["x", "y", "z"]
@@ -62,7 +62,7 @@ class TestReferences:
         with pytest.raises(InputError, match="3 references for an evaluation set of 2 rows"):
             rows.references_of(["a", "b"])
 
-    def test_a_dict_goes_by_split(self) -> None:
+    def test_dict_of_references_is_selected_by_split(self) -> None:
         rows = EvaluationRows({"news": [["x"], ["y", "y2"], ["z"]], "talk": ["u", "v", "w"]})
         with pytest.raises(SpecError, match="give the same object in callbacks"):
             rows.references_of(LABELS)
@@ -78,7 +78,7 @@ class TestReferences:
         with pytest.raises(SpecError, match="does not say which split it is: give a function"):
             rows.references_of(LABELS)
 
-    def test_a_function_sees_the_data_set(self) -> None:
+    def test_function_sees_the_data_set(self) -> None:
         rows = watching(lambda dataset: dataset.own, SimpleNamespace(own=["x", "y", "z"]))
         assert rows.references_of(LABELS) == ["x", "y", "z"]
         with pytest.raises(SpecError, match="give the same object in callbacks"):
@@ -93,6 +93,6 @@ class TestReferences:
             EvaluationRows(["x", "y", "z"]).watch(Named("x"), in_order=False)
 
     @pytest.mark.parametrize("wrong", ["text", 3, b"text"])
-    def test_what_is_no_references_is_refused(self, wrong: Any) -> None:
+    def test_value_that_is_not_references_is_refused(self, wrong: Any) -> None:
         with pytest.raises(SpecError, match="references must be a list, a dict"):
             EvaluationRows(wrong)

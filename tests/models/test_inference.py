@@ -13,7 +13,7 @@ from torch import nn
 from tests import tiny
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.models.files import find_model
-from twmd_registry.models.linear import OneDnnLinear, has_onednn, multiplies, onednn_layout, quicken
+from twmd_registry.models.inference import OneDnnLinear, has_onednn, multiplies, onednn_layout, quicken
 
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this torch has no oneDNN for this CPU")
 

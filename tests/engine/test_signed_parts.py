@@ -1,0 +1,65 @@
+"""A part that the caller locates for a signature has the signed content, or scoring is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import twmd_registry
+from tests import tiny
+from twmd_registry.errors import ModelError
+from twmd_registry.models.files import embedded_folder
+from twmd_registry.registry.names import EMBEDDED_MODEL
+
+TEXTS = ["a cat sat"], ["the cat sat down"]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the packaged model."""
+    folder = embedded_folder()
+    if folder is None:
+        pytest.skip("the embedded model is not installed")
+    shutil.copytree(folder, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def flip_last_byte(folder: Path) -> None:
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+
+
+def change_activation(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"hidden_act": "relu"}))
+
+
+@pytest.mark.parametrize("change", [flip_last_byte, change_activation])
+@pytest.mark.parametrize("name", ["twmd", "ensemble(twmd,sbert)"])
+def test_model_folder_of_other_content_is_refused_with_both_fingerprints(copy: Path, change: object, name: str) -> None:
+    signature = twmd_registry.scorer(name).signature
+    assert twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS).score > 0
+    change(copy)  # type: ignore[operator]
+    own = twmd_registry.scorer("twmd", model=str(copy)).spec.fingerprint
+    with pytest.raises(ModelError, match=rf"has the content @{own} here, not @0336012e2308 as asked for"):
+        twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS)
+
+
+def test_folder_of_one_member_leaves_the_other_members_models_to_their_names(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "bert")
+    mixed = twmd_registry.scorer(f"ensemble(twmd,trwmd;model={folder};layer=1)")
+    again = twmd_registry.scorer(mixed.signature, model=str(folder))
+    assert again.score(*TEXTS).scores == mixed.score(*TEXTS).scores
+    assert EMBEDDED_MODEL in again.signature
+
+
+def test_member_model_named_by_a_question_mark_round_trips(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "?")
+    made = twmd_registry.scorer(f"ensemble(twmd,trwmd;model={folder};layer=1)")
+    signature = made.signature
+    assert str(twmd_registry.parse(signature).members) in signature
+    assert twmd_registry.scorer(signature, model=str(folder)).score(*TEXTS).scores == made.score(*TEXTS).scores

@@ -1,0 +1,227 @@
+"""From a user's texts to pairs: every row checked, different texts numbered, pairs cut into chunks of bounded size."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Set
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from twmd_registry.errors import InputError
+from twmd_registry.registry.names import Centering
+from twmd_registry.registry.spec import MetricSpec
+
+BYTES_PER_TOKEN = 3
+"""A cautious estimate (English has 4 to 5), from which chunks are cut before texts are tokenised."""
+
+
+class Segments(NamedTuple):
+    """Checked input.
+
+    Attributes:
+        predictions: One text per segment.
+        references: One list of texts per segment, none of them empty.
+    """
+
+    predictions: list[str]
+    references: list[list[str]]
+
+
+def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> Segments:
+    """Check predictions and references.
+
+    Args:
+        predictions: Texts, one per segment.
+        references: One text per segment, or one list of texts per segment; lists may differ in length.
+        first_row: Number of the first row, for messages about a later batch.
+
+    Returns:
+        The same texts, references always as lists.
+
+    Raises:
+        InputError: Not a list, empty, different numbers of rows, references that look transposed, a row that
+            is not text, a mixture of texts and lists, an empty list, or text that is not valid Unicode.
+    """
+    for name, values in (("predictions", predictions), ("references", references)):
+        if not _is_list(values):
+            raise InputError(f"{name} must be a list of texts, one per segment; got {_describe(values)}.")
+    predicted, referred = list(predictions), list(references)
+    if len(predicted) != len(referred):
+        raise InputError(_different_lengths(len(predicted), referred))
+    if not predicted:
+        raise InputError("there is nothing to score: predictions and references are empty.")
+    checked = Segments([_check_text(text, f"predictions[{row}]") for row, text in enumerate(predicted, first_row)], [])
+    for row, entry in enumerate(referred, first_row):
+        where = f"references[{row}]"
+        if not isinstance(entry, str) and not _is_list(entry):
+            raise InputError(f"{where} must be a text or a list of texts; got {_describe(entry)}.")
+        named = (
+            [(entry, where)] if isinstance(entry, str) else [(text, f"{where}[{k}]") for k, text in enumerate(entry)]
+        )
+        texts = [_check_text(text, name) for text, name in named]
+        if not texts:
+            raise InputError(f"{where} is an empty list: every prediction needs at least one reference.")
+        if isinstance(entry, str) is not isinstance(referred[0], str):
+            kinds = ("a text", "a list") if isinstance(entry, str) else ("a list", "a text")
+            raise InputError(
+                f"{where} is {kinds[0]} but references[{first_row}] is {kinds[1]}: give all rows as texts or all as "
+                "lists."
+            )
+        checked.references.append(texts)
+    return checked
+
+
+def digest_of_texts(segments: Segments) -> str:
+    """Return sha256 of ``[predictions, references]`` as compact JSON in UTF-8, references always as lists."""
+    return hashlib.sha256(json.dumps(list(segments), ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
+
+
+def _is_list(values: Any) -> bool:
+    """Return whether iteration gives rows in order: not for a text, a table (its columns), a mapping or a set."""
+    if isinstance(values, (str, bytes, Mapping, Set)) or hasattr(values, "columns"):
+        return False
+    return isinstance(values, Iterable) and getattr(values, "shape", (1,)) != ()
+
+
+def _different_lengths(number: int, references: list[Any]) -> str:
+    message = f"there are {number} predictions but {len(references)} references"
+    lists = [entry for entry in references if isinstance(entry, (list, tuple))]
+    if lists and len(lists) == len(references) and all(len(entry) == number for entry in lists):
+        return (
+            f"{message}: references look transposed. Give one list per prediction, [[ref1, ref2], ...], not one "
+            "list per reference stream."
+        )
+    return f"{message}: give one entry per prediction (a text, or a list of texts)."
+
+
+def _check_text(text: Any, where: str) -> str:
+    """Return the characters of a text: a subclass (a member of an Enum) may give others by ``str()``."""
+    if not isinstance(text, str):
+        raise InputError(f"{where} must be a text; got {_describe(text)}.")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{where} is not valid Unicode: lone surrogate {text[error.start]!a} at character {error.start}. "
+            "Decode it again with the right encoding."
+        ) from None
+    return str.__str__(text)
+
+
+def _describe(value: Any) -> str:
+    shown = " ".join(ascii(value).split())
+    return f"{type(value).__name__} {shown if len(shown) <= 40 else shown[:37] + '...'}"
+
+
+class Pairs(NamedTuple):
+    """All (hypothesis, reference) pairs of some segments.
+
+    Attributes:
+        texts: Every different text once.
+        hyp: Index into `texts`; shape (pairs,).
+        ref: Index into `texts`; shape (pairs,).
+        segment: The segment of every pair, ascending, maybe with gaps (rows that could not be read); shape (pairs,).
+        counts: References of every segment; shape (segments,).
+    """
+
+    texts: list[str]
+    hyp: np.ndarray
+    ref: np.ndarray
+    segment: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first pair of every segment; shape (segments,)."""
+        return np.asarray(np.cumsum(self.counts) - self.counts)
+
+
+def make_pairs(segments: Segments) -> Pairs:
+    """Number the different texts of some segments and list their pairs, in data order."""
+    number: dict[str, int] = {}
+    hyp, ref = [], []
+    for prediction, references in zip(*segments, strict=True):
+        h = number.setdefault(prediction, len(number))
+        for reference in references:
+            hyp.append(h)
+            ref.append(number.setdefault(reference, len(number)))
+    counts = np.array([len(references) for references in segments.references])
+    return Pairs(list(number), np.array(hyp), np.array(ref), np.repeat(np.arange(len(counts)), counts), counts)
+
+
+class PairShare(NamedTuple):
+    """Some of the pairs, numbered by themselves.
+
+    Attributes:
+        pairs: The pairs of some segments in a row.
+        texts: Of each of their texts, its number among all; ascending.
+    """
+
+    pairs: Pairs
+    texts: np.ndarray
+
+
+def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> PairShare:
+    """Take one of several shares of like size; in order, they are the whole.
+
+    Where they are cut depends on the number of segments alone: as long as it stays, a reference stays in its share.
+
+    Args:
+        pairs: All pairs.
+        number: Which share, from 0.
+        shares: How many there are; there may be more than segments, so that some are empty.
+        step: Shares end at multiples of so many segments, so that centering batches stay whole.
+    """
+    steps = math.ceil(len(pairs.counts) / step)
+    first, last = (min(steps * one // shares * step, len(pairs.counts)) for one in (number, number + 1))
+    starts = np.r_[pairs.starts, len(pairs.hyp)]
+    here = slice(int(starts[first]), int(starts[last]))
+    texts, inverse = np.unique(np.r_[pairs.hyp[here], pairs.ref[here]], return_inverse=True)
+    hyp, ref = np.split(inverse, 2)
+    return PairShare(
+        Pairs([pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]), texts
+    )
+
+
+def centering_step(specs: Iterable[MetricSpec]) -> int:
+    """Segments that must stay together so that the centering batches of every specification stay whole."""
+    return math.lcm(*(spec.centering_size or 1 for spec in specs if spec.centering_kind is Centering.BATCH))
+
+
+def plan_chunks(
+    pairs: Pairs, limit: int | None, most_tokens: int, step: int = 1
+) -> tuple[list[slice], dict[int, list[int]]]:
+    """Cut the pairs into consecutive chunks whose different texts hold a bounded number of tokens.
+
+    Args:
+        pairs: The pairs.
+        limit: Most tokens of a text; None for no limit. Tokens are estimated cautiously, from the number of bytes.
+        most_tokens: Tokens per chunk; a single step may hold more.
+        step: Chunks end at multiples of so many segments, so that centering batches stay whole.
+
+    Returns:
+        Slices over pairs; and for every text that occurs in several chunks, which ones, ascending.
+    """
+    tokens = [len(text.encode("utf-8")) // BYTES_PER_TOKEN + 2 for text in pairs.texts]
+    if limit is not None:
+        tokens = [min(number, limit) for number in tokens]
+    bounds = [*np.flatnonzero(np.diff(pairs.segment // step, prepend=-1)).tolist(), len(pairs.hyp)]
+    chunks: list[slice] = []
+    uses: dict[int, list[int]] = {}
+    begin, held, seen = 0, 0, set[int]()
+    for start, stop in pairwise(bounds):
+        texts = set(pairs.hyp[start:stop].tolist()) | set(pairs.ref[start:stop].tolist())
+        if held and held + sum(tokens[text] for text in texts - seen) > most_tokens:
+            chunks.append(slice(begin, start))
+            begin, held, seen = start, 0, set()
+        held += sum(tokens[text] for text in texts - seen)
+        for text in texts - seen:
+            uses.setdefault(text, []).append(len(chunks))
+        seen |= texts
+    if len(pairs.hyp):
+        chunks.append(slice(begin, len(pairs.hyp)))
+    return chunks, {text: numbers for text, numbers in uses.items() if len(numbers) > 1}

@@ -1,0 +1,194 @@
+"""The rows of an evaluation: their texts, and the references that `Trainer` does not know."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from twmd_registry.engine.distributed import world_size
+from twmd_registry.errors import InputError, SpecError, menu, warn
+
+Rows = Sequence[str] | Sequence[Sequence[str]]
+"""References, one entry per row of a data set: a text, or a list of texts."""
+References = Rows | Mapping[str, Rows] | Callable[[Any], Rows] | None
+"""References of one evaluation set, of several by split, a function from the data set, or None for the labels."""
+_SEVERAL = "For several evaluation sets give a dict {split: references}, or a function of the data set."
+
+
+class EvaluationRows:
+    """The data set under evaluation and its references.
+
+    Attributes:
+        dataset: What is evaluated now; None until `watch` was called.
+    """
+
+    def __init__(self, references: References) -> None:
+        """Keep the references; they are looked up when there are rows.
+
+        Args:
+            references: As for `make_compute_metrics`.
+
+        Raises:
+            SpecError: They are of no such kind.
+        """
+        if isinstance(references, (str, bytes)) or not (
+            references is None or callable(references) or hasattr(references, "__len__")
+        ):
+            raise SpecError(
+                "references must be a list, a dict of lists by split, a function of the data set, or None; got "
+                f"{references!r:.60}."
+            )
+        self._references = references
+        self._labels_of: dict[str, str] = {}
+        self.dataset: Any = None
+
+    def watch(self, dataset: Any, *, in_order: bool) -> None:
+        """Set the data set that is evaluated.
+
+        Args:
+            dataset: The data set.
+            in_order: Whether its rows come in their order.
+
+        Raises:
+            SpecError: They do not, and references belong to rows by their order.
+        """
+        if not in_order and self._references is not None:
+            raise SpecError(
+                "grouping by length evaluates rows in another order than the data set's: references can only be "
+                "the labels (None)."
+            )
+        self.dataset = dataset
+
+    def count(self, received: int) -> int:
+        """Return how many of the received rows are the data set's; the rest fills the last batch of every process.
+
+        Args:
+            received: Rows that came.
+
+        Raises:
+            SpecError: Several processes, and the size of the data set is not known.
+            InputError: More rows than the data set has, in a single process.
+
+        Warns:
+            TwmdWarning: Rows are missing, or several processes evaluate a data set without a length.
+        """
+        several = world_size() > 1
+        if self.dataset is None and several:
+            raise SpecError(
+                "several processes evaluate, and repeat rows at the end: give the same object in callbacks=[...], too."
+            )
+        if not hasattr(self.dataset, "__len__"):
+            if several:
+                warn("the data set has no length: rows that several processes repeat at its end are scored twice.")
+            return received
+        size = len(self.dataset)
+        if received > size and not several:
+            raise InputError(
+                f"{received} predictions came for an evaluation set of {size} rows: were there some of an "
+                "evaluation that was broken off?"
+            )
+        if received < size:
+            warn(
+                f"predictions came for {received} of the {size} rows of the evaluation set only "
+                "(dataloader_drop_last?)."
+            )
+        return min(received, size)
+
+    def references_of(self, labels: Sequence[str]) -> Rows:
+        """Return the references of the rows.
+
+        Args:
+            labels: The decoded labels, one per row.
+
+        Raises:
+            SpecError: Which evaluation set this is cannot be told.
+            InputError: Another number of rows than references, or other labels under one name.
+        """
+        if self._references is None:
+            return labels
+        name, references = "", self._references
+        if callable(references):
+            references = references(self._known_dataset())
+        elif isinstance(references, Mapping):
+            name = self._split(references)
+            references = references[name]
+        size = len(self.dataset) if hasattr(self.dataset, "__len__") else len(labels)
+        of_name = name and f" of {name!r}"
+        if len(references) != size:
+            raise InputError(
+                f"there are {len(references)} references{of_name} for an evaluation set of {size} rows. {_SEVERAL}"
+            )
+        digest = hashlib.sha256(json.dumps(list(labels)).encode()).hexdigest()
+        if not callable(self._references) and self._labels_of.setdefault(name, digest) != digest:
+            raise InputError(
+                f"the references{of_name} were used for rows with other labels before: two evaluation sets? {_SEVERAL}"
+            )
+        return references[: len(labels)]
+
+    def _known_dataset(self) -> Any:
+        if self.dataset is None:
+            raise SpecError("to tell evaluation sets apart, give the same object in callbacks=[...], too.")
+        return self.dataset
+
+    def _split(self, references: Mapping[str, Rows]) -> str:
+        """Return the split that the data set names."""
+        split = getattr(self._known_dataset(), "split", None)
+        if split is None:
+            raise SpecError(
+                "references are given by split, but the evaluation set does not say which split it is: give a "
+                "function of the data set."
+            )
+        if str(split) not in references:
+            raise SpecError(f"there are no references of the split {str(split)!r}; {menu(str(split), references)}.")
+        return str(split)
+
+
+def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
+    """Decode token ids in any of the forms that `Trainer` has for them.
+
+    Args:
+        ids: Whole numbers of shape (rows, tokens), as an array or a tensor; a list of such batches; or a tuple of
+            outputs, of which the first holds the ids. Negative numbers (the -100 of joined batches) and padding may
+            stand side by side.
+        tokenizer: A tokenizer, or a processor that holds one.
+        what: Whose they are, for messages.
+
+    Returns:
+        One text per row, without special tokens and without space at its ends.
+
+    Raises:
+        InputError: They are no token ids: logits, most likely.
+        SpecError: The tokenizer has no token to pad with.
+    """
+    if isinstance(ids, tuple):
+        return decode_texts(ids[0], tokenizer, what)
+    if isinstance(ids, list):
+        return [text for batch in ids for text in decode_texts(batch, tokenizer, what)]
+    numbers = ids.detach().cpu().numpy() if torch.is_tensor(ids) else np.asarray(ids)
+    if numbers.ndim != 2 or not np.issubdtype(numbers.dtype, np.integer):
+        raise InputError(
+            f"{what} must be token ids, whole numbers of shape (rows, tokens), not {numbers.dtype} of shape "
+            f"{numbers.shape}: set predict_with_generate=True in Seq2SeqTrainingArguments."
+        )
+    padded = np.where(numbers < 0, padding_of(tokenizer), numbers)
+    return [text.strip() for text in tokenizer.batch_decode(padded, skip_special_tokens=True)]
+
+
+def padding_of(tokenizer: Any) -> int:
+    """Return the id of a special token that decoding leaves out: padding, or else the end of a text.
+
+    Raises:
+        SpecError: There is neither.
+    """
+    own = getattr(tokenizer, "tokenizer", tokenizer)
+    for token in (own.pad_token_id, own.eos_token_id):
+        if token is not None:
+            return int(token)
+    raise SpecError(
+        "the tokenizer has neither a padding nor an end token to put in the place of -100: set tokenizer.pad_token."
+    )
