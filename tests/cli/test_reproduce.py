@@ -6,7 +6,6 @@ import csv
 from pathlib import Path
 
 import pytest
-from twmd_registry.metaeval.word_pairs import Similarity
 
 from tests import tiny
 from tests.papers.rated_files import write_wmt
@@ -124,7 +123,7 @@ def test_words_are_drawn_without_centering_and_under_all(
         assert "does not read one layer alone" in capsys.readouterr().err
     first, second = (rows_of(tmp_path / f"twmd-figure{number}.csv") for number in (1, 2))
     assert [(row["centering"], row["layer"]) for row in first] == [("none", str(k)) for k in range(tiny.DEPTH + 1)]
-    assert [float(row["random"]) for row in second] == [row.similarities[Similarity.RANDOM].mean for row in found.rows]
+    assert [float(row["random"]) for row in second] == found.estimates[:, :, 0]["mean"].ravel().tolist()
     assert first == [row for row in second if row["centering"] == "none"]
     properties = [
         line.split()[-1] for line in printed.splitlines() if line.startswith("corpus") and "similarity" in line

@@ -98,32 +98,26 @@ def agreement(
     The statistic is computed in every part of the data; the average is the plain mean over the parts. For the interval,
     the rows of every part (the items, for ``darr`` and ``acc_eq``) are drawn with replacement, and every resample is
     averaged; a part that is undefined in a resample is left out of that resample's average. An average over items
-    draws whole items: each has too few rows for unbiased resamples, and gets no interval of its own. The same seed
-    draws the same rows of a part for every metric. Time grows with rows x resamples; Kendall's also with the logarithm
-    of the rows.
+    draws whole items, which get no intervals of their own. The same seed draws the same rows for every metric.
 
     Args:
         statistic: A value of `Statistic`.
         scores: Higher is better; shape (segments,).
         rated: The ratings, and the parts that their segments belong to.
-        averaging: A value of `Averaging`; ``darr`` and ``acc_eq`` compare segments within items already and take
-            ``none`` and ``group``.
+        averaging: A value of `Averaging`; ``darr`` and ``acc_eq`` take ``none`` and ``group``.
         resamples: Of the bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Returns:
-        The average with its interval, and every part. Parts without a value cause a warning, and never count as 0.
+        The average with its interval, and every part that has a value.
 
     Raises:
-        SpecError: There is no such statistic or averaging, or they do not go together; a seed or a number of resamples
-            below 0.
-        InputError: The data do not name items or systems; another number of scores than ratings; a number that is not
-            finite; no part has a value.
+        SpecError: An unknown statistic or averaging, or not for each other; a seed or number of resamples below 0.
+        InputError: The data do not name items or systems; scores of another shape or not finite; no part has a value.
 
     Warns:
-        TwmdWarning: A part has no value; an interval is of fewer than
-            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments (or items).
+        TwmdWarning: A part has no value, or an interval is of fewer than `RELIABLE_SAMPLE` segments (or items).
     """
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     if seed < 0:
@@ -144,11 +138,10 @@ def agreement(
     warn_about_undefined(wanted, undefined, len(groups))
     if resamples:
         warn_about_small_samples({"items": len(groups)} if by_item else units)
-    parts = np.array([own.value for own in groups.values()])
-    rng = np.random.default_rng(seed)
-    means = bootstrap(mean_estimate(parts), resamples, rng) if by_item else mean_of_defined(np.array(resampled))
+    mean = mean_estimate(np.array([own.value for own in groups.values()]))
+    means = bootstrap(mean, resamples, np.random.default_rng(seed)) if by_item else mean_of_defined(np.array(resampled))
     segments = sum(own.n for own in groups.values())
-    return Agreement(float(parts.mean()), *interval(means), segments, groups=groups, undefined=tuple(undefined))
+    return Agreement(mean.value, *interval(means), segments, groups=groups, undefined=tuple(undefined))
 
 
 def split_parts(

@@ -223,7 +223,7 @@ def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _make_darr(ratings: np.ndarray, items: Items, threshold: float) -> Estimator:
-    """Make WMT's Kendall-like tau, ``(C - D) / (C + D)`` over the pairs of all items (Bojar et al. 2017; Ma et al. 2018).
+    """Make WMT's Kendall-like tau, ``(C - D) / (C + D)`` over all items' pairs (Bojar et al. 2017; Ma et al. 2018).
 
     Pairs whose ratings differ by less than the threshold do not count; a tie of the metric is discordant. A constant
     metric has -1.

@@ -68,6 +68,9 @@ WordPairs = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
 """Two words of each pair, by their places in the corpus, and their weight, which sums to 1; shape (P,) each. Last,
 whether these are all pairs and not a sample."""
 
+LayerState = tuple[torch.Tensor, dict[Centering, GroupMeans | None]]
+"""Vectors of the sampled words in one layer, shape (U, D), and the means that every centering subtracts from them."""
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -175,16 +178,21 @@ def diagnose(
         if background is not None:
             for (_, means), mean in zip(layers, background.means[Special.NONE], strict=True):
                 means[Centering.BACKGROUND] = GroupMeans(mean[None, :], torch.zeros(len(sampled), dtype=torch.int64))
-    centerings = tuple(layers[0][1])
-    estimates = np.zeros((len(centerings), len(layers), len(Similarity)), dtype=ESTIMATE)
-    for c, centering in enumerate(centerings):
-        for k, (vectors, means) in enumerate(layers):
-            directions = _directions(vectors, centering, means[centering])
-            for s, (first, second, weight, complete) in enumerate(drawn.values()):
-                x, y = (directions[np.searchsorted(sampled, places)] for places in (first, second))
-                estimates[c, k, s] = _estimate(np.einsum("pd,pd->p", x, y), weight, complete=complete)
+    centerings, estimates = tuple(layers[0][1]), _measure(layers, sampled, list(drawn.values()))
     name = f"{backend.files.name}@{backend.files.fingerprint}"
     return Diagnosis(name, len(own), len(ids), truncated, empty, centerings, estimates)
+
+
+def _measure(layers: Sequence[LayerState], sampled: np.ndarray, drawn: Sequence[WordPairs]) -> np.ndarray:
+    """Return the estimates of every centering, layer and similarity, in this order of axes."""
+    estimates = np.zeros((len(layers[0][1]), len(layers), len(drawn)), dtype=ESTIMATE)
+    for k, (vectors, means) in enumerate(layers):
+        for c, (centering, own) in enumerate(means.items()):
+            directions = _directions(vectors, centering, own)
+            for s, (first, second, weight, complete) in enumerate(drawn):
+                x, y = (directions[np.searchsorted(sampled, places)] for places in (first, second))
+                estimates[c, k, s] = _estimate(np.einsum("pd,pd->p", x, y), weight, complete=complete)
+    return estimates
 
 
 def _load(model: str, options: RunOptions, centering: Centering) -> TokenAlignmentBackend:
@@ -328,7 +336,7 @@ def _read_layers(
     words: tuple[np.ndarray, np.ndarray],
     batch_tokens: int | None,
     progress: Progress | None,
-) -> list[tuple[torch.Tensor, dict[Centering, GroupMeans | None]]]:
+) -> list[LayerState]:
     """Encode every text once, piece by piece, and return what is needed of every hidden state, the embeddings first.
 
     Args:

@@ -118,17 +118,17 @@ def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
 def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
     """Return the data on which the values that a specification shares with the closest preset were chosen."""
     values, usual = spec.values(), default_preset(spec.metric, spec.model)
-    closest = len(values), None, dict[str, object]()
+    candidates = []
     for preset in presets_of(spec.metric).values():
         own = apply_preset(preset, {"model": str(spec.model)}).values()
         by_name = preset.model == spec.model or preset is usual
         same_model = preset.fingerprint == spec.fingerprint if preset.fingerprint else by_name
         distance = sum(own.get(name) != values.get(name) for name in {*own, *values})
-        if same_model and distance < closest[0]:
-            closest = distance, preset, own
-    _, preset, own = closest
-    if preset is None:
+        if same_model and distance < len(values):
+            candidates.append((distance, preset, own))
+    if not candidates:
         return {}
+    _, preset, own = min(candidates, key=lambda candidate: candidate[0])
     kept = [name for name in preset.tuned if name in own and own[name] == values.get(name)]
     hashes = read_hashes(preset.training_data) if kept else {}
     tuned_on = {name: hashes[name] for name in preset.tuned_on if name in hashes}

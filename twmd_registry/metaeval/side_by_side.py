@@ -25,7 +25,7 @@ FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv
 """How tables are written, by suffix."""
 
 
-class ScoredMetric(NamedTuple):
+class LabelledScores(NamedTuple):
     """One metric's scores.
 
     Attributes:
@@ -90,8 +90,8 @@ def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
     distinct = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
     for metric in distinct:
         if not isinstance(metric, MetricSpec) and metric not in SEGMENT_LEXICAL:
-            expected = "expected a specification or a metric of SacreBLEU"
-            raise SpecError(f"{expected}; {metric!r} is neither; {menu(str(metric), SEGMENT_LEXICAL)}.")
+            missing = f"expected a specification or a metric of SacreBLEU, and there is none called {metric!r} here"
+            raise SpecError(f"{missing}; {menu(str(metric), SEGMENT_LEXICAL)}.")
     if not distinct:
         raise SpecError("there is no metric to compare.")
     return distinct
@@ -129,7 +129,7 @@ def score_lexically(name: str, rated: RatedSegments) -> tuple[tuple[float, ...],
 
 def score_side_by_side(
     metrics: Sequence[Compared], rated: RatedSegments, data: str, options: RunOptions, progress: Progress | None = None
-) -> tuple[tuple[Compared, ...], tuple[ScoredMetric, ...], tuple[str, ...]]:
+) -> tuple[tuple[Compared, ...], tuple[LabelledScores, ...], tuple[str, ...]]:
     """Score every segment by every metric, each text encoded once per model.
 
     Args:
@@ -151,7 +151,7 @@ def score_side_by_side(
         TwmdWarning: A metric was trained or tuned on some of the references.
     """
     specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
-    ours: Iterator[tuple[Compared, ScoredMetric]] = iter(())
+    ours: Iterator[tuple[Compared, LabelledScores]] = iter(())
     overlaps: tuple[str, ...] = ()
     if specs:  # SacreBLEU's metrics alone need no torch
         from twmd_registry.engine.scorer import make_scorer, score_all
@@ -162,14 +162,14 @@ def score_side_by_side(
         labels = labels_of([scores.signature.spec for scores in sets])
         overlaps = warn_about_overlap(labels, scorers, rated.references, data)
         ours = (
-            (scores.signature.spec, ScoredMetric(label, str(scores.signature), scores.scores))
+            (scores.signature.spec, LabelledScores(label, str(scores.signature), scores.scores))
             for scores, label in zip(sets, labels, strict=True)
         )
-    pairs = list[tuple[Compared, ScoredMetric]]()
+    pairs = list[tuple[Compared, LabelledScores]]()
     for metric in metrics:
         if isinstance(metric, str):
             scores, signature = score_lexically(metric, rated)
-            pairs.append((metric, ScoredMetric(metric, signature, scores)))
+            pairs.append((metric, LabelledScores(metric, signature, scores)))
         else:
             pairs.append(next(ours))
     applied, scored = zip(*pairs, strict=True)

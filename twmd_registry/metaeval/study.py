@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from twmd_registry.metaeval.side_by_side import (
     FORMATS,
     MISSING,
     Compared,
-    ScoredMetric,
+    LabelledScores,
     TextTable,
     as_report,
     between,
@@ -146,7 +147,7 @@ class StudyResult:
     """
 
     study: Study
-    scored: tuple[ScoredMetric, ...]
+    scored: tuple[LabelledScores, ...]
     agreements: tuple[dict[Statistic, Agreement], ...]
     tests: tuple[dict[Statistic, AgreementTest], ...]
     williams: tuple[dict[str, AgreementTest | None], ...]
@@ -264,30 +265,24 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
     agreements, accuracies = list[dict[Statistic, Agreement]](), list[dict[Statistic, Agreement]]()
     tests, williams = list[dict[Statistic, AgreementTest]](), list[dict[str, AgreementTest | None]]()
-    drawn: dict[str, Any] = {"averaging": study.averaging, "resamples": study.resamples, "seed": study.seed}
-    tested: dict[str, Any] = {"averaging": study.averaging, "trials": study.trials, "seed": study.seed}
+    shared: dict[str, Any] = {"averaging": study.averaging, "seed": study.seed}
+    intervals = shared | {"resamples": study.resamples}
+    permuted = shared | {"trials": study.trials, "threshold": study.threshold}
     for metric in scored:
         scores, first = metric.scores, scored[0].scores
+        pairs = {}
         if study.level is Level.SYSTEM:
-            ranked = {one: system_agreement(one, scores, rated, **drawn) for one in study.statistics}
-            agreements.append({one: own for one, (own, _) in ranked.items()})
-            accuracies.append({one: own for one, (_, own) in ranked.items()})
+            pairs = {name: system_agreement(name, scores, rated, **intervals) for name in study.statistics}
+            agreements.append({name: own for name, (own, _) in pairs.items()})
         else:
-            limit = study.threshold
-            agreements.append(
-                {one: agreement(one, scores, rated, threshold=limit, **drawn) for one in study.statistics}
-            )
-            accuracies.append({})
-        if study.trials and metric is not scored[0]:
-            limit = study.threshold
-            tests.append(
-                {one: permutation(scores, first, rated, one, threshold=limit, **tested) for one in study.statistics}
-            )
-            linear = Statistic.PEARSON in study.statistics
-            williams.append(williams_by_part(scores, first, rated, study.averaging) if linear else {})
-        else:
-            tests.append({})
-            williams.append({})
+            estimated = intervals | {"threshold": study.threshold}
+            agreements.append({name: agreement(name, scores, rated, **estimated) for name in study.statistics})
+        accuracies.append({name: accuracy for name, (_, accuracy) in pairs.items()})
+        is_tested = study.trials > 0 and metric is not scored[0]
+        asked = study.statistics if is_tested else ()
+        tests.append({name: permutation(scores, first, rated, name, **permuted) for name in asked})
+        is_linear = Statistic.PEARSON in asked
+        williams.append(williams_by_part(scores, first, rated, study.averaging) if is_linear else {})
     parts = tuple(agreements), tuple(tests), tuple(williams), tuple(accuracies)
     return StudyResult(replace(study, metrics=applied), scored, *parts, rated.dropped, overlaps)
 
@@ -326,26 +321,27 @@ class RobustnessResult:
 
     name: str
     pairs: RatedSegments
-    scored: tuple[ScoredMetric, ...]
+    scored: tuple[LabelledScores, ...]
     preferences: tuple[dict[str, EditPreference], ...]
     overlaps: tuple[str, ...]
 
     @property
     def tables(self) -> dict[str, TextTable]:
         """Return a row per kind of edit, a column per metric, and the mean over kinds: share preferred, difference."""
-        titles = {
-            "preferred": ("Share of better texts that score higher, ties as halves (95% interval)", 3),
-            "difference": ("Better less worse score, mean (95% interval)", 4),
+        preferred = "Share of better texts that score higher, ties as halves (95% interval)"
+        difference = "Better less worse score, mean (95% interval)"
+        return {
+            "preferred": self._table(preferred, 3, lambda own: (own.preferred, own.preferred_interval)),
+            "difference": self._table(difference, 4, lambda own: (own.difference, own.difference_interval)),
         }
-        return {measured: self._table(measured, *title) for measured, title in titles.items()}
 
-    def _table(self, measured: str, title: str, digits: int) -> TextTable:
+    def _table(self, title: str, digits: int, number: Callable[[EditPreference], tuple[float, Interval]]) -> TextTable:
         kinds = self.preferences[0]
         rows = [
-            (kind, str(kinds[kind].n), *(_cell(own[kind], measured, digits) for own in self.preferences))
+            (kind, str(kinds[kind].n), *(_cell(*number(own[kind]), digits) for own in self.preferences))
             for kind in kinds
         ]
-        means = [np.mean([getattr(own, measured) for own in by_kind.values()]) for by_kind in self.preferences]
+        means = [np.mean([number(own)[0] for own in by_kind.values()]) for by_kind in self.preferences]
         header = ("edit", "n", *(metric.label for metric in self.scored))
         return TextTable(title, header, [*rows, ("average", str(len(kinds)), *(f"{mean:.4f}" for mean in means))])
 
@@ -371,9 +367,9 @@ class RobustnessResult:
         return {"study": self.name, "overlaps": list(self.overlaps), "metrics": metrics}
 
 
-def _cell(own: EditPreference, measured: str, digits: int) -> str:
-    ends = between(*getattr(own, f"{measured}_interval"), digits)
-    return f"{getattr(own, measured):.{digits}f}" + (f" ({ends})" if ends else "")
+def _cell(value: float, own: Interval, digits: int) -> str:
+    ends = between(*own, digits)
+    return f"{value:.{digits}f}" + (f" ({ends})" if ends else "")
 
 
 def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
@@ -405,8 +401,11 @@ def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
         order = np.array(list(places.values()))  # (pairs, 2)
         order = np.take_along_axis(order, np.argsort(-rated.ratings[order], axis=1), axis=1)
         sets.append(select(rated, order.ravel()))
-    columns = [[value for own in sets for value in own[field]] for field in range(3)]  # groups, predictions, references
-    return RatedSegments(*columns, np.concatenate([own.ratings for own in sets]), 0)
+    groups, predictions, references = (
+        list(itertools.chain.from_iterable(getattr(own, field) for own in sets))
+        for field in ("group", "predictions", "references")
+    )
+    return RatedSegments(groups, predictions, references, np.concatenate([own.ratings for own in sets]), 0)
 
 
 def prefer(better: np.ndarray, worse: np.ndarray, *, resamples: int, seed: int) -> EditPreference:

@@ -97,7 +97,8 @@ def settings(
     keys = entry(metric).keys
     if "layer" not in keys:
         raise SpecError(f"{metric} has no layer, temperature or centering to tune.")
-    grid = {name: tuple(values) for name, values in {"layer": layers, **GRID, **(tried or {})}.items() if name in keys}
+    axes: dict[str, Iterable[Any]] = {"layer": layers, **GRID, **(tried or {})}
+    grid = {name: tuple(values) for name, values in axes.items() if name in keys}
     if metric != MetricName.BERTSCORE_CENTERED:
         grid["special"] = tuple(value for value in grid["special"] if value != Special.PARTNERS)
     if most is not None:
@@ -278,7 +279,6 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
         for part in ("model", "adapter"):  # a folder is written so that it is valid from any working folder
             if values.get(part) and Path(str(values[part])).is_dir():
                 values[part] = str(Path(str(values[part])).resolve())
-        tuned = {"tuned": tuple(varied), "tuned_on": tuple(data)}
-        presets.append(Preset(name, metric, values, about, best.fingerprint, **tuned))
+        presets.append(Preset(name, metric, values, about, best.fingerprint, tuned=tuple(varied), tuned_on=tuple(data)))
     title = f"TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size."
     return write_presets(name, title, presets)
