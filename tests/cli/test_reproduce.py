@@ -14,8 +14,7 @@ from tests.papers.rated_files import write_wmt
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.judgments.wmt import read_wmt
-from twmd_registry.metaeval.diagnose import diagnose
-from twmd_registry.metaeval.word_pairs import Similarity
+from twmd_registry.metaeval.diagnosis import diagnose
 from twmd_registry.registry.options import RunOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
@@ -150,7 +149,7 @@ def test_words_are_drawn_without_centering_and_under_all(
         assert "does not read one layer alone" in capsys.readouterr().err
     first, second = (rows_of(tmp_path / f"twmd-figure{number}.csv") for number in (1, 2))
     assert [(row["centering"], row["layer"]) for row in first] == [("none", str(k)) for k in range(tiny.DEPTH + 1)]
-    assert [float(row["random"]) for row in second] == [row.similarities[Similarity.RANDOM].mean for row in found.rows]
+    assert [float(row["random"]) for row in second] == found.estimates[:, :, 0]["mean"].ravel().tolist()
     assert first == [row for row in second if row["centering"] == "none"]
     properties = [
         line.split()[-1] for line in printed.splitlines() if line.startswith("corpus") and "similarity" in line

@@ -1,5 +1,8 @@
+"""Agreement over parts of the data and over systems, against loops over parts and over resamples."""
+
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -8,17 +11,17 @@ from scipy import stats
 
 from tests.metaeval.test_correlation import VECTORS
 from twmd_registry.errors import InputError, SpecError, TwmdWarning
-from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.agreement import Averaging, agreement, draw, interval
+from twmd_registry.judgments.rated import RatedSegments, select
+from twmd_registry.metaeval.agreement import Averaging, agreement, draw, interval, system_agreement
 from twmd_registry.metaeval.correlation import Statistic, correlate
 
 
-def campaign(
-    seed: int = 0, *, groups: int = 2, items: int = 12, systems: int = 5, noise: float = 10.0
+def make_campaign(
+    seed: int = 0, *, groups: int = 2, items: int = 12, noise: float = 10.0
 ) -> tuple[np.ndarray, RatedSegments]:
-    """Scores and ratings of systems on items of several language pairs, in a shuffled order."""
+    """Return scores and ratings of five systems on items of several language pairs, in a shuffled order."""
     rng = np.random.default_rng(seed)
-    rows = [(f"g{g}", f"g{g}:{i}", f"s{s}") for g in range(groups) for i in range(items) for s in range(systems)]
+    rows = [(f"g{g}", f"g{g}:{i}", f"s{s}") for g in range(groups) for i in range(items) for s in range(5)]
     rows = [rows[k] for k in rng.permutation(len(rows))]
     ratings = np.array([40 + 5 * int(system[1:]) + rng.normal(0, 15) for _, _, system in rows]).round()
     scores = ratings + rng.normal(0, noise, len(rows))
@@ -26,165 +29,130 @@ def campaign(
     return scores, RatedSegments(group, [""] * len(rows), [""] * len(rows), ratings, 0, item, system)
 
 
-@pytest.mark.parametrize("statistic", VECTORS)
 @pytest.mark.parametrize("averaging", Averaging)
-def test_the_average_is_the_loop_over_parts(statistic: str, averaging: Averaging) -> None:
-    scores, rated = campaign()
+def test_average_equals_the_loop_over_parts(averaging: Averaging) -> None:
+    scores, rated = make_campaign()
     columns = {"none": ["all"] * len(scores), "group": rated.group, "item": rated.item, "system": rated.system}
     column = np.array(columns[averaging])
-    expected = {
-        name: VECTORS[statistic](scores[column == name], rated.ratings[column == name])
-        for name in sorted(set(column.tolist()))
-    }
-    found = agreement(statistic, scores, rated, averaging=averaging, resamples=50)
-    assert [one.name for one in found.groups] == list(expected)
-    assert [one.value for one in found.groups] == pytest.approx(list(expected.values()))
-    assert [one.n for one in found.groups] == [int((column == name).sum()) for name in expected]
-    assert found.value == pytest.approx(np.mean(list(expected.values())))
-    assert (found.n, found.undefined) == (len(scores), ())
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < found.value < found.high
+    for statistic, reference in VECTORS.items():
+        own = agreement(statistic, scores, rated, averaging=averaging, resamples=50)
+        parts = {name: column == name for name in sorted(set(column.tolist()))}
+        expected = {name: reference(scores[rows], rated.ratings[rows]) for name, rows in parts.items()}
+        assert {name: part.value for name, part in own.groups.items()} == pytest.approx(expected)
+        assert {name: part.n for name, part in own.groups.items()} == {n: rows.sum() for n, rows in parts.items()}
+        assert list(own.groups) == list(parts)
+        assert own.value == pytest.approx(np.mean(list(expected.values())))
+        assert (own.n, own.undefined) == (len(scores), ())
+        assert (own.low or 1) < own.value < (own.high or -1)
 
 
 @pytest.mark.parametrize("statistic", ["darr", "acc_eq"])
 def test_pairs_are_compared_within_items_of_a_group(statistic: str) -> None:
-    scores, rated = campaign()
+    scores, rated = make_campaign()
     names, items = np.array(rated.group), np.array(rated.item)
-    found = agreement(statistic, scores, rated, resamples=100)
-    expected = [
-        correlate(statistic, scores[names == name], rated.ratings[names == name], items[names == name])
+    own = agreement(statistic, scores, rated, resamples=100)
+    expected = {
+        name: correlate(statistic, scores[names == name], rated.ratings[names == name], items[names == name])
         for name in ("g0", "g1")
-    ]
-    assert [one.value for one in found.groups] == pytest.approx(expected)
-    assert all((one.epsilon is not None) == (statistic == "acc_eq") for one in found.groups)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < found.value < found.high
+    }
+    assert {name: part.value for name, part in own.groups.items()} == pytest.approx(expected)
+    assert all((part.epsilon is not None) == (statistic == "acc_eq") for part in own.groups.values())
+    assert (own.low or 1) < own.value < (own.high or -1)
     pooled = agreement(statistic, scores, rated, averaging="none", resamples=0)
     assert pooled.value == pytest.approx(correlate(statistic, scores, rated.ratings, items))
+    assert (pooled.low, pooled.high, pooled.groups["all"].low) == (None, None, None)
 
 
 @pytest.mark.parametrize("statistic", VECTORS)
-def test_intervals_are_the_percentiles_of_a_loop_over_resamples(statistic: str) -> None:
-    scores, rated = campaign()
-    names = np.array(rated.group)
-    values = []
+def test_interval_equals_percentiles_of_a_loop_over_resamples(statistic: str) -> None:
+    scores, rated = make_campaign()
+    names, values = np.array(rated.group), {}
     for k, name in enumerate(("g0", "g1")):
         own, people = scores[names == name], rated.ratings[names == name]
-        weights = draw(len(own), 200, np.random.default_rng([7, k]))
-        values.append([VECTORS[statistic](np.repeat(own, drawn), np.repeat(people, drawn)) for drawn in weights.T])
-    found = agreement(statistic, scores, rated, resamples=200, seed=7)
-    assert (found.low, found.high) == pytest.approx(np.percentile(np.mean(values, axis=0), [2.5, 97.5]))
-    for one, own_values in zip(found.groups, values, strict=True):
-        assert (one.low, one.high) == pytest.approx(np.percentile(own_values, [2.5, 97.5]))
+        weights = draw(len(own), 60, np.random.default_rng([7, k]))
+        values[name] = [VECTORS[statistic](np.repeat(own, drawn), np.repeat(people, drawn)) for drawn in weights.T]
+    result = agreement(statistic, scores, rated, resamples=60, seed=7)
+    for part, resampled in ((result, np.mean(list(values.values()), axis=0)), (result.groups["g1"], values["g1"])):
+        assert (part.low, part.high) == pytest.approx(np.percentile(resampled, [2.5, 97.5]))
 
 
-def test_an_average_over_items_draws_whole_items() -> None:
-    scores, rated = campaign(items=30)
-    found = agreement("kendall", scores, rated, averaging="item", seed=3)
-    values = np.array([one.value for one in found.groups])
-    weights = draw(len(values), 1000, np.random.default_rng(3))
-    means = [np.repeat(values, drawn).mean() for drawn in weights.T]
-    assert (found.low, found.high) == pytest.approx(np.percentile(means, [2.5, 97.5]))
-    assert {(one.low, one.high) for one in found.groups} == {(None, None)}
+def test_average_over_items_draws_whole_items() -> None:
+    scores, rated = make_campaign(items=30)
+    own = agreement("kendall", scores, rated, averaging="item", seed=3)
+    values = np.array([part.value for part in own.groups.values()])
+    means = [np.repeat(values, drawn).mean() for drawn in draw(len(values), 1000, np.random.default_rng(3)).T]
+    assert (own.low, own.high) == pytest.approx(np.percentile(means, [2.5, 97.5]))
+    assert {(part.low, part.high) for part in own.groups.values()} == {(None, None)}
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+def test_intervals_cover_the_truth_as_often_as_their_level() -> None:
     rng = np.random.default_rng(11)
     truth, rows, covered = 0.5, 60, 0
     for trial in range(200):
         x = rng.normal(size=rows)
         y = truth * x + np.sqrt(1 - truth**2) * rng.normal(size=rows)
-        found = agreement("pearson", x, RatedSegments(["g"] * rows, [], [], y, 0), resamples=300, seed=trial)
-        assert found.low is not None
-        assert found.high is not None
-        covered += found.low <= truth <= found.high
+        own = agreement("pearson", x, RatedSegments(["g"] * rows, [], [], y, 0), resamples=200, seed=trial)
+        covered += (own.low or 1) <= truth <= (own.high or -1)
     assert 0.88 <= covered / 200 <= 0.99
 
 
-def test_scipys_bootstrap_has_nearly_the_same_interval() -> None:
-    scores, rated = campaign(groups=1, items=40)
-    ours = agreement("pearson", scores, rated, resamples=4000)
-    theirs = stats.bootstrap(
-        (scores, rated.ratings),
-        lambda x, y: stats.pearsonr(x, y).statistic,
-        paired=True,
-        vectorized=False,
-        method="percentile",
-        n_resamples=4000,
-        rng=np.random.default_rng(1),
-    ).confidence_interval
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.01)
-
-
-def test_a_seed_is_a_result_and_a_group_is_drawn_alike_beside_any_other_metric() -> None:
-    scores, rated = campaign()
-    assert agreement("kendall", scores, rated, resamples=50) == agreement("kendall", scores, rated, resamples=50)
-    assert (
-        agreement("kendall", scores, rated, resamples=50).low
-        != agreement("kendall", scores, rated, resamples=50, seed=1).low
-    )
+def test_seed_fixes_the_draw_of_a_group_beside_any_other_scores() -> None:
+    scores, rated = make_campaign()
+    first = agreement("kendall", scores, rated, resamples=50)
+    assert first == agreement("kendall", scores, rated, resamples=50)
+    assert first.low != agreement("kendall", scores, rated, resamples=50, seed=1).low
     broken = np.where(np.array(rated.group) == "g0", 1.0, scores)
     with pytest.warns(TwmdWarning, match="undefined for 1 of 2"):
-        assert (
-            agreement("kendall", broken, rated, resamples=50).groups[0]
-            == agreement("kendall", scores, rated, resamples=50).groups[1]
-        )
+        assert agreement("kendall", broken, rated, resamples=50).groups == {"g1": first.groups["g1"]}
 
 
 def test_many_rows_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, rated = campaign()
+    scores, rated = make_campaign()
     whole = agreement("pearson", scores, rated, resamples=50)
     monkeypatch.setattr("twmd_registry.metaeval.agreement._BLOCK", 7 * 60)
-    assert agreement("pearson", scores, rated, resamples=50)[:3] == pytest.approx(whole[:3])
+    blocks = agreement("pearson", scores, rated, resamples=50)
+    assert (blocks.low, blocks.high) == pytest.approx((whole.low, whole.high))
 
 
-def test_without_resamples_there_is_no_interval() -> None:
-    scores, rated = campaign()
-    for statistic in Statistic:
-        found = agreement(statistic, scores, rated, resamples=0)
-        assert {found.low, found.high, *(one.low for one in found.groups), *(one.high for one in found.groups)} == {
-            None
-        }
-
-
-def test_a_group_without_a_value_is_named_counted_and_left_out() -> None:
+def test_group_without_a_value_is_named_and_left_out() -> None:
     ratings = np.arange(11.0) ** 2 % 7
     rated = RatedSegments(["a"] * 4 + ["b"] * 5 + ["c"] * 2, [], [], ratings, 0)
     scores = np.array([1, 2, 3, 5, 4, 4, 4, 4, 4, 0, 1], dtype=float)
-    with pytest.warns(
-        TwmdWarning, match=r"for 2 of 3, .*: b \(5 segments: the scores are constant \(4\)\), c \(2 segments: 3 or more"
-    ):
-        found = agreement("pearson", scores, rated)
-    assert [(one.name, one.n) for one in found.undefined] == [("b", 5), ("c", 2)]
-    assert found.value == pytest.approx(correlate("pearson", scores[:4], ratings[:4]))
-    assert found.n == 4
+    reasons = r"for 2 of 3, .*: b \(5 segments: the scores are constant \(4\)\), c \(2 segments: 3 or more"
+    with pytest.warns(TwmdWarning, match=reasons):
+        own = agreement("pearson", scores, rated)
+    assert [(name, n) for name, n, _ in own.undefined] == [("b", 5), ("c", 2)]
+    assert own.value == pytest.approx(correlate("pearson", scores[:4], ratings[:4]))
+    assert own.n == 4
+    assert [part["name"] for part in own.as_dict()["undefined"]] == ["b", "c"]
     with pytest.raises(InputError, match="pearson is undefined everywhere: a .*, b .*, c "):
         agreement("pearson", np.ones(11), rated)
 
 
-def test_a_resample_without_a_value_is_left_out() -> None:
-    found = agreement("pearson", [1, 2, 3, 4], RatedSegments(["a"] * 4, [], [], np.array([1.0, 3.0, 2.0, 2.5]), 0))
-    assert found.low is not None
-    assert -1 <= found.low < found.value < 1
+def test_resample_without_a_value_is_left_out_of_the_interval() -> None:
+    def correlate_few(ratings: list[float]) -> tuple[float | None, float | None]:
+        rated = RatedSegments(["a"] * len(ratings), [], [], np.array(ratings), 0)
+        own = agreement("pearson", np.arange(len(ratings)), rated)
+        return own.low, own.high
+
+    low, high = correlate_few([1.0, 3.0, 2.0, 2.5])
+    assert -1 <= (low or 9) < (high or -9) <= 1
     # Most resamples of three rows hold two of them, which always lie on a line.
-    assert agreement("pearson", [1, 2, 3], RatedSegments(["a"] * 3, [], [], np.array([1.0, 3.0, 2.0]), 0)).low is None
+    assert correlate_few([1.0, 3.0, 2.0]) == (None, None)
     assert interval(np.array([math.nan, 2.0, 2.0])) == (2, 2)
     assert interval(np.array([math.nan, 2.0])) == (None, None)
-    assert interval(np.array([math.nan])) == (None, None)
 
 
-def test_long_lists_of_undefined_items_are_cut_in_the_warning_only() -> None:
-    scores, rated = campaign(items=20, groups=1)
+def test_warning_names_ten_undefined_items_and_counts_the_others() -> None:
+    scores, rated = make_campaign(items=20, groups=1)
     scores = np.where(np.array([int(item.split(":")[1]) < 15 for item in rated.item or []]), 0.0, scores)
     with pytest.warns(TwmdWarning, match="for 15 of 20, .* and 5 more"):
-        found = agreement("spearman", scores, rated, averaging="item")
-    assert len(found.undefined) == 15
+        own = agreement("spearman", scores, rated, averaging="item")
+    assert len(own.undefined) == 15
 
 
-def test_what_cannot_be_is_refused() -> None:
-    scores, rated = campaign()
+def test_impossible_request_is_refused() -> None:
+    scores, rated = make_campaign()
     bare = rated._replace(item=None, system=None)
     for averaging in ("item", "system"):
         with pytest.raises(InputError, match=f"averaging={averaging} needs the {averaging} of every segment"):
@@ -192,7 +160,7 @@ def test_what_cannot_be_is_refused() -> None:
         with pytest.raises(SpecError, match="darr compares segments of one item already"):
             agreement("darr", scores, rated, averaging=averaging)
     with pytest.raises(InputError, match="acc_eq compares segments of one item, and these data do not name items"):
-        agreement("acc_eq", scores, bare)
+        agreement(Statistic.ACC_EQ, scores, bare)
     with pytest.raises(SpecError, match="there is no averaging 'groups'; did you mean 'group'"):
         agreement("pearson", scores, rated, averaging="groups")
     with pytest.raises(SpecError, match="expected resamples of 0 or more, not -1"):
@@ -201,3 +169,65 @@ def test_what_cannot_be_is_refused() -> None:
         agreement("pearson", np.full(len(scores), math.nan), rated)
     with pytest.raises(InputError, match="expected scores of shape"):
         agreement("pearson", scores[1:], rated)
+
+
+def mean_by_system(values: np.ndarray, rated: RatedSegments, group: str) -> list[float]:
+    names, systems = np.array(rated.group), np.array(rated.system)
+    return [float(values[(names == group) & (systems == f"s{k}")].mean()) for k in range(5)]
+
+
+def test_systems_are_compared_by_their_means_within_groups() -> None:
+    scores, rated = make_campaign(noise=60)
+    groups = {name: [mean_by_system(own, rated, name) for own in (scores, rated.ratings)] for name in ("g0", "g1")}
+    counts, alike, pairs = np.zeros((80, 2)), 0, list(itertools.combinations(range(5), 2))
+    for k, (x, y) in enumerate(groups.values()):
+        orders_alike = {(i, j): (x[i] - x[j]) * (y[i] - y[j]) > 0 for i, j in itertools.product(range(5), repeat=2)}
+        alike += sum(orders_alike[pair] for pair in pairs)
+        for resample, drawn in enumerate(draw(5, 80, np.random.default_rng([5, k])).T):
+            chosen = itertools.combinations(np.repeat(np.arange(5), drawn).tolist(), 2)
+            own = [orders_alike[i, j] for i, j in chosen if i != j]
+            counts[resample] += [sum(own), len(own)]
+    for statistic, reference in VECTORS.items():
+        ranked, accuracy = system_agreement(statistic, scores, rated, resamples=80, seed=5)
+        expected = {name: reference(*means) for name, means in groups.items()}
+        assert {name: part.value for name, part in ranked.groups.items()} == pytest.approx(expected)
+        assert (ranked.n, accuracy.n) == (10, 20)
+        assert accuracy.value == pytest.approx(alike / 20)
+        assert 0 < alike < 20
+        ends = np.percentile(counts[:, 0] / counts[:, 1], [2.5, 97.5])
+        assert (accuracy.low, accuracy.high) == pytest.approx(ends)
+
+
+def test_tie_of_scores_or_ratings_counts_against_the_accuracy() -> None:
+    rated = RatedSegments(["g"] * 4, [], [], np.array([1.0, 1.0, 2.0, 3.0]), 0, None, ["a", "b", "c", "d"])
+    _, accuracy = system_agreement("pearson", [1, 1, 2, 2], rated, resamples=0)
+    assert (accuracy.value, accuracy.low, accuracy.high, accuracy.n) == (4 / 6, None, None, 6)
+
+
+def test_system_that_lacks_segments_is_named() -> None:
+    scores, rated = make_campaign(groups=1)
+    system = np.array(rated.system)
+    rows = np.setdiff1d(np.arange(60), np.flatnonzero(system == "s2")[:3])
+    with pytest.warns(TwmdWarning, match=r"g0: 1 of 5 systems have fewer than 12 segments, .*: s2 \(9\)"):
+        system_agreement("kendall", scores[rows], select(rated, rows))
+
+
+def test_impossible_request_for_systems_is_refused() -> None:
+    scores, rated = make_campaign()
+    with pytest.raises(SpecError, match="not by darr over group"):
+        system_agreement("darr", scores, rated)
+    with pytest.raises(SpecError, match="not by pearson over item"):
+        system_agreement("pearson", scores, rated, averaging="item")
+    with pytest.raises(InputError, match="ranking systems needs the system of every segment"):
+        system_agreement("pearson", scores, rated._replace(system=None))
+    two = RatedSegments(["g"] * 4, [], [], np.arange(4.0), 0, None, ["a", "a", "b", "b"])
+    with pytest.raises(InputError, match=r"pearson is undefined everywhere: g \(2 segments: 3 or more"):
+        system_agreement("pearson", np.arange(4.0), two)
+
+
+def test_interval_is_near_that_of_scipys_bootstrap() -> None:
+    scores, rated = make_campaign(groups=1, items=40)
+    ours = agreement("pearson", scores, rated, resamples=4000)
+    draws = np.random.default_rng(1).integers(0, 200, (4000, 200))
+    theirs = np.percentile(stats.pearsonr(scores[draws], rated.ratings[draws], axis=1).statistic, [2.5, 97.5])
+    assert (ours.low, ours.high) == pytest.approx(theirs, abs=0.01)

@@ -1,3 +1,5 @@
+"""Statistics and their resamples against scipy and double loops."""
+
 from __future__ import annotations
 
 import math
@@ -11,7 +13,7 @@ from scipy import stats
 
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.metaeval.agreement import draw
-from twmd_registry.metaeval.correlation import PAIRWISE, STATISTICS, Statistic, correlate, make_sample
+from twmd_registry.metaeval.correlation import PAIRWISE, Statistic, correlate, make_estimator
 
 VECTORS: dict[str, Callable[[Any, Any], float]] = {
     "pearson": lambda x, y: stats.pearsonr(x, y).statistic,
@@ -20,85 +22,63 @@ VECTORS: dict[str, Callable[[Any, Any], float]] = {
 }
 
 
-def made_up(seed: int, rows: int, items: int) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Scores and ratings with many ties, of items with different numbers of segments."""
+def make_tied_data(seed: int, rows: int, items: int) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Return scores and ratings with many ties, and items with different numbers of segments."""
     rng = np.random.default_rng(seed)
     ratings = rng.integers(0, 6, rows) * 10.0
     scores = (ratings / 20 + rng.integers(0, 5, rows)) / 8
     return scores, ratings, [f"i{k}" for k in rng.integers(0, items, rows)]
 
 
-def every_pair(items: list[str]) -> list[tuple[int, int]]:
+def list_pairs(items: list[str]) -> list[tuple[int, int]]:
     return [(i, j) for i in range(len(items)) for j in range(i) if items[i] == items[j]]
 
 
-def brute_darr(scores: np.ndarray, ratings: np.ndarray, items: list[str], threshold: float) -> float:
+def loop_darr(scores: np.ndarray, ratings: np.ndarray, items: list[str], threshold: float) -> float:
     concordant = discordant = 0
-    for i, j in every_pair(items):
+    for i, j in list_pairs(items):
         better, worse = (i, j) if ratings[i] > ratings[j] else (j, i)
         if ratings[better] - ratings[worse] >= threshold:
-            if scores[better] > scores[worse]:
-                concordant += 1
-            else:
-                discordant += 1
+            concordant += scores[better] > scores[worse]
+            discordant += scores[better] <= scores[worse]
     return (concordant - discordant) / (concordant + discordant)
 
 
-def brute_acc_eq(scores: np.ndarray, ratings: np.ndarray, items: list[str]) -> tuple[float, float]:
-    """Every epsilon tried, in exact arithmetic."""
-    pairs = every_pair(items)
-    best = (Fraction(-1), 0.0)
+def loop_acc_eq(scores: np.ndarray, ratings: np.ndarray, items: list[str]) -> tuple[float, float]:
+    """Try every epsilon, in exact arithmetic."""
+    pairs, best = list_pairs(items), (Fraction(-1), 0.0)
     for epsilon in sorted({0.0} | {abs(scores[i] - scores[j]) for i, j in pairs}):
         shares: dict[str, list[bool]] = {}
         for i, j in pairs:
-            metric = scores[i] - scores[j]
-            tied = abs(metric) <= epsilon
-            people = ratings[i] - ratings[j]
-            shares.setdefault(items[i], []).append(people == 0 if tied else metric * people > 0)
-        mean = sum((Fraction(sum(one), len(one)) for one in shares.values()), Fraction(0)) / len(shares)
-        best = max(best, (mean, epsilon), key=lambda found: found[0])  # the first of equals
+            metric, people = scores[i] - scores[j], ratings[i] - ratings[j]
+            alike = people == 0 if abs(metric) <= epsilon else metric * people > 0
+            shares.setdefault(items[i], []).append(alike)
+        mean = sum((Fraction(sum(own), len(own)) for own in shares.values()), Fraction(0)) / len(shares)
+        best = max(best, (mean, epsilon), key=lambda candidate: candidate[0])  # the first of equals
     return float(best[0]), best[1]
 
 
-def test_there_is_a_function_for_every_statistic() -> None:
-    assert set(STATISTICS) == set(Statistic)
-    assert {*VECTORS, *PAIRWISE} == set(Statistic)
-
-
-def test_correlations_are_the_definitions() -> None:
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=30), rng.normal(size=30).round(1)
-    dx, dy = x - x.mean(), y - y.mean()
-    assert correlate("pearson", x, y) == pytest.approx((dx * dy).sum() / np.sqrt((dx**2).sum() * (dy**2).sum()))
-    rx, ry = stats.rankdata(x), stats.rankdata(y)
-    assert correlate("spearman", x, y) == pytest.approx(np.corrcoef(rx, ry)[0, 1])
-    signs = [np.sign(x[i] - x[j]) * np.sign(y[i] - y[j]) for i in range(30) for j in range(i)]
-    ties = sum(y[i] == y[j] for i in range(30) for j in range(i))
-    assert correlate("kendall", x, y) == pytest.approx(sum(signs) / np.sqrt(len(signs) * (len(signs) - ties)))
-
-
 @pytest.mark.parametrize("statistic", VECTORS)
-@pytest.mark.parametrize("seed", range(5))
-def test_correlations_are_scipys(statistic: str, seed: int) -> None:
-    scores, ratings, _ = made_up(seed, 40, 5)
-    assert correlate(statistic, scores, ratings) == pytest.approx(VECTORS[statistic](scores, ratings), abs=1e-12)
-    # Neither tiny nor huge numbers are lost; powers of two keep every tie.
-    assert correlate(statistic, scores * 2.0**-700, ratings * 2.0**700) == pytest.approx(
-        correlate(statistic, scores, ratings), abs=1e-12
-    )
+def test_correlation_equals_scipys_at_any_scale(statistic: str) -> None:
+    for seed in range(3):
+        scores, ratings, _ = make_tied_data(seed, 40, 5)
+        expected = VECTORS[statistic](scores, ratings)
+        assert correlate(statistic, scores, ratings) == pytest.approx(expected, abs=1e-12)
+        # Powers of two keep every tie.
+        assert correlate(statistic, scores * 2.0**-700, ratings * 2.0**700) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("statistic", VECTORS)
 @pytest.mark.parametrize(("rows", "spread"), [(4, 2), (25, 4), (60, 1000)])
-def test_resamples_are_scipys_of_the_drawn_rows(statistic: str, rows: int, spread: int) -> None:
+def test_resample_equals_scipys_value_of_the_drawn_rows(statistic: str, rows: int, spread: int) -> None:
     rng = np.random.default_rng(rows)
     x, y = rng.integers(0, spread, rows).astype(float), rng.integers(0, spread, rows).astype(float)
     x[0], x[1], y[0], y[2] = 0, 1, 0, 1
-    weights = draw(rows, 200, rng)
+    weights = draw(rows, 80, rng)
     assert (weights.sum(axis=0) == rows).all()
-    found = STATISTICS[Statistic(statistic)](x, make_sample(Statistic(statistic), y, None)).resampled(weights)
+    values = make_estimator(Statistic(statistic), y)(x).resampled(weights)
     undefined = 0
-    for value, drawn in zip(found, weights.T, strict=True):
+    for value, drawn in zip(values, weights.T, strict=True):
         own, people = np.repeat(x, drawn), np.repeat(y, drawn)
         if np.ptp(own) == 0 or np.ptp(people) == 0 or (drawn > 0).sum() < 3:
             assert math.isnan(value)
@@ -108,87 +88,86 @@ def test_resamples_are_scipys_of_the_drawn_rows(statistic: str, rows: int, sprea
     assert (undefined > 0) == (rows == 4)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_darr_is_the_double_loop(seed: int) -> None:
-    scores, ratings, items = made_up(seed, 60, 12)
-    for threshold in (10, 25, 40):
-        assert correlate("darr", scores, ratings, items, threshold=threshold) == pytest.approx(
-            brute_darr(scores, ratings, items, threshold)
-        )
+def test_darr_equals_the_double_loop() -> None:
+    for seed in range(4):
+        scores, ratings, items = make_tied_data(seed, 60, 12)
+        for threshold in (10, 25, 40):
+            expected = loop_darr(scores, ratings, items, threshold)
+            assert correlate("darr", scores, ratings, items, threshold=threshold) == pytest.approx(expected)
 
 
-def test_darr_counts_a_metrics_ties_as_wrong_and_forgives_rounding() -> None:
+def test_darr_counts_ties_of_scores_as_discordant_and_allows_for_rounding() -> None:
     ratings = np.array([70.1, 45.1, 50.0])
     assert ratings[0] - ratings[1] < 25
     assert correlate("darr", [2, 1, 9], ratings, ["a"] * 3) == 1
     assert correlate("darr", [1, 1, 9], ratings, ["a"] * 3) == -1
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_acc_eq_tries_every_epsilon(seed: int) -> None:
-    scores, ratings, items = made_up(seed, 40, 6 + seed)
-    estimate = STATISTICS[Statistic.ACC_EQ](scores, make_sample(Statistic.ACC_EQ, ratings, items))
-    accuracy, epsilon = brute_acc_eq(scores, ratings, items)
-    assert estimate.value == pytest.approx(accuracy)
-    assert estimate.epsilon == epsilon
-    assert estimate.n == sum(items.count(item) > 1 for item in items)
+def test_acc_eq_equals_the_loop_over_every_epsilon() -> None:
+    for seed in range(4):
+        scores, ratings, items = make_tied_data(seed, 40, 6 + seed)
+        estimate = make_estimator(Statistic.ACC_EQ, ratings, items)(scores)
+        assert (estimate.value, estimate.epsilon) == pytest.approx(loop_acc_eq(scores, ratings, items))
+        assert estimate.n == sum(items.count(item) > 1 for item in items)
 
 
-def test_acc_eq_takes_the_smallest_epsilon_of_equals() -> None:
-    perfect = STATISTICS[Statistic.ACC_EQ](
-        np.array([1.0, 2.0, 4.0]), make_sample(Statistic.ACC_EQ, np.array([1.0, 2.0, 3.0]), ["a"] * 3)
-    )
-    assert (perfect.value, perfect.epsilon) == (1.0, 0.0)
-    tied = STATISTICS[Statistic.ACC_EQ](
-        np.array([1.0, 1.5, 4.0]), make_sample(Statistic.ACC_EQ, np.array([1.0, 1.0, 3.0]), ["a"] * 3)
-    )
-    assert (tied.value, tied.epsilon) == (1.0, 0.5)
+@pytest.mark.parametrize(("scores", "ratings", "epsilon"), [([1, 2, 4], [1, 2, 3], 0.0), ([1, 1.5, 4], [1, 1, 3], 0.5)])
+def test_acc_eq_takes_the_smallest_of_the_best_epsilons(
+    scores: list[float], ratings: list[float], epsilon: float
+) -> None:
+    estimate = make_estimator(Statistic.ACC_EQ, np.array(ratings), ["a"] * 3)(np.array(scores))
+    assert (estimate.value, estimate.epsilon) == (1.0, epsilon)
 
 
 @pytest.mark.parametrize("statistic", sorted(PAIRWISE))
-def test_resamples_of_items_are_the_oracle_of_the_drawn_items(statistic: str) -> None:
-    scores, ratings, items = made_up(3, 30, 6)
-    estimate = STATISTICS[Statistic(statistic)](scores, make_sample(Statistic(statistic), ratings, items))
+def test_resample_of_items_equals_the_loop_over_the_drawn_items(statistic: str) -> None:
+    scores, ratings, items = make_tied_data(3, 30, 6)
+    estimate = make_estimator(Statistic(statistic), ratings, items)(scores)
     names = [name for name in sorted(set(items)) if items.count(name) > 1]
     assert estimate.units == len(names)
-    weights = draw(len(names), 40, np.random.default_rng(0))
+    weights = draw(len(names), 20, np.random.default_rng(0))
     for value, drawn in zip(estimate.resampled(weights), weights.T, strict=True):
         copies = [(name, k) for name, times in zip(names, drawn, strict=True) for k in range(times)]
         rows = [(i, f"{name}-{k}") for name, k in copies for i, item in enumerate(items) if item == name]
-        own, people, copied = scores[[i for i, _ in rows]], ratings[[i for i, _ in rows]], [name for _, name in rows]
-        expected = brute_darr(own, people, copied, 25) if statistic == "darr" else brute_acc_eq(own, people, copied)[0]
-        assert value == pytest.approx(expected)
+        chosen, copied = [i for i, _ in rows], [name for _, name in rows]
+        data = scores[chosen], ratings[chosen], copied
+        assert value == pytest.approx(loop_darr(*data, 25) if statistic == "darr" else loop_acc_eq(*data)[0])
+
+
+THREE = np.array([1.0, 20.0, 90.0])
 
 
 @pytest.mark.parametrize("statistic", VECTORS)
-def test_undefined_correlations_are_errors_and_not_zero(statistic: str) -> None:
+def test_correlation_of_constant_or_few_values_is_an_error(statistic: str) -> None:
     with pytest.raises(InputError, match=rf"{statistic} is undefined: the scores are constant \(1\)"):
-        correlate(statistic, [1, 1, 1], np.array([1.0, 2.0, 3.0]))
+        correlate(statistic, [1, 1, 1], THREE)
     with pytest.raises(InputError, match=r"the ratings are constant \(2\)"):
         correlate(statistic, [1, 2, 3], np.array([2.0, 2.0, 2.0]))
     with pytest.raises(InputError, match="3 or more segments are needed, there are 2"):
-        correlate(statistic, [1, 2], np.array([1.0, 2.0]))
+        correlate(statistic, [1, 2], THREE[:2])
 
 
-def test_pairs_that_are_none_are_said() -> None:
-    with pytest.raises(
-        InputError, match="darr is undefined: no two segments of one item have ratings that differ by 25 or more"
-    ):
-        correlate("darr", [1, 2, 3], np.array([1.0, 20.0, 90.0]), ["a", "a", "b"])
-    with pytest.raises(InputError, match="acc_eq is undefined: no two segments are of one item"):
-        correlate("acc_eq", [1, 2, 3], np.array([1.0, 20.0, 90.0]), ["a", "b", "c"])
-    with pytest.raises(InputError, match="the data do not say which segments are of one item"):
-        correlate("acc_eq", [1, 2, 3], np.array([1.0, 20.0, 90.0]))
+@pytest.mark.parametrize(
+    ("statistic", "items", "words"),
+    [
+        ("darr", ["a", "a", "b"], "darr is undefined: no two segments of one item have ratings that differ by 25 or"),
+        ("acc_eq", ["a", "b", "c"], "acc_eq is undefined: no two segments are of one item"),
+        ("acc_eq", None, "the data do not say which segments are of one item"),
+    ],
+)
+def test_pairwise_statistic_without_pairs_is_an_error(statistic: str, items: list[str] | None, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        correlate(statistic, [1, 2, 3], THREE, items)
 
 
 def test_bad_input_is_named() -> None:
     with pytest.raises(SpecError, match="there is no statistic 'kendal'; did you mean 'kendall'"):
-        correlate("kendal", [1, 2, 3], np.array([1.0, 2.0, 3.0]))
+        correlate("kendal", [1, 2, 3], THREE)
     with pytest.raises(InputError, match=r"scores\[1\] is nan; expected a finite number"):
-        correlate("pearson", [1, math.nan, 3], np.array([1.0, 2.0, 3.0]))
+        correlate("pearson", [1, math.nan, 3], THREE)
     with pytest.raises(InputError, match=r"ratings\[2\] is inf"):
         correlate("pearson", [1, 2, 3], np.array([1.0, 2.0, math.inf]))
     with pytest.raises(InputError, match=r"expected scores of shape \(3,\).*got shape \(2,\)"):
-        correlate("pearson", [1, 2], np.array([1.0, 2.0, 3.0]))
+        correlate("pearson", [1, 2], THREE)
     with pytest.raises(InputError, match="expected an item for every one of 3 rated segments; got 2"):
-        correlate("darr", [1, 2, 3], np.array([1.0, 2.0, 3.0]), ["a", "b"])
+        correlate("darr", [1, 2, 3], THREE, ["a", "b"])

@@ -17,9 +17,9 @@ from twmd_registry.engine.input_warnings import RELIABLE_SAMPLE, describe_small_
 from twmd_registry.errors import InputError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.agreement import agreement
-from twmd_registry.metaeval.diagnose import diagnose
-from twmd_registry.metaeval.robustness import prefer
+from twmd_registry.metaeval.diagnosis import diagnose
 from twmd_registry.metaeval.significance import permutation, williams
+from twmd_registry.metaeval.study import prefer
 from twmd_registry.plugins.sacrebleu.compare import compare_systems
 from twmd_registry.plugins.sacrebleu.metric import SBERT
 from twmd_registry.record.content import Resampling

@@ -1,9 +1,10 @@
-"""Studies: their names, what they measure, how it is written."""
+"""Studies and robustness: their names, what they measure, how it is written."""
 
 from __future__ import annotations
 
 import csv
 import json
+import lzma
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -14,18 +15,18 @@ import pytest
 import sacrebleu
 
 import twmd_registry
+from tests.conftest import shared
 from twmd_registry.cli import main
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.judgments.sets import content_of
-from twmd_registry.metaeval.agreement import Averaging, agreement
-from twmd_registry.metaeval.correlation import Statistic, correlate
-from twmd_registry.metaeval.significance import permutation, williams, williams_by_part
-from twmd_registry.metaeval.study import Level, Study, run_study
-from twmd_registry.metaeval.systems import system_level
-from twmd_registry.metaeval.table import FORMATS, TextTable, as_note, as_text
+from twmd_registry.judgments.sets import content_of, read_rated
+from twmd_registry.metaeval.agreement import Averaging, agreement, system_agreement
+from twmd_registry.metaeval.correlation import Statistic
+from twmd_registry.metaeval.side_by_side import FORMATS, TextTable, as_report
+from twmd_registry.metaeval.significance import permutation, williams_by_part
+from twmd_registry.metaeval.study import TIE, Level, Study, StudyResult, pair_up, prefer, run_robustness, run_study
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.spec import MetricSpec, make_spec
+from twmd_registry.registry.spec import make_spec
 
 FIRST = [
     "The heron waited by the weir.",
@@ -44,101 +45,83 @@ SECOND = [
     "She was singing.",
 ]
 RATED = RatedSegments(["x"] * 3 + ["y"] * 3, FIRST, SECOND, np.array([5.0, 4.5, 1.0, 0.5, 1.5, 4.0]), 2)
+PLAIN = Study(
+    "made.csv",
+    content_of(RATED),
+    (make_spec("sbert"), make_spec("twmd"), make_spec("twmd", temperature=0.5)),
+    (Statistic.PEARSON, Statistic.KENDALL),
+    resamples=50,
+)
 
 
-def study(**changes: Any) -> Study:
-    metrics = (make_spec("sbert"), make_spec("twmd"), make_spec("twmd", temperature=0.5))
-    plain = Study("made.csv", content_of(RATED), metrics, (Statistic.PEARSON, Statistic.KENDALL), resamples=50)
-    return replace(plain, **changes)
+@pytest.fixture(scope="module")
+def result() -> StudyResult:
+    return run_study(replace(PLAIN, trials=20), RATED, RunOptions())
 
 
-def test_one_name_is_one_study() -> None:
-    names = [
-        study().name,
-        *(
-            study(**change).name
-            for change in (
-                {"data": "other.csv"},
-                {"content": "0" * 12},
-                {"metrics": study().metrics[:2]},
-                {"statistics": (Statistic.PEARSON,)},
-                {"averaging": Averaging.NONE},
-                {"level": Level.SYSTEM},
-                {"resamples": 51},
-                {"trials": 7},
-                {"seed": 1},
-                {"metrics": (*study().metrics, "bleu")},
-                {"metrics": ("bleu", *study().metrics)},
-                {"statistics": (Statistic.DARR,)},
-                {"statistics": (Statistic.DARR,), "threshold": 3.0},
-            )
-        ),
+def test_study_name_differs_with_every_field() -> None:
+    changes: list[dict[str, Any]] = [
+        {"data": "other.csv"},
+        {"content": "0" * 12},
+        {"metrics": PLAIN.metrics[:2]},
+        {"statistics": (Statistic.PEARSON,)},
+        {"averaging": Averaging.NONE},
+        {"level": Level.SYSTEM},
+        {"resamples": 51},
+        {"trials": 7},
+        {"seed": 1},
+        {"metrics": (*PLAIN.metrics, "bleu")},
+        {"metrics": ("bleu", *PLAIN.metrics)},
+        {"statistics": (Statistic.DARR,)},
+        {"statistics": (Statistic.DARR,), "threshold": 3.0},
     ]
-    assert len(set(names)) == len(names)
-    assert study().name == study().name
-    assert names[0].startswith(f"study|data:made.csv@{content_of(RATED)}|metrics:sbert;model=")
-    assert "|correlation:pearson,kendall|averaging:group|level:segment|bs:50|ar:0|seed:12345|version:" in names[0]
+    names = {PLAIN.name, *(replace(PLAIN, **change).name for change in changes)}
+    assert len(names) == len(changes) + 1
+    assert PLAIN.name.startswith(f"study|data:made.csv@{content_of(RATED)}|metrics:sbert;model=")
+    assert "|correlation:pearson,kendall|averaging:group|level:segment|bs:50|ar:0|seed:12345|version:" in PLAIN.name
+    changed: Any = {"level": "system", "statistics": ("pearson",)}
+    assert replace(PLAIN, **changed) == replace(PLAIN, level=Level.SYSTEM, statistics=(Statistic.PEARSON,))
 
 
-def test_a_study_measures_what_its_parts_do() -> None:
-    found = run_study(study(trials=20), RATED, RunOptions())
-    assert [one.label for one in found.measured] == ["sbert", "twmd temperature=0.15", "twmd temperature=0.5"]
-    for one, spec in zip(found.measured, study().metrics, strict=True):
-        alone = twmd_registry.scorer(one.signature).score(FIRST, SECOND)
-        assert one.scores == pytest.approx(alone.scores, abs=1e-6)
-        assert one.signature == str(alone.signature)
-        assert one.agreements[0] == agreement("pearson", one.scores, RATED, resamples=50)
-        assert one.agreements[1].groups[0].value == pytest.approx(
-            correlate("kendall", one.scores[:3], RATED.ratings[:3])
-        )
-        assert isinstance(spec, MetricSpec)
-        assert spec.metric == one.signature.partition("|")[0]
-    first, second, _ = found.measured
-    assert first.tests == ()
-    assert second.tests[1] == permutation(second.scores, first.scores, RATED, "kendall", trials=20)
-    assert second.williams == williams_by_part(second.scores, first.scores, RATED)
-    assert [part.name for part in second.williams] == ["x", "y"]
-    assert [part.test for part in second.williams] == [None, None]  # three segments are too few
-    assert found.dropped == 2
+def test_study_measures_what_its_parts_do(result: StudyResult) -> None:
+    assert [metric.label for metric in result.scored] == ["sbert", "twmd temperature=0.15", "twmd temperature=0.5"]
+    for metric, agreements in zip(result.scored, result.agreements, strict=True):
+        alone = twmd_registry.scorer(metric.signature).score(FIRST, SECOND)
+        assert metric.scores == pytest.approx(alone.scores, abs=1e-6)
+        assert metric.signature == str(alone.signature)
+        expected = {name: agreement(name, metric.scores, RATED, resamples=50) for name in PLAIN.statistics}
+        assert agreements == expected
+    first, second, _ = (metric.scores for metric in result.scored)
+    assert (result.tests[0], result.williams[0]) == ({}, {})
+    assert result.tests[1][Statistic.KENDALL] == permutation(second, first, RATED, "kendall", trials=20)
+    assert result.williams[1] == williams_by_part(second, first, RATED) == {"x": None, "y": None}  # 3 segments each
+    assert result.dropped == 2
+
+
+def test_result_prints_its_tables_and_signatures(result: StudyResult) -> None:
+    assert str(result).startswith("pearson, made.csv, averaging group, level segment")
+    assert result.study.name in str(result)
+    for form, sign in (("latex_booktabs", "% "), ("tsv", "# ")):
+        assert f"\n{sign}sbert: {result.scored[0].signature}" in result.as_text(form)
 
 
 def test_systems_are_ranked_by_their_means() -> None:
     rated = RATED._replace(group=["x"] * 6, system=["a", "b", "c"] * 2)
-    wanted = study(content=content_of(rated), level=Level.SYSTEM, metrics=(make_spec("twmd"),))
-    (found,) = run_study(wanted, rated, RunOptions()).measured
-    expected = system_level("pearson", found.scores, rated, resamples=50)
-    assert (found.agreements[0], found.accuracies[0]) == (expected.agreement, expected.accuracy)
-    table = run_study(wanted, rated, RunOptions()).tables["pearson"]
+    study = replace(PLAIN, content=content_of(rated), level=Level.SYSTEM, metrics=("chrf",))
+    result = run_study(study, rated, RunOptions())
+    ranked, accuracy = system_agreement("pearson", result.scored[0].scores, rated, resamples=50)
+    assert (result.agreements[0][Statistic.PEARSON], result.accuracies[0][Statistic.PEARSON]) == (ranked, accuracy)
+    table = result.tables["pearson"]
     assert table.header == ("metric", "pearson", "95% interval", "accuracy", "x", "n")
-    assert table.rows[0][3] == f"{expected.accuracy.value:.3f}"
-    with pytest.raises(SpecError, match="tests compare metrics on segments"):
-        replace(wanted, trials=5)
-    assert study(level="system") == study(level=Level.SYSTEM)  # a name is what it names
-    assert study(statistics=("pearson",)).statistics == (Statistic.PEARSON,)
-    for wrong in ({"level": "sytem"}, {"averaging": "itm"}, {"statistics": ("tau",)}):
-        with pytest.raises(SpecError, match="there is no"):
-            study(**wrong)
+    assert table.rows[0][3] == f"{accuracy.value:.3f}"
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"statistics": ("darr",)},
-        {"averaging": "item"},
-        {"level": "system"},
-        {"statistics": ("acc_eq",), "level": "system"},
-    ],
-)
-def test_what_cannot_be_measured_costs_no_encoding(changes: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.engine.scorer.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
-    with pytest.raises((InputError, SpecError)):
-        run_study(study(**changes), RATED, RunOptions())
-
-
-def test_sacrebleus_metrics_stand_beside_ours(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = run_study(study(metrics=("chrf", make_spec("sbert"), "chrf++", "bleu"), trials=5), RATED, RunOptions())
-    assert [one.label for one in found.measured] == ["chrf", "sbert", "chrf++", "bleu"]
-    chrf, sbert, words, bleu = found.measured
+def test_sacrebleus_metrics_are_scored_and_tested_beside_ours() -> None:
+    result = run_study(
+        replace(PLAIN, metrics=("chrf", make_spec("sbert"), "chrf++", "bleu"), trials=5), RATED, RunOptions()
+    )
+    assert [metric.label for metric in result.scored] == ["chrf", "sbert", "chrf++", "bleu"]
+    chrf, sbert, words, bleu = result.scored
     pairs = list(zip(FIRST, SECOND, strict=True))
     assert chrf.scores == pytest.approx([sacrebleu.sentence_chrf(a, [b]).score / 100 for a, b in pairs])
     assert words.scores == pytest.approx([sacrebleu.sentence_chrf(a, [b], word_order=2).score / 100 for a, b in pairs])
@@ -146,14 +129,10 @@ def test_sacrebleus_metrics_stand_beside_ours(table: Path, capsys: pytest.Captur
     assert chrf.signature.startswith("chrf|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|")
     assert words.signature.startswith("chrf++|nrefs:1|case:mixed|eff:yes|nc:6|nw:2|")
     assert bleu.signature.startswith("bleu|nrefs:1|case:mixed|eff:yes|tok:13a|")
-    assert chrf.tests == ()  # the first is who others are tested against, whoever wrote it
-    assert sbert.tests[0] == permutation(sbert.scores, chrf.scores, RATED, "pearson", trials=5)
-    assert "|metrics:chrf,sbert;" in found.study.name
-    assert ",chrf++,bleu|" in found.study.name
-    assert main(["correlate", f"table:{table}", "-m", "chrf", "sbert", "--trials", "5", "--resamples", "0"]) == 0
-    printed = capsys.readouterr().out
-    assert "chrf: chrf|nrefs:1" in printed
-    assert "higher Pearson correlation than chrf's" in printed
+    assert result.tests[0] == {}
+    assert result.tests[1][Statistic.PEARSON] == permutation(sbert.scores, chrf.scores, RATED, "pearson", trials=5)
+    assert "|metrics:chrf,sbert;" in result.study.name
+    assert ",chrf++,bleu|" in result.study.name
 
 
 @pytest.mark.parametrize(
@@ -162,16 +141,56 @@ def test_sacrebleus_metrics_stand_beside_ours(table: Path, capsys: pytest.Captur
         ({"metrics": ("ter",)}, "there is none called 'ter'"),
         ({"metrics": ()}, "no metric to compare"),
         ({"statistics": ()}, "needs a correlation"),
+        ({"statistics": ("tau",)}, "there is no statistic 'tau'"),
+        ({"averaging": "itm"}, "there is no averaging 'itm'"),
+        ({"level": "sytem"}, "there is no level 'sytem'"),
+        ({"level": "system", "trials": 5}, "tests compare metrics on segments"),
         ({"resamples": -3}, "resamples of 0 or more, not -3"),
-        ({"trials": -1}, "trials of 0 or more"),
         ({"seed": -1}, "seed of 0 or more"),
         ({"threshold": math.nan}, "threshold from 0"),
         ({"threshold": -5.0}, "threshold from 0"),
     ],
 )
-def test_a_study_that_cannot_be_is_refused(changes: dict[str, object], words: str) -> None:
+def test_impossible_study_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        study(**changes)
+        replace(PLAIN, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"content": "0" * 12},
+        {"statistics": ("darr",)},
+        {"averaging": "item"},
+        {"level": "system"},
+        {"statistics": ("acc_eq",), "level": "system"},
+    ],
+)
+def test_study_that_its_data_cannot_answer_is_refused_before_encoding(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twmd_registry.engine.scorer.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
+    with pytest.raises((InputError, SpecError), match=r"study's data: their content is @[0-9a-f]{12}, not|item|system"):
+        run_study(replace(PLAIN, **changes), RATED, RunOptions())
+
+
+@pytest.mark.parametrize("form", FORMATS.values())
+def test_name_with_control_characters_is_written_out(form: str) -> None:
+    name, safe = "cs\x1b[2J\n\ten", r"cs\x1b[2J\n\ten"
+    shown, expected = (
+        as_report([TextTable("pearson", ("metric", text), [(text, "0.5")])], [text], form) for text in (name, safe)
+    )
+    assert shown == expected
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    with (tmp_path / "made.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["prediction", "reference", "rating", "lp"])
+        writer.writerows(zip(FIRST, SECOND, RATED.ratings.tolist(), RATED.group, strict=True))
+        writer.writerow(["Unrated.", "Not rated.", "", "x"])
+    return f"table:{tmp_path / 'made.csv'}"
 
 
 @pytest.mark.parametrize(
@@ -179,105 +198,63 @@ def test_a_study_that_cannot_be_is_refused(changes: dict[str, object], words: st
     [
         (["-m", "ter"], "there is no metric 'ter'"),
         (["-m", "chrf", "--set", "word_order=0"], "without keys of their own"),
-        (["-m", "chrf", "--preset", "roberta-large"], "without keys of their own"),
         (["-m", "twmd;layer=3", "--set", "layer=4"], "without keys of their own"),
         (["-m", "chrf", "--threshold", "3"], "--threshold is of darr"),
         (["-m", "sbert,twmd;layer=3"], "expected one metric with its keys, not 2"),
+        (["-m", "sbert", "--correlation", "tau"], "there is no statistic 'tau'"),
     ],
 )
-def test_options_that_would_do_nothing_are_refused(
-    options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]
+def test_correlate_refuses_options_without_an_effect(
+    options: list[str], words: str, table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["correlate", f"table:{table}", *options]) == 2
+    assert main(["correlate", table, *options]) == 2
     assert words in capsys.readouterr().err
 
 
-def test_a_metric_may_bring_keys_of_its_own(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["correlate", f"table:{table}", "-m", "sbert;layer=3", "sbert", "--set", "layer=4", "--resamples", "0"])
-        == 0
-    )
+def test_correlate_takes_metrics_and_members_with_keys(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = ["sbert;layer=3", "sbert", "ensemble(sbert;layer=3,twmd)", "ensemble(sbert,twmd)"]
+    assert main(["correlate", "--data", table, "-m", *metrics[:2], "--set", "layer=4", "--resamples", "0"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "|layer:" in line]
+    assert "sbert layer=3: sbert|model:" in lines[0]
+    assert [line.partition("|layer:")[2][0] for line in lines] == ["3", "4"]
+    assert main(["correlate", "--data", table, "-m", *metrics[2:], "--resamples", "0"]) == 0
     printed = capsys.readouterr().out
-    assert "sbert layer=3: sbert|model:" in printed
-    assert [
-        line.partition("|layer:")[2][0]
-        for line in printed.splitlines()
-        if line.startswith("sbert") and "|layer:" in line
-    ] == ["3", "4"]
+    assert all(f"\nensemble(sbert layer={layer},twmd): ensemble(sbert;" in printed for layer in (3, 4))
+    assert main(["correlate", table, "--data", table, "-m", "chrf"]) == 2
+    assert "name rated data once" in capsys.readouterr().err
 
 
-def test_a_part_without_a_value_stays_in_the_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_correlate_shows_a_part_without_a_value_as_undefined(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "own.csv"
-    rows = [("x", 1, 1.0), ("x", 2, 2.0), ("x", 3, 5.0), ("y", 1, 3.0), ("y", 2, 3.0), ("y", 3, 3.0)]
-    texts = [(FIRST[i], SECOND[i], rating, group) for i, (group, _, rating) in enumerate(rows)]
-    path.write_text(
-        "prediction,reference,rating,group\n" + "".join(f'"{a}","{b}",{c},{d}\n' for a, b, c, d in texts),
-        encoding="utf-8",
-    )
-    assert main(["correlate", f"table:{path}", "-m", "chrf", "--resamples", "0", "-o", str(tmp_path / "out")]) == 0
-    header, row = [
-        line.split("\t") for line in (tmp_path / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()[-2:]
-    ]
+    ratings = [("x", 1.0), ("x", 2.0), ("x", 5.0), ("y", 3.0), ("y", 3.0), ("y", 3.0)]
+    lines = [f'"{a}","{b}",{c},{d}' for a, b, (d, c) in zip(FIRST, SECOND, ratings, strict=True)]
+    path.write_text("\n".join(["prediction,reference,rating,group", *lines]), encoding="utf-8")
+    command = ["correlate", f"table:{path}", "-m", "chrf", "--resamples", "0", "-o"]
+    assert main([*command, str(tmp_path / "out")]) == 0
+    written = (tmp_path / "out" / "pearson.tsv").read_text(encoding="utf-8").splitlines()
+    header, row = (line.split("\t") for line in written[-2:])
     assert (header[-3:], row[-2]) == (["x", "y", "n"], "undefined")
     assert "chrf, pearson: the mean is over 1 of 2, without y (3 segments: " in capsys.readouterr().out
-    assert main(["correlate", f"table:{path}", "-m", "chrf", "-o", str(path / "out")]) == 1
+    assert main([*command, str(path / "out")]) == 1
     assert "is a file: give a folder" in capsys.readouterr().err
+    assert main(["correlate", f"table:{path},group=rating", "-m", "chrf"]) == 1
+    assert "pearson is undefined everywhere" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("form", FORMATS.values())
-def test_a_name_neither_steers_a_terminal_nor_breaks_a_row(form: str) -> None:
-    name = "cs\x1b[2J\n\ten"
-    shown = as_text(TextTable("pearson", ("metric", name), [(name, "0.5")]), form)
-    assert shown == as_text(TextTable("pearson", ("metric", r"cs\x1b[2J\n\ten"), [(r"cs\x1b[2J\n\ten", "0.5")]), form)
-    assert "\x1b" not in shown + as_note([name], form)
-    assert "\n" not in as_note([name], form)
-
-
-def test_a_result_prints_itself() -> None:
-    found = run_study(study(metrics=(make_spec("sbert"),)), RATED, RunOptions())
-    assert str(found).startswith("pearson, made.csv, averaging group, level segment")
-    assert found.study.name in str(found)
-    for form, sign in (("latex_booktabs", "% "), ("tsv", "# ")):
-        assert f"\n{sign}sbert: {found.measured[0].signature}" in found.as_text(form)
-
-
-def test_williams_by_part_is_williams_of_each_parts_correlations() -> None:
-    rng = np.random.default_rng(4)
-    ratings, noise = rng.normal(size=40), rng.normal(size=(2, 40))
-    rated = RatedSegments(["x"] * 25 + ["y"] * 15, [""] * 40, [""] * 40, ratings, 0)
-    a, b = ratings + 0.5 * noise[0], ratings + noise[1]
-    for part, rows in zip(williams_by_part(a, b, rated), (slice(0, 25), slice(25, 40)), strict=True):
-        r = np.corrcoef([ratings[rows], a[rows], b[rows]])
-        assert part.test == pytest.approx(williams(r[0, 1], r[0, 2], r[1, 2], len(ratings[rows])))
-
-
-def test_other_data_than_the_studys_are_refused() -> None:
-    with pytest.raises(InputError, match=r"not the study's data: their content is @[0-9a-f]{12}, not @000000000000"):
-        run_study(study(content="0" * 12), RATED, RunOptions())
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    path = tmp_path / "made.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["prediction", "reference", "rating", "lp"])
-        writer.writerows(zip(FIRST, SECOND, RATED.ratings.tolist(), RATED.group, strict=True))
-        writer.writerow(["Unrated.", "Not rated.", "", "x"])
-    return path
-
-
-def test_the_command_prints_tables_and_writes_everything(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_correlate_prints_tables_and_writes_everything(
+    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    arguments = ["correlate", f"table:{table},group=lp", "-m", "sbert", "twmd", "--correlation", "pearson", "kendall"]
+    arguments = ["correlate", f"{table},group=lp", "-m", "sbert", "twmd", "--correlation", "pearson", "kendall"]
     assert main([*arguments, "--trials", "10", "--resamples", "20", "-o", str(out)]) == 0
-    printed, said = capsys.readouterr()
-    assert "made.csv: rows without a rating, or with a text too short, left out: 1 (row" in said
+    printed, warned = capsys.readouterr()
+    assert "made.csv: rows without a rating, or with a text too short, left out: 1 (row" in warned
+    assert "higher Pearson correlation than sbert's" in printed
     whole = json.loads((out / "study.json").read_text(encoding="utf-8"))
     assert whole["study"] in printed
-    assert [one["label"] for one in whole["metrics"]] == ["sbert", "twmd"]
+    assert [metric["label"] for metric in whole["metrics"]] == ["sbert", "twmd"]
     value = whole["metrics"][1]["agreement"]["pearson"]["value"]
     assert -1 <= value <= 1
     assert f"{value:.3f}" in (out / "pearson.txt").read_text(encoding="utf-8")
@@ -290,55 +267,109 @@ def test_the_command_prints_tables_and_writes_everything(
     assert [float(row["twmd"]) for row in segments] == pytest.approx(alone, abs=1e-6)
 
 
-def test_data_are_named_by_an_option_as_in_other_commands_or_alone(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown = []
-    for data in ([f"table:{table}"], ["--data", f"table:{table}"]):
-        assert main(["correlate", *data, "-m", "chrf", "--resamples", "0"]) == 0
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1]
-    assert main(["correlate", f"table:{table}", "--data", f"table:{table}", "-m", "chrf"]) == 2
-    assert "name rated data once" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("form", "word"),
+    [("text", "---"), ("markdown", "|-----"), ("latex", "\\toprule"), ("tsv", "metric\tpearson"), ("json", '"low":')],
+)
+def test_correlate_prints_every_form(form: str, word: str, table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["correlate", "--data", table, "-m", "chrf", "--by", "none", "--resamples", "0", "--format", form]
+    assert main(command) == 0
+    assert word in capsys.readouterr().out
 
 
-def test_an_ensemble_may_have_members_with_keys(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    metrics = ["ensemble(sbert;layer=3,twmd)", "ensemble(sbert,twmd)"]
-    assert main(["correlate", "--data", f"table:{table}", "-m", *metrics, "--resamples", "0"]) == 0
-    printed = capsys.readouterr().out
-    assert all(f"\nensemble(sbert layer={layer},twmd): ensemble(sbert;" in printed for layer in (3, 4))
+EDITS = [
+    ("The old mill is near Lund.", "The old mill is not near Lund."),
+    ("It rained on Friday.", "It rained."),
+    ("We saw a heron.", "We saw a stork."),
+]
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "latex", "tsv", "json"])
-def test_every_form_is_printed(form: str, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(["correlate", f"table:{table}", "-m", "sbert", "--by", "none", "--resamples", "0", "--format", form]) == 0
-    )
-    printed = capsys.readouterr().out
-    if form == "json":
-        assert json.loads(printed)["metrics"][0]["agreement"]["pearson"]["low"] is None
-    else:
-        assert "sbert" in printed
-        assert {"markdown": "|-----", "latex": "\\toprule", "tsv": "metric\tpearson", "text": "---"}[form] in printed
+@pytest.fixture
+def demetr(tmp_path: Path) -> str:
+    lines = [
+        {"pert_name": kind, "id": i, "mt_sent": text, "pert_sent": edited, "eng_sent": f"{text[:-1]} today."}
+        for kind in ("negation", "dropped")
+        for i, (text, edited) in enumerate(EDITS)
+    ]
+    content = "".join(json.dumps(line | {"severity": "minor"}) + "\n" for line in lines)
+    (tmp_path / "demetr.jsonl.xz").write_bytes(lzma.compress(content.encode()))
+    return f"demetr:{tmp_path / 'demetr.jsonl.xz'}"
+
+
+def test_demetr_gives_two_segments_of_each_row(demetr: str) -> None:
+    rated = read_rated(f"{demetr},first=2")
+    assert rated.group == ["negation"] * 4 + ["dropped"] * 4
+    assert rated.predictions[:4] == [*EDITS[0], *EDITS[1]]
+    assert (rated.item or [])[:4] == ["0", "0", "1", "1"]
+    assert rated.ratings.tolist() == [1.0, 0.0] * 4
+    for first in ("0", "x"):
+        with pytest.raises(SpecError, match="expected a whole number from 1"):
+            read_rated(f"{demetr},first={first}")
+
+
+def test_demetr_as_published_is_read_whole() -> None:
+    pairs = pair_up([read_rated(f"demetr:{shared('data/demetr.jsonl.xz')},first=3")])
+    assert len(pairs.predictions) == 35 * 3 * 2
+    assert pairs.ratings.tolist() == [1.0, 0.0] * (35 * 3)
+
+
+def test_pair_has_its_better_rated_text_first() -> None:
+    texts, ratings = ["w1", "b2", "b1", "w2"], np.array([1.0, 9.0, 2.0, 3.0])
+    pairs = pair_up([RatedSegments(["a", "b", "a", "b"], texts, texts, ratings, 0, ["x"] * 4)])
+    assert (pairs.group, pairs.predictions) == (["a", "a", "b", "b"], ["b1", "w1", "b2", "w2"])
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("ratings", "item", "words"),
     [
-        (["--by", "item"], "averaging=item needs the item"),
-        (["--correlation", "darr"], "darr compares segments of one item"),
-        (["--correlation", "tau"], "there is no statistic 'tau'"),
+        ([1.0, 1.0], ["x", "x"], "has 2 segments: expected two with different ratings"),
+        ([1.0, 2.0], ["x", "y"], "has 1 segments"),
+        ([1.0, 2.0], None, "needs pairs"),
     ],
 )
-def test_what_the_data_do_not_say_is_refused(
-    options: list[str], words: str, table: Path, capsys: pytest.CaptureFixture[str]
+def test_data_without_pairs_are_refused(ratings: list[float], item: list[str] | None, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        pair_up([RatedSegments(["a", "a"], ["p", "q"], ["r", "r"], np.array(ratings), 0, item)])
+
+
+def test_preference_is_the_share_of_better_texts_that_score_higher() -> None:
+    better, worse = np.random.default_rng(0).normal(size=(2, 200))
+    worse[:20] = better[:20] + TIE / 2
+    own = prefer(better, worse, resamples=200, seed=1)
+    shares = [0.5 if abs(b - w) <= TIE else float(b > w) for b, w in zip(better, worse, strict=True)]
+    assert (own.n, own.ties) == (200, 20)
+    assert own.preferred == pytest.approx(np.mean(shares))
+    assert own.difference == pytest.approx(np.mean(better - worse))
+    low, high = own.preferred_interval
+    assert (low or 1) < np.mean(shares) < (high or 0)
+    assert 1.5 < ((high or 0) - (low or 0)) / (2 * np.std(shares) / np.sqrt(200)) < 2.5
+    with pytest.raises(InputError, match="better"):
+        prefer(np.array([np.nan]), np.array([0.0]), resamples=0, seed=0)
+
+
+def test_robustness_prints_and_writes_what_it_measures(
+    demetr: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["correlate", f"table:{table}", "-m", "sbert", *options]) != 0
-    assert words in capsys.readouterr().err
+    out = tmp_path / "out"
+    command = ["robustness", "--data", demetr, "-m", "twmd", "chrf", "-q", "-o", str(out), "--format", "json"]
+    assert main(command) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [metric["label"] for metric in printed["metrics"]] == ["twmd", "chrf"]
+    references, scorer = [f"{text[:-1]} today." for text, _ in EDITS], twmd_registry.scorer("twmd")
+    better, worse = (scorer.score([pair[side] for pair in EDITS], references).scores for side in (0, 1))
+    own = printed["metrics"][0]["edits"]["negation"]
+    assert own["difference"] == pytest.approx(np.mean(np.subtract(better, worse)), abs=1e-6)
+    assert own["preferred"] == np.mean(np.subtract(better, worse) > 0)
+    with (out / "pairs.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6
+    assert float(rows[0]["twmd better"]) == pytest.approx(better[0], abs=1e-6)
+    lines = (out / "preferred.tsv").read_text(encoding="utf-8").splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["edit", "negation", "dropped", "average"]
 
 
-def test_constant_scores_have_no_correlation(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "same.csv"
-    path.write_text("prediction,reference,rating\n" + "".join(f"Rain.,Rain.,{i}\n" for i in range(4)), encoding="utf-8")
-    assert main(["correlate", f"table:{path}", "-m", "twmd"]) != 0
-    assert "pearson is undefined everywhere" in capsys.readouterr().err
+def test_robustness_name_has_data_metrics_resamples_and_seed() -> None:
+    data = RatedSegments(["a", "a"], ["p", "q"], ["p", "p"], np.array([1.0, 0.0]), 0, ["x", "x"])
+    result = run_robustness({"made@0": data}, ["chrf"], RunOptions(), resamples=0, seed=7)
+    assert result.name == f"robustness|data:made@0|metrics:chrf|bs:0|seed:7|version:{twmd_registry.__version__}"
+    assert result.preferences[0]["a"].preferred == 1.0

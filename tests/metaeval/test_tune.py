@@ -1,6 +1,11 @@
-"""Mean correlations of settings against one scorer at a time."""
+"""The grid of settings, their mean correlations against a scorer at a time, and the estimate of the time."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,70 +13,146 @@ from scipy import stats
 
 from tests import tiny
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.errors import InputError, SpecError, TwmdWarning
 from twmd_registry.judgments.rated import RatedSegments, select
-from twmd_registry.metaeval.tune import mean_correlations
+from twmd_registry.metaeval import tune as module
+from twmd_registry.metaeval.tune import (
+    GRID,
+    MOST_SETTINGS,
+    estimate_seconds,
+    mean_correlations,
+    read_tried,
+    settings,
+    spread,
+    tune,
+)
+from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
 R = np.random.default_rng(9)
+TUNABLE = ("twmd", "trwmd", "moverscore", "bertscore_centered", "wordset_cka", "sbert")
 
 
-def made_up(sizes: dict[str, int]) -> RatedSegments:
-    """Groups of different sizes, their rows mixed."""
+def make_rated(sizes: dict[str, int]) -> RatedSegments:
+    """Return groups of different sizes, their rows mixed."""
     group = list(R.permutation([name for name, size in sizes.items() for _ in range(size)]))
     texts = [" ".join(R.choice(tiny.WORDS, size=R.integers(2, 7))) for _ in range(2 * len(group))]
     return RatedSegments(group, texts[::2], texts[1::2], R.normal(size=len(group)), 0)
 
 
+def take_group(rated: RatedSegments, name: str) -> RatedSegments:
+    return select(rated, np.flatnonzero(np.array(rated.group) == name))
+
+
 @pytest.fixture(scope="module")
-def scorers(tmp_path_factory: pytest.TempPathFactory) -> list[Scorer]:
-    model = str(tiny.save_encoder("bert", tmp_path_factory.mktemp("bert")))
-    sides = [
-        make_spec("twmd", "paper", model=model, layer=2, temperature=0.1, output=side)
-        for side in ("precision", "recall", "f1")
-    ]
-    return [Scorer(spec) for spec in [*sides, make_spec("sbert", "paper", model=model, layer=1)]]
+def scorers(tiny_encoder: Callable[[str], Path]) -> list[Scorer]:
+    keys = {"model": str(tiny_encoder("bert")), "layer": 2, "temperature": 0.1}
+    sides = [make_spec("twmd", "paper", output=side, **keys) for side in ("precision", "recall", "f1")]
+    return [Scorer(spec) for spec in [*sides, make_spec("sbert", "paper", model=keys["model"], layer=1)]]
 
 
-def test_agreement_is_the_plain_mean_of_groups_scored_apart(scorers: list[Scorer]) -> None:
-    rated, expected = made_up({"a": 40, "b": 5}), []
-    for one in scorers:
-        groups = [select(rated, np.flatnonzero(np.array(rated.group) == name)) for name in ("a", "b")]
-        expected.append(
-            np.mean(
-                [
-                    stats.pearsonr(one.score(own.predictions, own.references).scores, own.ratings).statistic
-                    for own in groups
-                ]
-            )
-        )
+def test_mean_correlation_equals_the_plain_mean_of_groups_scored_apart(scorers: list[Scorer]) -> None:
+    rated, expected = make_rated({"a": 40, "b": 5}), []
+    for scorer in scorers:
+        groups = [take_group(rated, name) for name in ("a", "b")]
+        scores = [scorer.score(own.predictions, own.references).scores for own in groups]
+        pairs = zip(scores, groups, strict=True)
+        expected.append(np.mean([stats.pearsonr(values, own.ratings).statistic for values, own in pairs]))
     assert mean_correlations(scorers, rated) == pytest.approx(expected, abs=1e-5)
     assert len(set(expected)) == 4
 
 
 def test_group_without_a_correlation_is_named_and_left_out(scorers: list[Scorer]) -> None:
-    whole = made_up({"a": 12, "b": 2})
-    with pytest.warns(
-        TwmdWarning,
-        match="b: no correlation for 4 of 4 settings: pearson is undefined: 3 or more segments are needed, there are 2",
-    ):
-        found = mean_correlations(scorers, whole)
-    assert (
-        found.tolist()
-        == mean_correlations(scorers, select(whole, np.flatnonzero(np.array(whole.group) == "a"))).tolist()
-    )
+    rated = make_rated({"a": 12, "b": 2})
+    reason = "b: no correlation for 4 of 4 settings: pearson is undefined: 3 or more segments are needed, there are 2"
+    with pytest.warns(TwmdWarning, match=reason):
+        means = mean_correlations(scorers, rated)
+    assert means.tolist() == mean_correlations(scorers, take_group(rated, "a")).tolist()
     with pytest.warns(TwmdWarning), pytest.raises(InputError, match=r"no group has a correlation: b \(2 segments\)"):
-        mean_correlations(scorers, made_up({"b": 2}))
+        mean_correlations(scorers, make_rated({"b": 2}))
 
 
-def test_setting_that_does_not_vary_where_others_do_is_refused(scorers: list[Scorer]) -> None:
+def test_setting_with_constant_scores_where_others_vary_is_refused(scorers: list[Scorer]) -> None:
     words = RatedSegments(["a"] * 4, list(tiny.WORDS[:4]), [tiny.WORDS[4]] * 4, np.arange(4.0), 0)
     spec = scorers[3].requested  # sentence centering leaves nothing of one word
     own = [Scorer(spec.replace(special="none", centering=centering)) for centering in ("none", "sentence")]
-    with (
-        pytest.warns(TwmdWarning),
-        pytest.raises(
-            InputError, match=r"group a: pearson is undefined for .*centering=sentence.*, and not for others"
-        ),
-    ):
+    refusal = r"group a: pearson is undefined for .*centering=sentence.*, and not for others"
+    with pytest.warns(TwmdWarning), pytest.raises(InputError, match=refusal):
         mean_correlations(own, words)
+
+
+def test_tuning_weights_data_by_size_sorts_best_first_and_reports_progress(tiny_encoder: Callable[[str], Path]) -> None:
+    data = [make_rated({"x": 8, "y": 4}), make_rated({"x": 6})]
+    tried: dict[str, list[Any]] = {"special": ["cls"], "centering": ["none"], "temperature": [0.1, 0.5]}
+    specs = list(settings("trwmd", str(tiny_encoder("bert")), [1, 2], tried))
+    done, announced = list[int](), list[float]()
+    trials = tune(specs, data, RunOptions(), done.append, announced.append)
+    assert sum(done) == 18
+    assert len(announced) == 1
+    assert announced[0] > 0
+    means = [mean_correlations([Scorer(spec) for spec in specs], rated) for rated in data]
+    keys = [(spec.layer, spec.temperature) for spec in specs]
+    expected = dict(zip(keys, (12 * means[0] + 6 * means[1]) / 18, strict=True))
+    assert {(spec.layer, spec.temperature): value for spec, value in trials} == pytest.approx(expected, abs=1e-6)
+    assert [value for _, value in trials] == sorted((value for _, value in trials), reverse=True)
+
+
+def test_grid_has_every_combination_of_keys_that_the_metric_uses() -> None:
+    centerings = len(GRID["centering"])
+    assert len(list(settings("moverscore", "a/b", [1, 2]))) == 2 * 3 * centerings
+    assert len(set(settings("twmd", "a/b", [1]))) == 3 * centerings * len(GRID["temperature"])
+    assert len(list(settings("bertscore_centered", "a/b", [1]))) == 4 * centerings
+    assert len(list(settings("sbert", "a/b", [1]))) == 3 * (2 * centerings - 1)
+    with pytest.raises(SpecError, match="has no layer"):
+        list(settings("stsscore", "a/b", [1]))
+    with pytest.raises(SpecError, match="no combination of what is to be tried is possible"):
+        list(settings("sbert", "a/b", [1], {"vectors": ["raw"], "centering": ["sentence"]}))
+
+
+@pytest.mark.parametrize("metric", TUNABLE)
+@pytest.mark.parametrize(("depth", "most"), [(24, MOST_SETTINGS), (24, MOST_SETTINGS // len(TUNABLE)), (6, 5)])
+def test_limit_removes_layers_and_temperatures_before_other_values(metric: str, depth: int, most: int) -> None:
+    everything, limited = (list(settings(metric, "a/b", range(1, depth + 1), most=m)) for m in (None, most))
+    assert 0 < len(limited) <= most
+    assert set(limited) <= set(everything)
+    if most >= MOST_SETTINGS:
+        for name in ("special", "centering", "vectors"):
+            assert {getattr(spec, name) for spec in limited} == {getattr(spec, name) for spec in everything}
+        assert len({spec.layer for spec in limited}) >= 3
+
+
+def test_limit_keeps_all_values_of_a_kept_key() -> None:
+    limited = list(settings("twmd", "a/b", range(1, 25), most=MOST_SETTINGS, kept=["layer"]))
+    assert {spec.layer for spec in limited} == set(range(1, 25))
+    assert len(limited) <= MOST_SETTINGS
+
+
+def test_values_are_spread_away_from_the_ends() -> None:
+    assert spread(range(1, 25), 4) == [4, 10, 16, 22]
+    assert spread("abc", 5) == ["a", "b", "c"]
+    assert spread([], 3) == []
+
+
+@pytest.mark.parametrize("text", ["temperature", "temperature=", "layer=1", "model=a/b"])
+def test_text_that_names_no_values_to_try_is_refused(text: str) -> None:
+    assert read_tried(["temperature=0.1,0.2"]) == {"temperature": (0.1, 0.2)}
+    with pytest.raises(SpecError, match="expected KEY=VALUE,VALUE once per key"):
+        read_tried([text])
+
+
+def test_seconds_are_estimated_from_few_settings_on_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    rated = make_rated({"x": 300})
+    scorers = [Scorer(spec) for spec in settings("trwmd", "a/b", [1], {"centering": ["none"]})]
+    clock, calls = [0.0], list[tuple[int, int]]()
+
+    def score_all(few: list[Scorer], predictions: list[str], references: list[list[str]]) -> None:
+        assert all(isinstance(own, list) for own in references)
+        calls.append((len(few), len(predictions)))
+        clock[0] += len(predictions) * (2.0 + 0.5 * len(few))  # encoding, and half a second a setting
+
+    monkeypatch.setattr(module, "score_all", score_all)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    seconds = estimate_seconds(scorers, [rated, rated])
+    assert len(scorers) == 36
+    assert calls == [(8, 64), (1, 64), (8, 64)]
+    assert seconds == pytest.approx(2 * 300 * (2.0 + 0.5 * 36))

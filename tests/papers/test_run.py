@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -389,7 +390,8 @@ def test_utterances_take_their_best_reference_by_rating(tmp_path: Path, model: s
     spec = make_spec("bertscore_centered", model=model, centering="none", special="partners", output="f1")
     for name, lines in written.items():
         with Scorer(spec) as one:
-            best = [max(one.score([line["prediction"]] * 3, line["references"]).scores) for line in lines]  # type: ignore[list-item,arg-type]
+            rows: list[dict[str, Any]] = lines
+            best = [max(one.score([row["prediction"]] * 3, row["references"]).scores) for row in rows]
         for short, rating in RATINGS.items():
             expected = 100 * stats.spearmanr(best, np.array([line[rating] for line in lines], dtype=float)).statistic
             assert values(found, "BERTSCORE-F1")[f"{name} {short}", "spearman"] == pytest.approx(expected, abs=1e-6)

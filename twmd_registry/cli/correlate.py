@@ -112,8 +112,7 @@ def correlate_command(arguments: Arguments) -> int:
         raise SpecError("--threshold is of darr: ask for --correlation darr, or leave it out.")
     from twmd_registry.judgments.sets import content_of, read_rated, title_of
     from twmd_registry.metaeval.agreement import Averaging
-    from twmd_registry.metaeval.correlation import statistic_named
-    from twmd_registry.metaeval.pairwise import THRESHOLD
+    from twmd_registry.metaeval.correlation import THRESHOLD, statistic_named
     from twmd_registry.metaeval.study import Level, Study, run_study
 
     options = options_of(arguments)
@@ -154,14 +153,14 @@ def _write(found: StudyResult, rated: RatedSegments, folder: Path) -> None:
     write_file(folder / "study.json", f"{as_json(found.as_dict())}\n".encode())
     file = io.StringIO(newline="")
     writer = csv.writer(file)
-    writer.writerow(["group", "item", "system", "rating", *(one.label for one in found.measured)])
+    writer.writerow(["group", "item", "system", "rating", *(one.label for one in found.scored)])
     blank = [""] * len(rated.group)
     columns = (
         rated.group,
         rated.item or blank,
         rated.system or blank,
         rated.ratings.tolist(),
-        *(one.scores for one in found.measured),
+        *(one.scores for one in found.scored),
     )
     writer.writerows(zip(*columns, strict=True))
     write_file(folder / "segments.csv", file.getvalue().encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twmd_registry.cli.declare import (
     FOLDER,
@@ -26,7 +26,7 @@ from twmd_registry.cli.requested import columns_of, options_of
 from twmd_registry.cli.terminal import progress_bar, say
 
 if TYPE_CHECKING:
-    from twmd_registry.metaeval.diagnose import Diagnosis
+    from twmd_registry.metaeval.diagnosis import Diagnosis
 
 UNDEFINED = "undefined"
 WORDS = {True: "pass", False: "fail", None: UNDEFINED}
@@ -49,7 +49,7 @@ def diagnose_command(arguments: Arguments) -> int:
     check_folder(arguments.output)
     options = options_of(arguments)
     texts = _read(arguments)
-    from twmd_registry.metaeval.diagnose import diagnose
+    from twmd_registry.metaeval.diagnosis import diagnose
     from twmd_registry.report.figures import require_matplotlib
 
     if arguments.output:
@@ -73,28 +73,23 @@ def _read(arguments: Arguments) -> list[str]:
     return list(dict.fromkeys([*rated.predictions, *references]))
 
 
-def diagnosis_dict(found: Diagnosis) -> dict[str, Any]:
-    """Return a diagnosis by names, for JSON."""
-    rows = [
-        {"centering": row.centering, "layer": row.layer}
-        | {name: one._asdict() for name, one in row.similarities.items()}
-        for row in found.rows
-    ]
-    return {**found._asdict(), "rows": rows, "verdicts": [one._asdict() for one in found.verdicts]}
-
-
 def _format(found: Diagnosis, form: str) -> str:
     if form == "json":
-        return as_json(diagnosis_dict(found))
-    names = list(found.rows[0].similarities)
-    rows_of_text = [
-        [row.centering, row.layer, *(_number(*row.similarities[name][:2]) for name in names)] for row in found.rows
+        return as_json(found.as_dict())
+    from twmd_registry.metaeval.diagnosis import PROPERTIES
+
+    rows = [
+        [centering, layer, *(_number(own["mean"], own["error"]) for own in estimates.values())]
+        for centering, layer, estimates in found.rows
     ]
-    table = format_table(["centering", "layer", *(f"{name} (se)" for name in names)], rows_of_text, form)
+    table = format_table(["centering", "layer", *(f"{name} (se)" for name in PROPERTIES)], rows, form)
     if form != "text":
         return table
-    verdicts = [f"{WORDS[one.holds]:9}  {one.centering}: {one.property} ({one.evidence})" for one in found.verdicts]
-    left_out = max(one.left_out for row in found.rows for one in row.similarities.values())
+    verdicts = [
+        f"{WORDS[holds]:9}  {centering}: {PROPERTIES[similarity]} ({evidence})"
+        for (centering, similarity), (holds, evidence) in found.verdicts.items()
+    ]
+    left_out = found.estimates["left_out"].max()
     note = (
         [f"pairs with a word of which centering leaves nothing, left out: up to {left_out} of a number"]
         if left_out
@@ -122,32 +117,23 @@ def write_diagnosis(found: Diagnosis, folder: Path, stem: str) -> None:
     """
     import numpy as np
 
+    from twmd_registry.metaeval.diagnosis import Similarity
     from twmd_registry.report.figures import SUFFIXES, as_csv, curves
 
-    numbers: dict[str, list[Any]] = {
-        "centering": [str(row.centering) for row in found.rows],
-        "layer": [row.layer for row in found.rows],
+    centerings, layers, _ = found.estimates.shape
+    numbers = {
+        "centering": np.repeat([str(centering) for centering in found.centerings], layers),
+        "layer": np.tile(np.arange(layers), centerings),
     }
-    names = list(found.rows[0].similarities)
-    for name in names:
-        estimates = [row.similarities[name] for row in found.rows]
-        numbers |= {name: [one.mean for one in estimates]} | {f"{name}_error": [one.error for one in estimates]}
-        numbers |= {
-            f"{name}_pairs": [one.pairs for one in estimates],
-            f"{name}_left_out": [one.left_out for one in estimates],
+    for s, name in enumerate(Similarity):
+        own = found.estimates[:, :, s].ravel()
+        numbers |= {name: own["mean"]} | {f"{name}_{field}": own[field] for field in ("error", "pairs", "left_out")}
+    write_file(folder / f"{stem}.csv", as_csv(numbers))
+    panels = {
+        str(centering): {
+            str(name): (np.arange(layers), own[:, s]["mean"], own[:, s]["error"]) for s, name in enumerate(Similarity)
         }
-    write_file(folder / f"{stem}.csv", as_csv({name: np.array(values) for name, values in numbers.items()}))
-    panels = {}
-    for centering in dict.fromkeys(row.centering for row in found.rows):
-        own = [row for row in found.rows if row.centering is centering]
-        layers = np.array([row.layer for row in own])
-        panels[str(centering)] = {
-            str(name): (
-                layers,
-                np.array([row.similarities[name].mean for row in own]),
-                np.array([row.similarities[name].error for row in own]),
-            )
-            for name in names
-        }
+        for centering, own in zip(found.centerings, found.estimates, strict=True)
+    }
     for suffix in SUFFIXES:
         write_file(folder / f"{stem}{suffix}", curves(panels, ("layer", "cosine"), found.model, suffix))

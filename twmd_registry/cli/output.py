@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from twmd_registry.cli.files import write_file
 from twmd_registry.errors import visible
-from twmd_registry.metaeval.table import FORMATS, TextTable, as_text
+from twmd_registry.metaeval.side_by_side import FORMATS, TextTable, as_text
 
 if TYPE_CHECKING:
-    from twmd_registry.metaeval.robustness import RobustnessResult
-    from twmd_registry.metaeval.study import StudyResult
+    from twmd_registry.metaeval.study import RobustnessResult, StudyResult
 
 STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs", "tsv": "tsv"}
 """From a word of ``--format`` to how a table is written; json has no tables."""

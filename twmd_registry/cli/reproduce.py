@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from twmd_registry.cli.declare import (
     output_format,
     run_options,
 )
-from twmd_registry.cli.diagnose import WORDS, diagnosis_dict, write_diagnosis
+from twmd_registry.cli.diagnose import WORDS, write_diagnosis
 from twmd_registry.cli.files import check_folder, write_file
 from twmd_registry.cli.output import as_json
 from twmd_registry.cli.requested import options_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from twmd_registry.registry.options import RunOptions
 
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
-"""From a word of ``--format`` to the suffix of `twmd_registry.metaeval.table.FORMATS`; json has no tables."""
+"""From a word of ``--format`` to the suffix of `twmd_registry.metaeval.side_by_side.FORMATS`; json has no tables."""
 
 
 @command("reproduce", example="twmd reproduce twmd-table2 --data-dir data/ -o out/")
@@ -99,7 +100,7 @@ def reproduce_command(arguments: Arguments) -> int:
 
 def write_tables(found: Mapping[str, Reproduction], folder: Path) -> None:
     """Write tables in every format, by the files' names."""
-    from twmd_registry.metaeval.table import FORMATS
+    from twmd_registry.metaeval.side_by_side import FORMATS
 
     for stem, one in found.items():
         for suffix in FORMATS:
@@ -108,8 +109,8 @@ def write_tables(found: Mapping[str, Reproduction], folder: Path) -> None:
 
 def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOptions) -> int:
     """Measure how similar words are in every layer, and set the properties beside those that the paper names."""
-    from twmd_registry.metaeval.diagnose import Property
-    from twmd_registry.metaeval.table import FORMATS, TextTable, as_text
+    from twmd_registry.metaeval.diagnosis import PROPERTIES
+    from twmd_registry.metaeval.side_by_side import FORMATS, TextTable, as_text
     from twmd_registry.papers.reproduction import short_name
     from twmd_registry.papers.run import diagnose_words
 
@@ -118,29 +119,28 @@ def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOpt
             experiment, arguments.data_dir, options, model=arguments.model, layer=arguments.layer, progress=progress
         )
     if arguments.output:
-        write_diagnosis(found._replace(model=short_name(found.model)), arguments.output, experiment.name)
+        write_diagnosis(replace(found, model=short_name(found.model)), arguments.output, experiment.name)
     printed = {
-        (centering, one): word
+        (centering, similarity): word
         for centering, words in experiment.properties.items()
-        for one, word in zip(Property, words, strict=True)
+        for similarity, word in zip(PROPERTIES, words, strict=True)
     }
     if arguments.format == "json":
-        content = diagnosis_dict(found)
-        for verdict in content["verdicts"]:
-            verdict["paper"] = printed.get((verdict["centering"], verdict["property"]))
+        content = found.as_dict()
+        for verdict, key in zip(content["verdicts"], found.verdicts, strict=True):
+            verdict["paper"] = printed.get(key)
         say(as_json(content))
         return 0
-    names = list(found.rows[0].similarities)
     cosines = [
-        (str(row.centering), str(row.layer), *(f"{row.similarities[name].mean:.3f}" for name in names))
-        for row in found.rows
+        (str(centering), str(layer), *(f"{own['mean']:.3f}" for own in estimates.values()))
+        for centering, layer, estimates in found.rows
     ]
     about = f"{experiment.about} {found.texts} texts, {found.words} words. Here: {short_name(found.model)}."
-    tables = [TextTable(about, ("centering", "layer", *names), cosines)]
+    tables = [TextTable(about, ("centering", "layer", *PROPERTIES), cosines)]
     if experiment.properties:
         rows: list[tuple[str, ...]] = [
-            (str(one.centering), str(one.property), WORDS[one.holds], printed.get((one.centering, one.property), "-"))
-            for one in found.verdicts
+            (str(key[0]), PROPERTIES[key[1]], WORDS[holds], printed.get(key, "-"))
+            for key, (holds, _) in found.verdicts.items()
         ]
         tables.append(TextTable("Properties", ("centering", "property", "here", "paper"), rows))
     say("\n\n".join(as_text(table, FORMATS[SUFFIXES[arguments.format]]) for table in tables))

@@ -29,7 +29,7 @@ from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.registry.names import SEGMENT_LEXICAL
 
 if TYPE_CHECKING:
-    from twmd_registry.metaeval.robustness import RobustnessResult
+    from twmd_registry.metaeval.study import RobustnessResult
 
 
 @command(
@@ -58,7 +58,7 @@ def robustness_command(arguments: Arguments) -> int:
     Any rated data with two texts of each item will do: the better rated one is to score higher.
     """
     from twmd_registry.judgments.sets import content_of, read_all_rated, title_of
-    from twmd_registry.metaeval.robustness import run_robustness
+    from twmd_registry.metaeval.study import run_robustness
 
     options = options_of(arguments)
     check_folder(arguments.output)

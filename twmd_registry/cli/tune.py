@@ -101,7 +101,7 @@ def tune_command(arguments: Arguments) -> int:
 
     with progress_bar() as progress:
         trials = tune(specs, list(data.values()), options, progress, announce)
-    by_metric = {metric: [trial for trial in trials if trial.spec.metric == metric] for metric in metrics}
+    by_metric = {metric: [trial for trial in trials if trial[0].metric == metric] for metric in metrics}
     shown = {
         metric: [_row(trial, varied_keys(own)) for trial in own[:SHOWN_TRIALS]] for metric, own in by_metric.items()
     }
@@ -143,9 +143,10 @@ def duration(seconds: float) -> str:
 
 
 def _row(trial: Trial, names: Sequence[str]) -> dict[str, str]:
-    values = trial.spec.values()
+    spec, pearson = trial
+    values = spec.values()
     return {name: KEYS[name].format(values[name]) if name in values else "-" for name in names} | {
-        "pearson": f"{trial.pearson:.4f}"
+        "pearson": f"{pearson:.4f}"
     }
 
 
@@ -157,15 +158,13 @@ def _write(folder: Path, name: str, by_metric: dict[str, list[Trial]], data: dic
     from twmd_registry.report.figures import SUFFIXES, surface
 
     for metric, own in by_metric.items():
-        rows = [_row(trial, varied_keys(own)) | {"pearson": f"{trial.pearson:.6f}"} for trial in own]
+        rows = [_row(trial, varied_keys(own)) | {"pearson": f"{trial[1]:.6f}"} for trial in own]
         write_file(
             folder / f"{metric}.tsv",
             "\n".join("\t".join(row) for row in [list(rows[0]), *(row.values() for row in rows)]).encode() + b"\n",
         )
-        if all(isinstance(trial.spec.layer, int) for trial in own):
-            points = [
-                (str(one.spec.centering), int(str(one.spec.layer)), one.spec.temperature, one.pearson) for one in own
-            ]
+        if all(isinstance(spec.layer, int) for spec, _ in own):
+            points = [(str(spec.centering), int(str(spec.layer)), spec.temperature, pearson) for spec, pearson in own]
             for suffix in SUFFIXES:
                 write_file(folder / f"{metric}{suffix}", surface(points, f"{metric}: best mean Pearson", suffix))
     trials = [trial for own in by_metric.values() for trial in own]

@@ -1,12 +1,11 @@
-"""How well scores agree with people over a whole data set: a statistic averaged over its parts, with bootstrap
-intervals.
-"""
+"""How well scores agree with people over a data set: statistics averaged over its parts, with bootstrap intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,15 +14,14 @@ from twmd_registry.errors import InputError, SpecError, menu, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.metaeval.correlation import (
     PAIRWISE,
-    STATISTICS,
+    THRESHOLD,
     CorrelationEstimate,
-    RatingSample,
+    Estimator,
     Statistic,
     check_numbers,
-    make_sample,
+    make_estimator,
     statistic_named,
 )
-from twmd_registry.metaeval.pairwise import THRESHOLD
 
 RESAMPLES = 1000
 SEED = 12345
@@ -33,8 +31,15 @@ EVERYTHING = "all"
 """The name of the only part where nothing is averaged."""
 _BLOCK = 2**22
 """Weights that are held at once: 32 MB."""
-_NAMED = 10
+_SHOWN = 10
 """Parts that a warning names; all of them are in the result."""
+
+Interval = tuple[float | None, float | None]
+"""Ends of a bootstrap percentile 95% interval; None without resamples, or where most of them are undefined."""
+Part = tuple[str, np.ndarray, Estimator]
+"""The name of a group, item or system, its rows in ascending order, and the statistic of its ratings."""
+Undefined = tuple[str, int, str]
+"""The name of a part without a value, its segments, and the reason."""
 
 
 class Averaging(StrEnum):
@@ -48,79 +53,34 @@ class Averaging(StrEnum):
     SYSTEM = "system"
 
 
-class Interval(NamedTuple):
-    """A bootstrap percentile 95% interval; None without resamples, or where most of them are undefined."""
-
-    low: float | None
-    high: float | None
-
-
-class StratumAgreement(NamedTuple):
-    """The statistic of one group, item or system.
+@dataclass(frozen=True)
+class Agreement:
+    """How well scores agree with ratings, over all data or in one part.
 
     Attributes:
-        name: Of the group, item or system; ``all`` where nothing is averaged.
-        value: The statistic.
-        low: Lower end of the 95% interval; None without one, as for an item.
+        value: The statistic, averaged over `groups` where there are any.
+        low: Lower end of its 95% interval; None without one, as for an item.
         high: Upper end.
-        n: Segments that took part.
-        epsilon: Of ``acc_eq``, the greatest difference of two scores that is a tie; None for other statistics.
-    """
-
-    name: str
-    value: float
-    low: float | None
-    high: float | None
-    n: int
-    epsilon: float | None
-
-
-class UndefinedStratum(NamedTuple):
-    """A group, item or system whose statistic is undefined.
-
-    Attributes:
-        name: Its name.
-        n: Its segments.
-        reason: Why.
-    """
-
-    name: str
-    n: int
-    reason: str
-
-
-class Agreement(NamedTuple):
-    """How well scores agree with ratings.
-
-    Attributes:
-        value: The statistic, averaged.
-        low: Lower end of the 95% interval of the average; None without one.
-        high: Upper end.
-        n: Segments that took part.
+        n: Segments that took part; of an accuracy over systems, pairs of systems.
+        epsilon: Of ``acc_eq`` in one part, the greatest difference of two scores that is a tie; else None.
         groups: What the average is taken over, by ascending name.
-        undefined: What is left out of it, because it has no value.
+        undefined: Name, segments and reason of each part that is left out because it has no value.
     """
 
     value: float
     low: float | None
     high: float | None
     n: int
-    groups: tuple[StratumAgreement, ...]
-    undefined: tuple[UndefinedStratum, ...]
+    epsilon: float | None = None
+    groups: Mapping[str, Agreement] = field(default_factory=dict)
+    undefined: tuple[Undefined, ...] = ()
 
-
-class Stratum(NamedTuple):
-    """Rows of the data that get one value.
-
-    Attributes:
-        name: Of the group, item or system.
-        rows: Their numbers, ascending.
-        sample: Their ratings.
-    """
-
-    name: str
-    rows: np.ndarray
-    sample: RatingSample
+    def as_dict(self) -> dict[str, Any]:
+        """Return every number, ready for JSON."""
+        keys = ("value", "low", "high", "n", "epsilon")
+        groups = [{"name": name} | {key: getattr(own, key) for key in keys} for name, own in self.groups.items()]
+        undefined = [dict(zip(("name", "n", "reason"), part, strict=True)) for part in self.undefined]
+        return {key: getattr(self, key) for key in keys[:-1]} | {"groups": groups, "undefined": undefined}
 
 
 def agreement(
@@ -135,73 +95,64 @@ def agreement(
 ) -> Agreement:
     """Measure how well scores agree with ratings.
 
-    The statistic is taken within every part of the data, then the plain mean over the parts. For the interval the rows
-    of every part (the items, for ``darr`` and ``acc_eq``) are drawn with replacement and the average is taken of every
-    resample; a part that is undefined in a resample (all its rows are the same) is left out of that resample's average.
-    Where the average is over items, whole items are drawn: each has too few rows for resamples of them to be unbiased,
-    and gets no interval of its own. A part is drawn alike for every metric with the same seed.
+    The statistic is computed in every part of the data; the average is the plain mean over the parts. For the interval,
+    the rows of every part (the items, for ``darr`` and ``acc_eq``) are drawn with replacement, and every resample is
+    averaged; a part that is undefined in a resample is left out of that resample's average. An average over items
+    draws whole items, which get no intervals of their own. The same seed draws the same rows for every metric.
 
     Args:
-        statistic: One of `Statistic`.
+        statistic: A value of `Statistic`.
         scores: Higher is better; shape (segments,).
-        rated: The ratings, and what their segments belong to.
-        averaging: One of `Averaging`; ``none`` or ``group`` for ``darr`` and ``acc_eq``, which compare within items.
+        rated: The ratings, and the parts that their segments belong to.
+        averaging: A value of `Averaging`; ``darr`` and ``acc_eq`` take ``none`` and ``group``.
         resamples: Of the bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Returns:
-        The average with its interval, and every part; parts without a value are left out with a warning.
+        The average with its interval, and every part that has a value.
 
     Raises:
-        SpecError: No such statistic or averaging, or they do not go together; a seed or resamples below 0.
-        InputError: Items or systems have no names; the numbers of scores and ratings differ; a number is not finite;
-            nothing has a value.
+        SpecError: An unknown statistic or averaging, or not for each other; a seed or number of resamples below 0.
+        InputError: The data do not name items or systems; scores of another shape or not finite; no part has a value.
 
     Warns:
-        TwmdWarning: A part has no value; an interval of few segments (or items), as for `warn_about_small_samples`.
+        TwmdWarning: A part has no value, or an interval is of fewer than `RELIABLE_SAMPLE` segments (or items).
     """
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     if seed < 0:
         raise SpecError(f"expected a seed of 0 or more, not {seed}.")
-    found, undefined, resampled = list[StratumAgreement](), list[UndefinedStratum](), list[np.ndarray]()
-    whole, samples = averaging == Averaging.ITEM, dict[str, int]()
-    for k, part in enumerate(parts_of(rated, wanted, averaging, threshold=threshold)):
+    by_item = averaging == Averaging.ITEM
+    groups, undefined = dict[str, Agreement](), list[Undefined]()
+    resampled, units = list[np.ndarray](), dict[str, int]()
+    for k, (name, rows, estimator) in enumerate(split_parts(rated, wanted, averaging, threshold=threshold)):
         try:
-            estimate = STATISTICS[wanted](numbers[part.rows], part.sample)
+            estimate = estimator(numbers[rows])
         except InputError as error:
-            undefined.append(UndefinedStratum(part.name, len(part.rows), str(error)))
+            undefined.append((name, len(rows), str(error)))
             continue
-        values = bootstrap(estimate, 0 if whole else resamples, np.random.default_rng([seed, k]))
-        found.append(StratumAgreement(part.name, estimate.value, *interval(values), estimate.n, estimate.epsilon))
+        values = bootstrap(estimate, 0 if by_item else resamples, np.random.default_rng([seed, k]))
+        groups[name] = Agreement(estimate.value, *interval(values), estimate.n, estimate.epsilon)
         resampled.append(values)
-        samples[part.name] = estimate.units
-    report_undefined(wanted, undefined, len(found))
-    average = _average(found)
+        units[name] = estimate.units
+    warn_about_undefined(wanted, undefined, len(groups))
     if resamples:
-        warn_about_small_samples({"items": average.units} if whole else samples)
-    draw = np.random.default_rng(seed)
-    means = bootstrap(average, resamples, draw) if whole else mean_of_defined(np.array(resampled))
-    return Agreement(average.value, *interval(means), average.n, tuple(found), tuple(undefined))
+        warn_about_small_samples({"items": len(groups)} if by_item else units)
+    mean = mean_estimate(np.array([own.value for own in groups.values()]))
+    means = bootstrap(mean, resamples, np.random.default_rng(seed)) if by_item else mean_of_defined(np.array(resampled))
+    segments = sum(own.n for own in groups.values())
+    return Agreement(mean.value, *interval(means), segments, groups=groups, undefined=tuple(undefined))
 
 
-def _average(found: Sequence[StratumAgreement]) -> CorrelationEstimate:
-    """The mean over parts, of which a resample draws whole ones."""
-    values = np.array([one.value for one in found])
-    return CorrelationEstimate(
-        float(values.mean()), sum(one.n for one in found), len(found), lambda weights: values @ weights / len(found)
-    )
-
-
-def parts_of(
+def split_parts(
     rated: RatedSegments, statistic: Statistic, averaging: str, *, threshold: float = THRESHOLD
-) -> list[Stratum]:
-    """Take the data apart.
+) -> list[Part]:
+    """Split the data into the parts that a statistic is averaged over.
 
     Args:
         rated: The data.
-        statistic: What the parts are for.
-        averaging: One of `Averaging`.
+        statistic: The statistic.
+        averaging: A value of `Averaging`.
         threshold: Of DARR.
 
     Returns:
@@ -214,43 +165,34 @@ def parts_of(
     if averaging not in set(Averaging):
         raise SpecError(f"there is no averaging {averaging!r}; {menu(str(averaging), Averaging)}.")
     if statistic in PAIRWISE and averaging in {Averaging.ITEM, Averaging.SYSTEM}:
-        raise SpecError(
-            f"{statistic} compares segments of one item already; expected averaging=none or averaging=group, "
-            f"not {averaging}."
-        )
+        within = f"{statistic} compares segments of one item already"
+        raise SpecError(f"{within}; expected averaging=none or averaging=group, not {averaging}.")
     if statistic in PAIRWISE and rated.item is None:
-        raise InputError(
-            f"{statistic} compares segments of one item, and these data do not name items: give the column that "
-            "does (item=)."
-        )
-    names = {
-        Averaging.NONE: [EVERYTHING] * len(rated.group),
-        Averaging.GROUP: rated.group,
-        Averaging.ITEM: rated.item,
-        Averaging.SYSTEM: rated.system,
-    }
-    column = names[Averaging(averaging)]
+        missing = f"{statistic} compares segments of one item, and these data do not name items"
+        raise InputError(f"{missing}: give the column that does (item=).")
+    columns = {Averaging.NONE: [EVERYTHING] * len(rated.group), Averaging.GROUP: rated.group}
+    column = columns.get(Averaging(averaging)) or (rated.item if averaging == Averaging.ITEM else rated.system)
     if column is None:
-        raise InputError(
-            f"averaging={averaging} needs the {averaging} of every segment, which these data do not name: give "
-            f"the column that does ({averaging}=)."
-        )
-    ratings, items = (
-        check_numbers("ratings", rated.ratings, len(rated.ratings)),
-        None if rated.item is None else np.asarray(rated.item),
-    )
-    different, code = np.unique(np.asarray(column), return_inverse=True)
-    runs = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
+        missing = f"averaging={averaging} needs the {averaging} of every segment, which these data do not name"
+        raise InputError(f"{missing}: give the column that does ({averaging}=).")
+    ratings = check_numbers("ratings", rated.ratings, len(rated.ratings))
+    items = None if rated.item is None else np.asarray(rated.item)
+    names, code = np.unique(np.asarray(column), return_inverse=True)
+    parts = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
     return [
-        Stratum(
-            str(name), rows, make_sample(statistic, ratings[rows], None if items is None else items[rows], threshold)
-        )
-        for name, rows in zip(different, runs, strict=True)
+        (str(name), rows, make_estimator(statistic, ratings[rows], None if items is None else items[rows], threshold))
+        for name, rows in zip(names, parts, strict=True)
     ]
 
 
+def mean_estimate(values: np.ndarray) -> CorrelationEstimate:
+    """Return the mean of values as a statistic whose resamples draw whole values."""
+    n = len(values)
+    return CorrelationEstimate(float(values.mean()), n, n, lambda weights: values @ weights / n)
+
+
 def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """The statistic of resamples, drawn with replacement.
+    """Compute a statistic of resamples, drawn with replacement.
 
     Args:
         estimate: The statistic.
@@ -258,8 +200,8 @@ def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Gene
         rng: Draws them.
 
     Returns:
-        Shape (resamples,); NaN where a resample leaves the statistic undefined, and everywhere if there is one unit
-        only to draw from.
+        Shape (resamples,); NaN where a resample leaves the statistic undefined, and everywhere if there is only one
+        unit to draw from.
 
     Raises:
         SpecError: A negative number of resamples.
@@ -274,7 +216,7 @@ def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Gene
 
 
 def draw(units: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw as many units as there are, with replacement, again and again.
+    """Draw as many units as there are, with replacement, once per resample.
 
     Returns:
         How often every unit was drawn; shape (units, resamples), int.
@@ -284,45 +226,126 @@ def draw(units: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
     return np.bincount(cells.ravel(), minlength=units * resamples).reshape(units, resamples)
 
 
-def report_undefined(statistic: Statistic, undefined: Sequence[UndefinedStratum], defined: int) -> None:
-    """Warn of what is left out of an average.
+def warn_about_undefined(statistic: Statistic, undefined: Sequence[Undefined], defined: int) -> None:
+    """Warn about parts that are left out of an average.
 
     Args:
         statistic: The statistic.
-        undefined: What has no value.
-        defined: How many parts have one.
+        undefined: Parts without a value.
+        defined: How many parts have a value.
 
     Raises:
-        InputError: None has.
+        InputError: No part has a value.
     """
     if not undefined:
         return
-    named = [f"{one.name} ({one.n} segments: {one.reason})" for one in undefined[:_NAMED]]
-    names = ", ".join(named) + (f" and {len(undefined) - _NAMED} more" if len(undefined) > _NAMED else "")
+    names = ", ".join(f"{name} ({n} segments: {reason})" for name, n, reason in undefined[:_SHOWN])
+    names += f" and {len(undefined) - _SHOWN} more" if len(undefined) > _SHOWN else ""
     if not defined:
         raise InputError(f"{statistic} is undefined everywhere: {names}.")
-    warn(
-        f"{statistic} is undefined for {len(undefined)} of {len(undefined) + defined}, which are left out of "
-        f"the mean: {names}."
-    )
+    parts = f"{len(undefined)} of {len(undefined) + defined}"
+    warn(f"{statistic} is undefined for {parts}, which are left out of the mean: {names}.")
 
 
 def interval(values: np.ndarray) -> Interval:
-    """The bootstrap percentile 95% interval of resamples; undefined ones (NaN) are left out, and where most are there
-    is none.
-    """
+    """Return the percentile 95% interval of resamples, undefined ones (NaN) left out; None where most are undefined."""
     defined = values[~np.isnan(values)]
-    return (
-        Interval(*map(float, np.percentile(defined, LEVEL))) if 2 * len(defined) > len(values) else Interval(None, None)
-    )
+    if 2 * len(defined) <= len(values):
+        return None, None
+    low, high = map(float, np.percentile(defined, LEVEL))
+    return low, high
 
 
 def mean_of_defined(values: np.ndarray) -> np.ndarray:
-    """The mean over parts; what is undefined (NaN) is left out, and NaN where everything is.
-
-    Args:
-        values: Shape (parts, B).
-    """
+    """Return the mean over parts, shape (parts, B) to (B,); NaN is left out, and the result where everything is."""
     defined = ~np.isnan(values)
     counts = defined.sum(axis=0)
     return np.where(counts > 0, np.where(defined, values, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
+
+
+def system_agreement(
+    statistic: str,
+    scores: Sequence[float] | np.ndarray,
+    rated: RatedSegments,
+    *,
+    averaging: str = Averaging.GROUP,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> tuple[Agreement, Agreement]:
+    """Measure whether a metric ranks systems as people do.
+
+    The score and the rating of a system are the means over its segments in a group. The accuracy is the share of the
+    pairs of systems of one group that metric and people order alike, over the pairs of all groups (Kocmi et al. 2021);
+    a tie of either is not alike. For intervals the systems of every group are drawn with replacement; a system and its
+    own copy are no pair.
+
+    Args:
+        statistic: ``pearson``, ``spearman`` or ``kendall``.
+        scores: Higher is better; shape (segments,).
+        rated: The ratings; every segment's system is named.
+        averaging: ``group``, or ``none`` for one ranking of all systems, whatever their group.
+        resamples: Of the bootstrap; 0 for no intervals.
+        seed: Of the bootstrap.
+
+    Returns:
+        The statistic over systems, whose n counts systems, and the accuracy, from 0 to 1, whose n counts pairs.
+
+    Raises:
+        SpecError: The statistic or averaging does not exist, or does not apply to systems.
+        InputError: The data do not name systems; no group has three systems, or scores and ratings that vary; as for
+            `agreement`.
+
+    Warns:
+        TwmdWarning: A system has fewer segments than others of its group; as for `agreement`.
+    """
+    wanted = check_systems(rated, statistic, averaging)
+    numbers = check_numbers("scores", scores, len(rated.ratings))
+    groups, means = list[str](), list[tuple[float, float]]()
+    for name, rows, _ in split_parts(rated, Statistic.PEARSON, averaging):
+        systems, code = np.unique(np.asarray(rated.system)[rows], return_inverse=True)
+        _warn_about_fewer_segments(name, systems, np.bincount(code))
+        own = [rows[code == system] for system in range(len(systems))]
+        groups += [name] * len(systems)
+        means += [(float(numbers[each].mean()), float(rated.ratings[each].mean())) for each in own]
+    own_means, ratings = np.array(means).T
+    ranked = RatedSegments(groups, [], [], ratings, 0)
+    by_statistic = agreement(wanted, own_means, ranked, averaging=averaging, resamples=resamples, seed=seed)
+    return by_statistic, _system_accuracy(own_means, ranked, averaging, resamples, seed)
+
+
+def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Statistic:
+    """Return the statistic; refuse what cannot be measured on systems.
+
+    Raises:
+        SpecError: The statistic or averaging does not exist, or does not apply to systems.
+        InputError: The data do not name systems.
+    """
+    wanted = statistic_named(statistic)
+    if wanted in PAIRWISE or averaging not in {Averaging.GROUP, Averaging.NONE}:
+        expected = "systems are ranked by pearson, spearman or kendall, averaged over group or none"
+        raise SpecError(f"{expected}; not by {wanted} over {averaging}.")
+    if rated.system is None:
+        missing = "ranking systems needs the system of every segment, which these data do not name"
+        raise InputError(f"{missing}: give the column that does (system=).")
+    return wanted
+
+
+def _warn_about_fewer_segments(group: str, systems: np.ndarray, counts: np.ndarray) -> None:
+    fewer = [f"{name} ({n})" for name, n in zip(systems, counts, strict=True) if n < counts.max()]
+    if fewer:
+        which = f"{len(fewer)} of {len(systems)} systems have fewer than {counts.max()} segments"
+        warn(f"{group}: {which}, so means of different segments are compared: {', '.join(fewer)}.")
+
+
+def _system_accuracy(scores: np.ndarray, rated: RatedSegments, averaging: str, resamples: int, seed: int) -> Agreement:
+    """Count the pairs of systems that scores and ratings order alike."""
+    counts, drawn = np.zeros(2, dtype=int), np.zeros((2, resamples))  # alike, pairs
+    for k, (_, rows, _) in enumerate(split_parts(rated, Statistic.PEARSON, averaging)):
+        own, people = (np.sign(np.subtract.outer(each[rows], each[rows])) for each in (scores, rated.ratings))
+        alike = ((own == people) & (own != 0)).astype(np.float64)  # (systems, systems); every pair is there twice
+        pairs = 1.0 - np.eye(len(rows))
+        counts += [int(which.sum()) // 2 for which in (alike, pairs)]
+        weights = draw(len(rows), resamples, np.random.default_rng([seed, k])).astype(np.float64)
+        drawn += [(weights * (which @ weights)).sum(axis=0) for which in (alike, pairs)]
+    defined = drawn[1] > 0
+    return Agreement(float(counts[0] / counts[1]), *interval(drawn[0, defined] / drawn[1, defined]), int(counts[1]))

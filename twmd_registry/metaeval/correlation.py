@@ -1,4 +1,8 @@
-"""Agreement between scores and ratings: one table of statistics, each of the data and of resamples of them."""
+"""Statistics of agreement between scores and ratings, of the data and of many resamples of them at once.
+
+A resample is a column of weights: how often each row (or item) was drawn. All resamples share what is sorted once.
+Shapes: N segments, P pairs of segments, B resamples.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,22 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from twmd_registry.errors import InputError, SpecError, menu
-from twmd_registry.metaeval import pairwise, vectors
-from twmd_registry.metaeval.pairwise import THRESHOLD, SegmentPairs, pairs_within
+
+THRESHOLD = 25.0
+"""Two translations differ in the DARR of WMT17 and WMT18 from 25 points on a scale from 0 to 100."""
+LEAST_ROWS = 3
+"""Different rows that a correlation needs: two always lie on a line."""
+_RATING_ROUNDING = 1e-9
+"""Ratings with decimals have no exact binary form: 70.1 - 45.1 is a little less than 25."""
+_ACCURACY_ROUNDING = 1e-12
+"""Two accuracies, sums of shares, are equal up to this."""
 
 
 class Statistic(StrEnum):
-    """How agreement is measured; the last two compare the segments of one item (`twmd_registry.metaeval.pairwise`)."""
+    """How agreement is measured; the last two compare the segments of each item."""
 
     PEARSON = "pearson"
     SPEARMAN = "spearman"
@@ -23,30 +35,19 @@ class Statistic(StrEnum):
     ACC_EQ = "acc_eq"
 
 
-class RatingSample(NamedTuple):
-    """Ratings that scores are compared with.
-
-    Attributes:
-        ratings: Shape (segments,).
-        pairs: Segments of one item; None for statistics that do not compare them.
-        threshold: Of DARR.
-    """
-
-    ratings: np.ndarray
-    pairs: SegmentPairs | None = None
-    threshold: float = THRESHOLD
+PAIRWISE = frozenset({Statistic.DARR, Statistic.ACC_EQ})
+"""The statistics that need to know which segments belong to one item."""
 
 
 class CorrelationEstimate(NamedTuple):
-    """A statistic of some scores.
+    """The statistic of one metric's scores.
 
     Attributes:
         value: The statistic.
         n: Segments that took part.
         units: How many rows, or items, a resample draws.
-        resampled: From how often each was drawn, shape (units, B), to the statistic of every resample, shape (B,), NaN
-            where undefined.
-        epsilon: The greatest difference that is a tie; None where the statistic does not calibrate one.
+        resampled: From weights, shape (units, B), to the statistic of every resample, shape (B,); NaN where undefined.
+        epsilon: Of ``acc_eq``, the greatest difference of two scores that is a tie; None for other statistics.
     """
 
     value: float
@@ -56,83 +57,271 @@ class CorrelationEstimate(NamedTuple):
     epsilon: float | None = None
 
 
-Vectors = Callable[[np.ndarray, np.ndarray], float]
-Resampled = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+Items = Sequence[str] | np.ndarray
+Estimator = Callable[[np.ndarray], CorrelationEstimate]
+"""From scores, shape (N,), to their statistic; raises InputError, with the reason alone, where it is undefined."""
 
 
-def _of_vectors(value: Vectors, resampled: Resampled) -> Callable[[np.ndarray, RatingSample], CorrelationEstimate]:
-    def estimate(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
-        ratings = sample.ratings
-        return CorrelationEstimate(
-            value(scores, ratings),
-            len(scores),
-            len(scores),
-            lambda weights: _of_enough(weights, resampled(scores, ratings, weights)),
+def pearson(x: np.ndarray, y: np.ndarray) -> float:
+    """Compute Pearson's r, ``sum(dx dy) / sqrt(sum(dx^2) sum(dy^2))`` with d the difference from the mean.
+
+    Args:
+        x: Scores; shape (N,).
+        y: Ratings; shape (N,).
+
+    Returns:
+        From -1 to 1.
+
+    Raises:
+        InputError: Fewer than three rows, or one side is constant.
+
+    >>> round(pearson(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0])), 3)
+    0.982
+    """
+    _check_variation(x, y)
+    return float(np.clip(_direction(x) @ _direction(y), -1, 1))
+
+
+def spearman(x: np.ndarray, y: np.ndarray) -> float:
+    """Compute Spearman's rho: Pearson's r of the ranks, tied rows with the mean of theirs; otherwise as `pearson`."""
+    _check_variation(x, y)
+    return pearson(stats.rankdata(x), stats.rankdata(y))
+
+
+def kendall(x: np.ndarray, y: np.ndarray) -> float:
+    """Compute Kendall's tau-b, ``(C - D) / sqrt((P - Tx)(P - Ty))``, from concordant, discordant, all and tied pairs.
+
+    Arguments, result and errors as for `pearson`.
+    """
+    _check_variation(x, y)
+    # "asymptotic" concerns the p-value, which is not used: the exact p-value of short vectors takes longer than tau.
+    return float(stats.kendalltau(x, y, method="asymptotic").statistic)
+
+
+def _check_variation(x: np.ndarray, y: np.ndarray) -> None:
+    """Refuse vectors that have no correlation."""
+    if len(x) < LEAST_ROWS:
+        raise InputError(f"{LEAST_ROWS} or more segments are needed, there are {len(x)}")
+    for side, values in (("scores", x), ("ratings", y)):
+        if np.ptp(values) == 0:
+            raise InputError(f"the {side} are constant ({values[0]:g})")
+
+
+def _direction(values: np.ndarray) -> np.ndarray:
+    """Return differences from the mean, of length 1; scaled first, so that squares of tiny numbers do not vanish."""
+    centred = values - values.mean()
+    centred /= np.abs(centred).max()
+    return np.asarray(centred / np.linalg.norm(centred))
+
+
+def _resample_pearson(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Compute Pearson's r of every resample; O(NB)."""
+    rows = weights.sum(axis=0)
+    dx, dy = (values[:, None] - values @ weights / rows for values in (x, y))  # (N, B)
+    squares_x, squares_y, products = (
+        np.einsum("nb,nb,nb->b", weights, a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy))
+    )
+    constant = [(_count_values(values, weights)[1].max(axis=0) == rows) for values in (x, y)]
+    return _divide(products, np.sqrt(squares_x * squares_y), constant[0] | constant[1])
+
+
+def _resample_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Compute Spearman's rho of every resample, which is ranked anew; O(NB)."""
+    ranks, norms = [], []
+    for values in (x, y):
+        code, counts = _count_values(values, weights)
+        upto = np.cumsum(counts, axis=0)
+        own = 2 * upto - counts - upto[-1]  # (values, B): twice the mean rank's difference from the mean of all ranks
+        ranks.append(own[code])
+        norms.append((counts * own * own).sum(axis=0).astype(np.float64))
+    products = (weights * ranks[0] * ranks[1]).sum(axis=0)
+    return _divide(products, np.sqrt(norms[0] * norms[1]), (norms[0] == 0) | (norms[1] == 0))
+
+
+def _resample_kendall(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Compute Kendall's tau-b of every resample; O(NB log N)."""
+    rows = weights.sum(axis=0)
+    (code_x, counts_x), (code_y, counts_y) = (_count_values(values, weights) for values in (x, y))
+    untied_x, untied_y = ((rows * rows - (counts * counts).sum(axis=0)) // 2 for counts in (counts_x, counts_y))
+    norms = np.sqrt(untied_x.astype(np.float64) * untied_y)
+    return _divide(_concordant_minus_discordant(code_x, code_y, weights), norms, norms == 0)
+
+
+def _concordant_minus_discordant(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Count pairs of rows, given as ranks from 0, by the highest bit in which their y differ.
+
+    Of the rows that share all bits above it, with s = 1 where the bit is set and -1 elsewhere, a pair with x_i < x_j
+    adds ``w_i w_j (s_j - s_i) / 2``: 1 if the pair is concordant, -1 if discordant, 0 if the bit is the same.
+    """
+    balance = np.zeros(weights.shape[1], dtype=np.int64)
+    for bit in range(int(y.max()).bit_length()):
+        order = np.lexsort((x, y >> (bit + 1)))
+        block, value, sign = y[order] >> (bit + 1), x[order], 2 * (y[order] >> bit & 1) - 1
+        runs = np.flatnonzero(np.r_[True, (np.diff(block) != 0) | (np.diff(value) != 0)])  # rows with the same x
+        drawn = np.add.reduceat(weights[order], runs, axis=0)  # (runs, B)
+        signed = np.add.reduceat(weights[order] * sign[:, None], runs, axis=0)
+        first_run = np.searchsorted(block[runs], block[runs])
+        drawn_before, signed_before = (
+            (before := np.cumsum(values, axis=0) - values) - before[first_run] for values in (drawn, signed)
         )
+        balance += (drawn_before * signed - signed_before * drawn).sum(axis=0) // 2
+    return balance
+
+
+def _count_values(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rank of every row's value from 0, shape (N,), and how often it was drawn, shape (values, B)."""
+    _, code = np.unique(values, return_inverse=True)
+    order = np.argsort(code, kind="stable")
+    first = np.flatnonzero(np.diff(code[order], prepend=-1))
+    return code, np.add.reduceat(weights[order], first, axis=0)
+
+
+def _divide(numerator: np.ndarray, denominator: np.ndarray, undefined: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(undefined, np.nan, np.clip(numerator / denominator, -1, 1))
+
+
+_CORRELATIONS = {
+    Statistic.PEARSON: (pearson, _resample_pearson),
+    Statistic.SPEARMAN: (spearman, _resample_spearman),
+    Statistic.KENDALL: (kendall, _resample_kendall),
+}
+
+
+def _make_correlation(statistic: Statistic, ratings: np.ndarray) -> Estimator:
+    value, resample = _CORRELATIONS[statistic]
+
+    def estimate(scores: np.ndarray) -> CorrelationEstimate:
+        def resampled(weights: np.ndarray) -> np.ndarray:
+            enough = (weights > 0).sum(axis=0) >= LEAST_ROWS
+            return np.where(enough, resample(scores, ratings, weights), np.nan)
+
+        return CorrelationEstimate(value(scores, ratings), len(scores), len(scores), resampled)
 
     return estimate
 
 
-def _of_enough(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """NaN for resamples of fewer different rows than a correlation needs: two always lie on a line."""
-    return np.where((weights > 0).sum(axis=0) >= vectors.LEAST_ROWS, values, np.nan)
+def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pair the segments of every item.
+
+    Args:
+        items: The item of every segment; shape (N,).
+
+    Returns:
+        A row, another row of the same item, and the item's number among those with a pair; shape (P,) each.
+
+    >>> first, second, _ = pair_rows(["a", "b", "a", "c", "a"])
+    >>> first.tolist(), second.tolist()
+    ([0, 0, 2], [2, 4, 4])
+    """
+    _, code = np.unique(np.asarray(items), return_inverse=True)
+    order = np.argsort(code, kind="stable")
+    runs = [run for run in np.split(order, np.flatnonzero(np.diff(code[order])) + 1) if len(run) > 1]
+    pairs = [np.stack([run[side] for side in np.triu_indices(len(run), 1)]) for run in runs]
+    first, second = np.concatenate([np.zeros((2, 0), dtype=np.intp), *pairs], axis=1)
+    return first, second, np.repeat(np.arange(len(runs)), [pair.shape[1] for pair in pairs])
 
 
-def _darr(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
-    pairs = _pairs(sample)
-    orders = pairwise.count_orders(scores, sample.ratings, pairs, sample.threshold)
-    return CorrelationEstimate(
-        pairwise.darr(orders), orders.segments, pairs.items, lambda weights: pairwise.resampled_darr(orders, weights)
-    )
+def _make_darr(ratings: np.ndarray, items: Items, threshold: float) -> Estimator:
+    """Make WMT's Kendall-like tau, ``(C - D) / (C + D)`` over all items' pairs (Bojar et al. 2017; Ma et al. 2018).
+
+    Pairs whose ratings differ by less than the threshold do not count; a tie of the metric is discordant. A constant
+    metric has -1.
+    """
+    first, second, item = pair_rows(items)
+    people = ratings[first] - ratings[second]
+    ordered = (people != 0) & (np.abs(people) >= threshold - _RATING_ROUNDING)
+    units = len(np.unique(item))
+
+    def estimate(scores: np.ndarray) -> CorrelationEstimate:
+        if not ordered.any():
+            raise InputError(
+                f"no two segments of one item have ratings that differ by {threshold:g} or more, the threshold in "
+                "points of these ratings"
+            )
+        alike = np.sign(scores[first] - scores[second]) == np.sign(people)
+        concordant = np.bincount(item[ordered & alike], minlength=units)
+        discordant = np.bincount(item[ordered & ~alike], minlength=units)
+
+        def resampled(weights: np.ndarray) -> np.ndarray:
+            balance, counted = (concordant - discordant) @ weights, (concordant + discordant) @ weights  # (B,)
+            return np.where(counted > 0, balance / np.maximum(counted, 1), np.nan)
+
+        segments = len(np.unique([first[ordered], second[ordered]]))
+        return CorrelationEstimate(float(resampled(np.ones((units, 1), int))[0]), segments, units, resampled)
+
+    return estimate
 
 
-def _acc_eq(scores: np.ndarray, sample: RatingSample) -> CorrelationEstimate:
-    pairs = _pairs(sample)
-    steps = pairwise.calibration_steps(scores, sample.ratings, pairs)
-    found = pairwise.acc_eq(steps)
-    n = len(np.unique([pairs.first, pairs.second]))
-    return CorrelationEstimate(
-        found.accuracy, n, pairs.items, lambda weights: pairwise.resampled_acc_eq(steps, weights), found.epsilon
-    )
+def _make_acc_eq(ratings: np.ndarray, items: Items) -> Estimator:
+    """Make the pairwise accuracy with tie calibration (Deutsch, Foster and Freitag 2023); O(P log P), O(P) a resample.
+
+    An item's accuracy is the share of its pairs that metric and people order alike, or both have as ties; two scores
+    that differ by epsilon or less are a tie. Epsilon >= 0 maximises the mean over items; the smallest of several.
+    """
+    first, second, item = pair_rows(items)
+    people = ratings[first] - ratings[second]
+    sizes = np.bincount(item)
+
+    def estimate(scores: np.ndarray) -> CorrelationEstimate:
+        if not len(item):
+            raise InputError("no two segments are of one item")
+        metric = scores[first] - scores[second]
+        alike = (metric != 0) & (np.sign(metric) == np.sign(people))
+        shares = np.bincount(item, weights=alike) / sizes  # before any difference is a tie
+        order = np.argsort(np.abs(metric), kind="stable")
+        differences = np.abs(metric)[order]
+        change = ((people == 0)[order].astype(np.float64) - alike[order]) / sizes[item[order]]  # by a pair's tie
+        last_of_equal = np.flatnonzero(np.r_[np.diff(differences) != 0, True]) + 1
+        ends = np.unique(np.r_[np.searchsorted(differences, 0.0, side="right"), last_of_equal])  # (candidates,)
+
+        def calibrate(weights: np.ndarray) -> tuple[float, float]:
+            tied = np.r_[0.0, np.cumsum(change * weights[item[order]])][ends]
+            accuracy = (shares @ weights + tied) / weights.sum()  # (candidates,)
+            best = int(np.argmax(accuracy >= accuracy.max() - _ACCURACY_ROUNDING))
+            return float(accuracy[best]), float(np.r_[0.0, differences][ends[best]])
+
+        def resampled(weights: np.ndarray) -> np.ndarray:
+            return np.array([calibrate(drawn)[0] for drawn in weights.T])
+
+        value, epsilon = calibrate(np.ones(len(sizes)))
+        segments = len(np.unique([first, second]))
+        return CorrelationEstimate(value, segments, len(sizes), resampled, epsilon)
+
+    return estimate
 
 
-def _pairs(sample: RatingSample) -> SegmentPairs:
-    if sample.pairs is None:
+def make_estimator(
+    statistic: Statistic, ratings: np.ndarray, items: Items | None = None, threshold: float = THRESHOLD
+) -> Estimator:
+    """Prepare ratings for a statistic of many metrics' scores.
+
+    Args:
+        statistic: The statistic.
+        ratings: Shape (N,).
+        items: The item of every segment; ``darr`` and ``acc_eq`` need it.
+        threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
+
+    Raises:
+        InputError: The statistic needs items; the reason alone.
+    """
+    if statistic not in PAIRWISE:
+        return _make_correlation(statistic, ratings)
+    if items is None:
         raise InputError("the data do not say which segments are of one item")
-    return sample.pairs
-
-
-STATISTICS: dict[Statistic, Callable[[np.ndarray, RatingSample], CorrelationEstimate]] = {
-    Statistic.PEARSON: _of_vectors(vectors.pearson, vectors.resampled_pearson),
-    Statistic.SPEARMAN: _of_vectors(vectors.spearman, vectors.resampled_spearman),
-    Statistic.KENDALL: _of_vectors(vectors.kendall, vectors.resampled_kendall),
-    Statistic.DARR: _darr,
-    Statistic.ACC_EQ: _acc_eq,
-}
-"""Each raises InputError, with the reason alone, where it is undefined."""
-
-PAIRWISE = frozenset({Statistic.DARR, Statistic.ACC_EQ})
-"""The statistics that need to know which segments are of one item."""
+    return _make_darr(ratings, items, threshold) if statistic is Statistic.DARR else _make_acc_eq(ratings, items)
 
 
 def statistic_named(name: str) -> Statistic:
-    """Find a statistic.
+    """Return the statistic of a name.
 
     Raises:
-        SpecError: There is none of this name; the message has the menu.
+        SpecError: There is none of this name; the message lists the choices.
     """
     try:
         return Statistic(name)
     except ValueError:
         raise SpecError(f"there is no statistic {name!r}; {menu(str(name), Statistic)}.") from None
-
-
-def make_sample(
-    statistic: Statistic, ratings: np.ndarray, items: Sequence[str] | np.ndarray | None, threshold: float = THRESHOLD
-) -> RatingSample:
-    """Make ratings ready for a statistic: pair the segments of one item where it compares them."""
-    pairs = pairs_within(items) if statistic in PAIRWISE and items is not None else None
-    return RatingSample(ratings, pairs, threshold)
 
 
 def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) -> np.ndarray:
@@ -157,10 +346,8 @@ def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) ->
         raise InputError(f"expected {name} of shape ({rows},), one for every rated segment; got shape {numbers.shape}.")
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise InputError(
-            f"{name}[{row}] is {numbers[row]}; expected a finite number: leave out the segment, or find out why "
-            "it has none."
-        )
+        advice = "leave out the segment, or find out why it has none"
+        raise InputError(f"{name}[{row}] is {numbers[row]}; expected a finite number: {advice}.")
     return numbers
 
 
@@ -168,17 +355,17 @@ def correlate(
     statistic: str,
     scores: Sequence[float] | np.ndarray,
     ratings: np.ndarray,
-    items: Sequence[str] | np.ndarray | None = None,
+    items: Items | None = None,
     *,
     threshold: float = THRESHOLD,
 ) -> float:
     """Correlate scores with ratings.
 
     Args:
-        statistic: One of `Statistic`.
-        scores: Shape (segments,).
-        ratings: Shape (segments,).
-        items: What every segment is a version of; ``darr`` and ``acc_eq`` need it.
+        statistic: A value of `Statistic`.
+        scores: Shape (N,).
+        ratings: Shape (N,).
+        items: The item of every segment; ``darr`` and ``acc_eq`` need it.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Returns:
@@ -187,14 +374,13 @@ def correlate(
     Raises:
         SpecError: There is no such statistic.
         InputError: Fewer than three rows or one side that does not vary, which leaves a correlation undefined; no pair
-            that counts; different
-            numbers of scores, ratings and items; a number that is not finite.
+            that counts; different numbers of scores, ratings and items; a number that is not finite.
     """
-    wanted, rated = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))
-    own = check_numbers("scores", scores, len(rated))
-    if items is not None and len(items) != len(rated):
-        raise InputError(f"expected an item for every one of {len(rated)} rated segments; got {len(items)}.")
+    wanted, people = statistic_named(statistic), check_numbers("ratings", ratings, len(ratings))
+    own = check_numbers("scores", scores, len(people))
+    if items is not None and len(items) != len(people):
+        raise InputError(f"expected an item for every one of {len(people)} rated segments; got {len(items)}.")
     try:
-        return STATISTICS[wanted](own, make_sample(wanted, rated, items, threshold)).value
+        return make_estimator(wanted, people, items, threshold)(own).value
     except InputError as error:
         raise InputError(f"{wanted} is undefined: {error}.") from error

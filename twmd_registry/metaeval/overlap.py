@@ -1,8 +1,8 @@
 """Overlap of the data that a metric was trained or tuned on with the data that it is measured on.
 
 Training data are known by hashes of their references: the first 8 bytes of the sha256 of a reference in lower case,
-with runs of white space as
-one space. They stand in a safetensors file beside an adapter, a model or a preset, one sorted vector per data set.
+with runs of white space as one space. A safetensors file beside an adapter, a model or a preset holds them, one sorted
+vector per data set.
 """
 
 from __future__ import annotations
@@ -26,15 +26,27 @@ if TYPE_CHECKING:
 
 TRAINING_DATA = f"training_data{HASHES}"
 """The file in the folder of a trained adapter or model."""
-HASH_BYTES = 8
 
 Hashes = dict[str, np.ndarray]
 """By data set, the hashes of its references, ascending and each once; shape (references,), uint64."""
+References = Sequence[str | Sequence[str]]
+"""Of every segment a text or a list of texts."""
 
 
 def normalise(text: str) -> str:
     """Write a reference so that copies of it are equal: in lower case, with runs of white space as one space."""
     return " ".join(text.casefold().split())
+
+
+def _hash_all(references: Iterable[str | Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the segment and the hash of every reference; shape (references,) each, uint64."""
+    rows, hashes = [], []
+    for row, own in enumerate(references):
+        for text in [own] if isinstance(own, str) else own:
+            digest = hashlib.sha256(normalise(text).encode("utf-8", "surrogatepass")).digest()
+            rows.append(row)
+            hashes.append(int.from_bytes(digest[:8], "big"))
+    return np.array(rows, dtype=np.uint64), np.array(hashes, dtype=np.uint64)
 
 
 def hash_references(references: Iterable[str | Sequence[str]]) -> np.ndarray:
@@ -46,15 +58,7 @@ def hash_references(references: Iterable[str | Sequence[str]]) -> np.ndarray:
     Returns:
         Ascending, each once; shape (references,), uint64.
     """
-    return np.array(sorted({_hash(text) for own in references for text in _texts(own)}), dtype=np.uint64)
-
-
-def _texts(own: str | Sequence[str]) -> Sequence[str]:
-    return [own] if isinstance(own, str) else own
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(normalise(text).encode("utf-8", "surrogatepass")).digest()[:HASH_BYTES], "big")
+    return np.unique(_hash_all(references)[1])
 
 
 def write_hashes(hashes: Hashes, path: Path) -> None:
@@ -75,29 +79,25 @@ def read_hashes(path: Path) -> Hashes:
     Raises:
         ModelError: The file cannot be read, or holds something else.
     """
+    advice = "remove the file, or write it again"
     try:
-        found: Hashes = load(path.read_bytes()) if path.is_file() else {}
+        hashes: Hashes = load(path.read_bytes()) if path.is_file() else {}
     except (OSError, SafetensorError) as error:
-        raise ModelError(
-            f"{path}: expected hashes of training data ({error}); remove the file, or write it again."
-        ) from error
-    if wrong := [name for name, own in found.items() if own.dtype != np.uint64 or own.ndim != 1]:
-        raise ModelError(
-            f"{path}: expected vectors of uint64, hashes of training data, and {wrong[0]!r} is none; remove the "
-            "file, or write it again."
-        )
-    return found
+        raise ModelError(f"{path}: expected hashes of training data ({error}); {advice}.") from error
+    if wrong := [name for name, own in hashes.items() if own.dtype != np.uint64 or own.ndim != 1]:
+        expected = f"expected vectors of uint64, hashes of training data, and {wrong[0]!r} is none"
+        raise ModelError(f"{path}: {expected}; {advice}.")
+    return hashes
 
 
 def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
     """Collect what is known of the data that a metric was trained or tuned on.
 
-    An adapter and a model bring a file. Settings count as tuned on the data of the preset of this model that they come
-    closest to, as far as they
-    have the values that were chosen there.
+    An adapter and a model bring a file. Settings count as tuned on the data of the closest preset of this model, as far
+    as they have the values that were chosen there.
 
     Args:
-        scorer: The metric; of an ensemble all members are looked at. Loads the models.
+        scorer: The metric; of an ensemble all members. Loads the models.
 
     Returns:
         By what was trained or tuned, the hashes by data set.
@@ -106,43 +106,36 @@ def training_hashes(scorer: Scorer) -> dict[str, Hashes]:
         ModelError: A file is damaged.
         TwmdError: As for `Scorer.spec`.
     """
-    found: dict[str, Hashes] = {}
+    hashes: dict[str, Hashes] = {}
     for member in scorer.members:
         files, adapter = member.backend.files, member.backend.adapter
         parts = {f"model {files.name}": files.folder} | ({f"adapter {adapter.name}": adapter.folder} if adapter else {})
-        found |= {name: own for name, folder in parts.items() if (own := read_hashes(folder / TRAINING_DATA))}
-        found |= _tuned_settings(member.spec)
-    return found
+        hashes |= {name: own for name, folder in parts.items() if (own := read_hashes(folder / TRAINING_DATA))}
+        hashes |= _tuned_settings(member.spec)
+    return hashes
 
 
 def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
-    """The data on which values of the preset were chosen that a specification comes closest to, as far as it has these
-    values.
-    """
+    """Return the data on which the values that a specification shares with the closest preset were chosen."""
     values, usual = spec.values(), default_preset(spec.metric, spec.model)
-    found = dict[str, Hashes]()
-    closest = len(values)
+    candidates = []
     for preset in presets_of(spec.metric).values():
         own = apply_preset(preset, {"model": str(spec.model)}).values()
-        same_model = (
-            preset.fingerprint == spec.fingerprint
-            if preset.fingerprint
-            else preset.model == spec.model or preset is usual
-        )
+        by_name = preset.model == spec.model or preset is usual
+        same_model = preset.fingerprint == spec.fingerprint if preset.fingerprint else by_name
         distance = sum(own.get(name) != values.get(name) for name in {*own, *values})
-        if same_model and distance < closest:
-            closest = distance
-            kept = [name for name in preset.tuned if name in own and own[name] == values.get(name)]
-            hashes = read_hashes(preset.training_data) if kept else {}
-            found = {
-                f"{', '.join(kept)} of {spec.metric}": {
-                    name: hashes[name] for name in preset.tuned_on if name in hashes
-                }
-            }
-    return found
+        if same_model and distance < len(values):
+            candidates.append((distance, preset, own))
+    if not candidates:
+        return {}
+    _, preset, own = min(candidates, key=lambda candidate: candidate[0])
+    kept = [name for name in preset.tuned if name in own and own[name] == values.get(name)]
+    hashes = read_hashes(preset.training_data) if kept else {}
+    tuned_on = {name: hashes[name] for name in preset.tuned_on if name in hashes}
+    return {f"{', '.join(kept)} of {spec.metric}": tuned_on}
 
 
-def describe_overlap(label: str, scorer: Scorer, references: Sequence[str | Sequence[str]], data: str) -> str | None:
+def describe_overlap(label: str, scorer: Scorer, references: References, data: str) -> str | None:
     """Describe how much of the data a metric was trained or tuned on.
 
     A segment is known to the metric where one of its references is a reference of the training data, whatever was
@@ -151,8 +144,8 @@ def describe_overlap(label: str, scorer: Scorer, references: Sequence[str | Sequ
     Args:
         label: Of the metric.
         scorer: The metric.
-        references: Of every segment that it is measured on a text or a list of texts.
-        data: What these segments are called.
+        references: Of the segments that it is measured on.
+        data: The name of these segments.
 
     Returns:
         A sentence; None where no segment is known.
@@ -163,34 +156,32 @@ def describe_overlap(label: str, scorer: Scorer, references: Sequence[str | Sequ
     training = training_hashes(scorer)
     if not any(training.values()):
         return None
-    flat = [(row, _hash(text)) for row, own in enumerate(references) for text in _texts(own)]
-    rows, hashes = (np.array(column, dtype=np.uint64) for column in zip(*flat, strict=True))
-    known, parts, names = np.zeros(len(references), dtype=bool), list[str](), list[str]()
+    rows, hashes = _hash_all(references)
+    known, parts, names = np.zeros(len(references), dtype=bool), dict[str, None](), dict[str, None]()
     for part, by_name in training.items():
         for name, own in by_name.items():
-            here = rows[np.isin(hashes, own)]
-            if len(here):
-                known[here] = True
-                parts.append(part)
-                names.append(name.partition(" (")[0])
+            shared = np.isin(hashes, own)
+            if shared.any():
+                known[rows[shared]] = True
+                parts[part] = names[name.partition(" (")[0]] = None
     if not parts:
         return None
     return (
-        f"{label} was trained or tuned ({'; '.join(dict.fromkeys(parts))}) on references of {known.sum()} of "
-        f"{len(known)} rows of {data} "
-        f"({known.mean():.1%}; from {', '.join(dict.fromkeys(names))}): what is measured on them says little "
-        "about other texts."
+        f"{label} was trained or tuned ({'; '.join(parts)}) on references of {known.sum()} of {len(known)} rows of "
+        f"{data} ({known.mean():.1%}; from {', '.join(names)}): what is measured on them says little about other texts."
     )
 
 
 def warn_about_overlap(
-    labels: Iterable[str], scorers: Iterable[Scorer], references: Sequence[str | Sequence[str]], data: str
+    labels: Iterable[str], scorers: Iterable[Scorer], references: References, data: str
 ) -> tuple[str, ...]:
-    """Warn of metrics that were trained or tuned on the data they are measured on; arguments, result and errors as for
-    `describe_overlap`.
+    """Warn about metrics that were trained or tuned on the data they are measured on; otherwise as `describe_overlap`.
+
+    Returns:
+        The sentences.
     """
     pairs = zip(labels, scorers, strict=True)
-    found = tuple(text for label, scorer in pairs if (text := describe_overlap(label, scorer, references, data)))
-    for text in found:
+    texts = tuple(text for label, scorer in pairs if (text := describe_overlap(label, scorer, references, data)))
+    for text in texts:
         warn(text)
-    return found
+    return texts

@@ -1,33 +1,35 @@
-"""Several metrics, ours and SacreBLEU's, on the same segments."""
+"""Several metrics, ours and SacreBLEU's, on the same segments: their scores, and tables of results as text.
+
+Importing it loads no numpy: the command line reads `FORMATS` at its start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from twmd_registry.errors import SpecError, menu
+from twmd_registry.errors import SpecError, menu, visible
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.lexical import LEXICAL, score_lexically
-from twmd_registry.metaeval.overlap import warn_about_overlap
 from twmd_registry.progress import Progress
 from twmd_registry.registry.diff import labels_of
 from twmd_registry.registry.members import write_members
+from twmd_registry.registry.names import SEGMENT_LEXICAL
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec
 
-if TYPE_CHECKING:
-    from twmd_registry.engine.result import ScoreSet
-    from twmd_registry.engine.scorer import Scorer
-
 Compared = MetricSpec | str
-"""A metric of ours, or the name of one of SacreBLEU's, of `twmd_registry.metaeval.lexical.LEXICAL`."""
+"""A metric of ours, or the name of one of SacreBLEU's, of `twmd_registry.registry.names.SEGMENT_LEXICAL`."""
+MISSING = "-"
+"""The cell of a data set that is not available, or of an undefined number."""
+FORMATS = {"txt": "simple", "md": "github", "tex": "latex_booktabs", "tsv": "tsv"}
+"""How tables are written, by suffix."""
 
 
-class MetricScores(NamedTuple):
+class LabelledScores(NamedTuple):
     """One metric's scores.
 
     Attributes:
-        label: A name unlike the other metrics'.
+        label: A name that no other metric beside it has.
         signature: What was computed.
         scores: A score per segment.
     """
@@ -37,54 +39,109 @@ class MetricScores(NamedTuple):
     scores: tuple[float, ...]
 
 
-class SideBySide(NamedTuple):
-    """Several metrics' scores of the same segments.
+class TextTable(NamedTuple):
+    """A table as text.
 
     Attributes:
-        applied: The metrics, specifications as they were applied.
-        scored: The scores of each.
-        overlaps: Which of them were trained or tuned on these data, in a sentence each.
+        name: Its name in the paper.
+        header: Of the columns.
+        rows: The cells; each of our rows is followed by the paper's of the same name, where it has one.
     """
 
-    applied: tuple[Compared, ...]
-    scored: tuple[MetricScores, ...]
-    overlaps: tuple[str, ...]
+    name: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def as_text(table: TextTable, form: str) -> str:
+    """Write a table; names come from data files, and control characters in them are written out.
+
+    Args:
+        table: The table.
+        form: A value of `FORMATS`; ``tsv`` leaves the name out, LaTeX has it as a comment.
+    """
+    from tabulate import tabulate
+
+    header, *rows = ([visible(cell) for cell in row] for row in (table.header, *table.rows))
+    if form == FORMATS["tsv"]:
+        return "\n".join("\t".join(row) for row in (header, *rows))
+    body = tabulate(rows, headers=header, tablefmt=form, disable_numparse=True)
+    return f"% {table.name}\n{body}" if form == FORMATS["tex"] else f"{table.name}\n\n{body}"
+
+
+def as_report(tables: Iterable[TextTable], notes: Iterable[str], form: str) -> str:
+    """Write tables and the lines below them, as comments where a form has them; arguments as for `as_text`."""
+    sign = {FORMATS["tex"]: "% ", FORMATS["tsv"]: "# "}.get(form, "")
+    below = "\n".join(f"{sign}{visible(line)}" for line in notes)
+    return "\n\n".join([*(as_text(table, form) for table in tables), below])
+
+
+def between(low: float | None, high: float | None, digits: int = 3) -> str | None:
+    """Write an interval; None where there is none."""
+    return None if low is None or high is None else f"{low:.{digits}f} .. {high:.{digits}f}"
 
 
 def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
-    """Refuse to compare nothing, and what there is not; a metric that comes again is left out.
+    """Return each metric once.
 
     Raises:
-        SpecError: As said.
+        SpecError: No metric, or a name that is not of `SEGMENT_LEXICAL`.
     """
-    found = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
-    for one in found:
-        if not isinstance(one, MetricSpec) and one not in LEXICAL:
-            raise SpecError(
-                f"expected a specification or a metric of SacreBLEU, and there is none called {one!r} here; "
-                f"{menu(str(one), LEXICAL)}."
-            )
-    if not found:
+    distinct = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
+    for metric in distinct:
+        if not isinstance(metric, MetricSpec) and metric not in SEGMENT_LEXICAL:
+            missing = f"expected a specification or a metric of SacreBLEU, and there is none called {metric!r} here"
+            raise SpecError(f"{missing}; {menu(str(metric), SEGMENT_LEXICAL)}.")
+    if not distinct:
         raise SpecError("there is no metric to compare.")
-    return found
+    return distinct
 
 
 def names_of(metrics: Iterable[Compared]) -> str:
-    """The canonical text of metrics, in their order."""
-    return ",".join(one if isinstance(one, str) else write_members([(1.0, one)]) for one in metrics)
+    """Return the canonical text of metrics, in their order."""
+    return ",".join(metric if isinstance(metric, str) else write_members([(1.0, metric)]) for metric in metrics)
+
+
+def score_lexically(name: str, rated: RatedSegments) -> tuple[tuple[float, ...], str]:
+    """Score every segment by a metric of SacreBLEU.
+
+    Sentence BLEU with its effective order (Papineni et al. 2002); chrF, the F2 of n-grams of 1 to 6 characters (Popovic
+    2015); chrF++, of 1 and 2 words as well (Popovic 2017).
+
+    Args:
+        name: One of `twmd_registry.registry.names.SEGMENT_LEXICAL`.
+        rated: The segments.
+
+    Returns:
+        Scores from 0 to 1, and SacreBLEU's signature after the metric's name.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    metric = BLEU(effective_order=True) if name == "bleu" else CHRF(word_order=2 if name == "chrf++" else 0)
+    references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
+    pairs = zip(rated.predictions, references, strict=True)
+    scores = tuple(metric.sentence_score(text, own).score / 100 for text, own in pairs)
+    streams = [[own[k] if k < len(own) else None for own in references] for k in range(max(map(len, references)))]
+    metric.corpus_score(rated.predictions, streams)  # type: ignore[arg-type]  # makes SacreBLEU's signature complete
+    return scores, f"{name}|{metric.get_signature().format()}"
 
 
 def score_side_by_side(
     metrics: Sequence[Compared], rated: RatedSegments, data: str, options: RunOptions, progress: Progress | None = None
-) -> SideBySide:
+) -> tuple[tuple[Compared, ...], tuple[LabelledScores, ...], tuple[str, ...]]:
     """Score every segment by every metric, each text encoded once per model.
 
     Args:
         metrics: The metrics.
-        rated: The segments; nothing but their texts is looked at.
-        data: What they are called.
+        rated: The segments; only their texts are read.
+        data: The name of the data, for warnings.
         options: Where and how fast.
         progress: Called with the number of segments scored.
+
+    Returns:
+        The metrics, specifications as they were applied; the scores of each; and a sentence for each metric that was
+        trained or tuned on these data.
 
     Raises:
         ModelError: As `Scorer.score`.
@@ -93,29 +150,27 @@ def score_side_by_side(
     Warns:
         TwmdWarning: A metric was trained or tuned on some of the references.
     """
-    scorers, sets = _score([one for one in metrics if isinstance(one, MetricSpec)], rated, options, progress)
-    labels = labels_of([one.signature.spec for one in sets])
-    overlaps = warn_about_overlap(labels, scorers, rated.references, data)
-    own = zip(sets, labels, strict=True)
-    applied, scored = list[Compared](), list[MetricScores]()
-    for one in metrics:
-        if isinstance(one, str):
-            theirs = score_lexically(one, rated)
-            applied.append(one)
-            scored.append(MetricScores(one, theirs.signature, tuple(theirs.scores.tolist())))
+    specs = [metric for metric in metrics if isinstance(metric, MetricSpec)]
+    ours: Iterator[tuple[Compared, LabelledScores]] = iter(())
+    overlaps: tuple[str, ...] = ()
+    if specs:  # SacreBLEU's metrics alone need no torch
+        from twmd_registry.engine.scorer import make_scorer, score_all
+        from twmd_registry.metaeval.overlap import warn_about_overlap
+
+        scorers = [make_scorer(spec, options) for spec in specs]
+        sets = score_all(scorers, rated.predictions, rated.references, progress=progress)
+        labels = labels_of([scores.signature.spec for scores in sets])
+        overlaps = warn_about_overlap(labels, scorers, rated.references, data)
+        ours = (
+            (scores.signature.spec, LabelledScores(label, str(scores.signature), scores.scores))
+            for scores, label in zip(sets, labels, strict=True)
+        )
+    pairs = list[tuple[Compared, LabelledScores]]()
+    for metric in metrics:
+        if isinstance(metric, str):
+            scores, signature = score_lexically(metric, rated)
+            pairs.append((metric, LabelledScores(metric, signature, scores)))
         else:
-            ours, label = next(own)
-            applied.append(ours.signature.spec)
-            scored.append(MetricScores(label, str(ours.signature), ours.scores))
-    return SideBySide(tuple(applied), tuple(scored), overlaps)
-
-
-def _score(
-    specs: Sequence[MetricSpec], rated: RatedSegments, options: RunOptions, progress: Progress | None
-) -> tuple[list[Scorer], list[ScoreSet]]:
-    if not specs:
-        return [], []
-    from twmd_registry.engine.scorer import make_scorer, score_all  # torch: not for SacreBLEU's metrics alone
-
-    scorers = [make_scorer(one, options) for one in specs]
-    return scorers, score_all(scorers, rated.predictions, rated.references, progress=progress)
+            pairs.append(next(ours))
+    applied, scored = zip(*pairs, strict=True)
+    return applied, scored, overlaps

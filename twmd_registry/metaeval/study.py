@@ -1,25 +1,54 @@
-"""A meta-evaluation as a value: which data, which metrics, which correlations, averaged how."""
+"""Meta-evaluations as values: agreement of metrics with ratings, and preferences between two texts of a pair."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.errors import InputError, SpecError, menu
-from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sets import content_of
-from twmd_registry.metaeval.agreement import Agreement, Averaging, agreement, parts_of
-from twmd_registry.metaeval.correlation import Statistic, statistic_named
-from twmd_registry.metaeval.pairwise import THRESHOLD
-from twmd_registry.metaeval.side_by_side import Compared, MetricScores, check_compared, names_of, score_side_by_side
-from twmd_registry.metaeval.significance import AgreementTest, StratumTest, permutation, williams_by_part
-from twmd_registry.metaeval.systems import SystemAccuracy, check_systems, system_level
-from twmd_registry.metaeval.table import FORMATS, TextTable, as_note, as_text
+from twmd_registry.metaeval.agreement import (
+    RESAMPLES,
+    SEED,
+    Agreement,
+    Averaging,
+    Interval,
+    agreement,
+    bootstrap,
+    check_systems,
+    interval,
+    mean_estimate,
+    split_parts,
+    system_agreement,
+)
+from twmd_registry.metaeval.correlation import THRESHOLD, Statistic, check_numbers, statistic_named
+from twmd_registry.metaeval.side_by_side import (
+    FORMATS,
+    MISSING,
+    Compared,
+    LabelledScores,
+    TextTable,
+    as_report,
+    between,
+    check_compared,
+    names_of,
+    score_side_by_side,
+)
+from twmd_registry.metaeval.significance import AgreementTest, permutation, williams_by_part
+from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
+
+TIE = 1e-5
+"""Scores that differ by no more are equal: a score may move by so much under an equal signature."""
 
 
 class Level(StrEnum):
@@ -36,7 +65,7 @@ class Study:
     Attributes:
         data: The data's name.
         content: Hash of the data, `twmd_registry.judgments.sets.content_of`.
-        metrics: What is compared, ours and SacreBLEU's; the first one is the one that others are tested against.
+        metrics: What is compared, ours and SacreBLEU's; the others are tested against the first.
         statistics: Correlations.
         averaging: Over what correlations are averaged.
         level: What is correlated.
@@ -46,8 +75,8 @@ class Study:
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Raises:
-        SpecError: A metric, statistic, averaging or level that there is not, none at all, a number below 0, or tests at
-            the level of systems.
+        SpecError: An unknown metric, statistic, averaging or level; none at all; a number below 0; or tests at the
+            level of systems.
     """
 
     data: str
@@ -56,13 +85,13 @@ class Study:
     statistics: tuple[Statistic, ...]
     averaging: Averaging = Averaging.GROUP
     level: Level = Level.SEGMENT
-    resamples: int = 1000
+    resamples: int = RESAMPLES
     trials: int = 0
-    seed: int = 12345
+    seed: int = SEED
     threshold: float = THRESHOLD
 
     def __post_init__(self) -> None:
-        """Take names for what they name, so that one name is one study."""
+        """Replace names by what they name, so that equal studies have equal names."""
         object.__setattr__(self, "metrics", check_compared(self.metrics))
         statistics = (self.statistics,) if isinstance(self.statistics, str) else self.statistics
         object.__setattr__(self, "statistics", tuple(map(statistic_named, statistics)))
@@ -83,7 +112,7 @@ class Study:
 
     @property
     def name(self) -> str:
-        """The canonical name: two studies with one name measure the same."""
+        """Return the canonical name: two studies with equal names measure the same."""
         fields = {
             "data": f"{self.data}@{self.content}",
             "metrics": names_of(self.metrics),
@@ -94,169 +123,118 @@ class Study:
             "ar": self.trials,
             "seed": self.seed,
             **({"threshold": f"{self.threshold:g}"} if Statistic.DARR in self.statistics else {}),
-            "version": __version__,
         }
-        return "|".join(["study", *(f"{name}:{value}" for name, value in fields.items())])
+        return _write_name("study", fields)
 
 
-class MetricAgreement(NamedTuple):
-    """One metric's agreement with people.
-
-    Attributes:
-        label: A name unlike the other metrics'.
-        signature: What was computed.
-        scores: A score per segment.
-        agreements: One per statistic of the study.
-        tests: Likewise, by permutation against the first metric; none for that metric, and without trials.
-        williams: Of every part, Williams' test of the Pearson correlation against the first metric; likewise.
-        accuracies: One per statistic at the level of systems, the pairwise accuracy; else none.
-    """
-
-    label: str
-    signature: str
-    scores: tuple[float, ...]
-    agreements: tuple[Agreement, ...]
-    tests: tuple[AgreementTest, ...] = ()
-    williams: tuple[StratumTest, ...] = ()
-    accuracies: tuple[SystemAccuracy, ...] = ()
+def _write_name(kind: str, fields: Mapping[str, object]) -> str:
+    return "|".join([kind, *(f"{name}:{value}" for name, value in fields.items()), f"version:{__version__}"])
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """What came out.
+    """The agreement of every metric.
 
     Attributes:
         study: With the specifications as they were applied.
-        measured: One per metric.
+        scored: By metric, label, signature and scores.
+        agreements: By metric, then by statistic.
+        tests: Likewise, by permutation against the first metric; empty for that metric, and without trials.
+        williams: By metric, then by part of the data, Williams' test of the Pearson correlation; otherwise as `tests`.
+        accuracies: By metric, then by statistic, the pairwise accuracy of systems; empty at the level of segments.
         dropped: Rows of the data that were left out.
-        overlaps: Which metrics were trained or tuned on the data, in a sentence each.
+        overlaps: A sentence for each metric that was trained or tuned on the data.
     """
 
     study: Study
-    measured: tuple[MetricAgreement, ...]
+    scored: tuple[LabelledScores, ...]
+    agreements: tuple[dict[Statistic, Agreement], ...]
+    tests: tuple[dict[Statistic, AgreementTest], ...]
+    williams: tuple[dict[str, AgreementTest | None], ...]
+    accuracies: tuple[dict[Statistic, Agreement], ...]
     dropped: int
     overlaps: tuple[str, ...] = ()
 
-    def table(self, statistic: Statistic) -> TextTable:
-        """One row per metric: the average with its interval, and every group's correlation, from -1 to 1 as in
-        `as_dict`.
-        """
-        which = self.study.statistics.index(statistic)
-        found = [one.agreements[which] for one in self.measured]
-        groups = sorted({part.name for one in found for parts in (one.groups, one.undefined) for part in parts})
-        accuracy = ["accuracy"] if self.study.level is Level.SYSTEM else []
-        header = (
-            "metric",
-            statistic.value,
-            "95% interval",
-            *(["p (better)"] if self.study.trials else []),
-            *accuracy,
-            *groups,
-            "n",
-        )
-        rows = []
-        for measured, one in zip(self.measured, found, strict=True):
-            own = {group.name: f"{group.value:.3f}" for group in one.groups}
-            interval = "-" if one.low is None or one.high is None else f"{one.low:.3f} .. {one.high:.3f}"
-            p = [f"{measured.tests[which].p:.4f}" if measured.tests else "-"] if self.study.trials else []
-            alike = [f"{measured.accuracies[which].value:.3f}"] if accuracy else []
-            numbers = (
-                f"{one.value:.3f}",
-                interval,
-                *p,
-                *alike,
-                *(own.get(name, "undefined") for name in groups),
-                str(one.n),
-            )
-            rows.append((measured.label, *numbers))
-        return TextTable(
-            f"{statistic.value}, {self.study.data}, averaging {self.study.averaging}, level {self.study.level}",
-            header,
-            rows,
-        )
-
     @property
     def tables(self) -> dict[str, TextTable]:
-        """A table per statistic, by its name, and Williams' p against the first metric in every part where tests were
-        asked for.
-        """
-        found = {statistic.value: self.table(statistic) for statistic in self.study.statistics}
-        tested = [one for one in self.measured if one.williams]
-        if tested:
-            header = ("metric", *(part.name for part in tested[0].williams))
-            rows = [
-                (one.label, *("undefined" if part.test is None else f"{part.test.p:.4f}" for part in one.williams))
-                for one in tested
-            ]
-            found["williams"] = TextTable(
-                f"Williams' p of a higher Pearson correlation than {self.measured[0].label}'s", header, rows
-            )
-        return found
+        """Return a table per statistic, by its name, and Williams' p in every part where tests were asked for."""
+        tables = {statistic.value: self._table(statistic) for statistic in self.study.statistics}
+        rows = [
+            (metric.label, *("undefined" if test is None else f"{test.p:.4f}" for test in tests.values()))
+            for metric, tests in zip(self.scored, self.williams, strict=True)
+            if tests
+        ]
+        if rows:
+            title = f"Williams' p of a higher Pearson correlation than {self.scored[0].label}'s"
+            tables["williams"] = TextTable(title, ("metric", *self.williams[-1]), rows)
+        return tables
+
+    def _table(self, statistic: Statistic) -> TextTable:
+        """Return a row per metric: the average with its interval, and every group's correlation, from -1 to 1."""
+        study = self.study
+        groups = sorted({n for own in self.agreements for n in (*own[statistic].groups, *_undefined(own[statistic]))})
+        tested, ranked = ["p (better)"] if study.trials else [], ["accuracy"] if study.level is Level.SYSTEM else []
+        rows = list[tuple[str, ...]]()
+        for k, metric in enumerate(self.scored):
+            own = self.agreements[k][statistic]
+            values = {name: f"{group.value:.3f}" for name, group in own.groups.items()}
+            cells = [metric.label, f"{own.value:.3f}", between(own.low, own.high) or MISSING]
+            cells += [f"{self.tests[k][statistic].p:.4f}" if self.tests[k] else MISSING for _ in tested]
+            cells += [f"{self.accuracies[k][statistic].value:.3f}" for _ in ranked]
+            rows.append((*cells, *(values.get(name, "undefined") for name in groups), str(own.n)))
+        title = f"{statistic.value}, {study.data}, averaging {study.averaging}, level {study.level}"
+        return TextTable(title, ("metric", statistic.value, "95% interval", *tested, *ranked, *groups, "n"), rows)
 
     def as_text(self, form: str) -> str:
-        """Every table, and what is needed to do it again.
+        """Return every table, and what is needed to repeat the study.
 
         Args:
-            form: One of the values of `twmd_registry.metaeval.table.FORMATS`: text, Markdown, LaTeX or TSV.
+            form: A value of `twmd_registry.metaeval.side_by_side.FORMATS`: text, Markdown, LaTeX or TSV.
         """
-        lines = [
-            self.study.name,
-            *(f"{one.label}: {one.signature}" for one in self.measured),
-            *self._left_out(),
-            *self.overlaps,
-        ]
-        return "\n\n".join([*(as_text(table, form) for table in self.tables.values()), as_note(lines, form)])
-
-    def _left_out(self) -> Iterator[str]:
-        """What averages are not over, in words."""
-        for measured in self.measured:
-            for statistic, one in zip(self.study.statistics, measured.agreements, strict=True):
-                if one.undefined:
-                    named = "; ".join(f"{part.name} ({part.n} segments: {part.reason})" for part in one.undefined)
-                    parts = f"{len(one.groups)} of {len(one.groups) + len(one.undefined)}"
-                    yield f"{measured.label}, {statistic}: the mean is over {parts}, without {named}"
+        lines = [self.study.name, *(f"{metric.label}: {metric.signature}" for metric in self.scored)]
+        for metric, agreements in zip(self.scored, self.agreements, strict=True):
+            for statistic, own in agreements.items():
+                if own.undefined:
+                    names = "; ".join(f"{name} ({n} segments: {reason})" for name, n, reason in own.undefined)
+                    parts = f"{len(own.groups)} of {len(own.groups) + len(own.undefined)}"
+                    lines.append(f"{metric.label}, {statistic}: the mean is over {parts}, without {names}")
+        return as_report(self.tables.values(), [*lines, *self.overlaps], form)
 
     def __str__(self) -> str:
-        """As text."""
+        """Return it as text."""
         return self.as_text(FORMATS["txt"])
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the segments' scores, ready for JSON."""
+        """Return everything but the segments' scores, ready for JSON."""
+        metrics = []
+        for k, metric in enumerate(self.scored):
+            accuracies = {
+                str(name): {"value": own.value, "low": own.low, "high": own.high, "pairs": own.n}
+                for name, own in self.accuracies[k].items()
+            }
+            metrics.append(
+                {
+                    "label": metric.label,
+                    "signature": metric.signature,
+                    "agreement": {str(name): own.as_dict() for name, own in self.agreements[k].items()},
+                    "tests": {str(name): test._asdict() for name, test in self.tests[k].items()},
+                    "williams": {name: test._asdict() if test else None for name, test in self.williams[k].items()},
+                    "accuracy": accuracies,
+                }
+            )
         return {
             "study": self.study.name,
             "dropped": self.dropped,
             "overlaps": list(self.overlaps),
-            "metrics": [
-                {
-                    "label": one.label,
-                    "signature": one.signature,
-                    "agreement": {
-                        str(name): _plain(own) for name, own in zip(self.study.statistics, one.agreements, strict=True)
-                    },
-                    "tests": {
-                        str(name): own._asdict() for name, own in zip(self.study.statistics, one.tests, strict=False)
-                    },
-                    "williams": {part.name: part.test._asdict() if part.test else None for part in one.williams},
-                    "accuracy": {
-                        str(name): own._asdict()
-                        for name, own in zip(self.study.statistics, one.accuracies, strict=False)
-                    },
-                }
-                for one in self.measured
-            ],
+            "metrics": metrics,
         }
 
 
-def _plain(found: Agreement) -> dict[str, Any]:
-    return found._asdict() | {
-        "groups": [one._asdict() for one in found.groups],
-        "undefined": [one._asdict() for one in found.undefined],
-    }
+def _undefined(own: Agreement) -> list[str]:
+    return [name for name, _, _ in own.undefined]
 
 
-def run_study(
-    study: Study, rated: RatedSegments, options: RunOptions, progress: Callable[[int], None] | None = None
-) -> StudyResult:
+def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None) -> StudyResult:
     """Score every segment by every metric, each text encoded once, and correlate.
 
     Args:
@@ -266,6 +244,7 @@ def run_study(
         progress: Called with the number of segments scored.
 
     Raises:
+        SpecError: A statistic that does not go with the averaging or level.
         InputError: Other data than the study's; a correlation that is undefined everywhere; a column that the averaging
             needs and the data lack.
         ModelError: As `Scorer.score`.
@@ -278,75 +257,227 @@ def run_study(
         raise InputError(
             f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}."
         )
-    for statistic in study.statistics:
-        check_columns(rated, statistic, study)  # what cannot be fails before anything is encoded
+    for statistic in study.statistics:  # before anything is encoded
+        if study.level is Level.SYSTEM:
+            check_systems(rated, statistic, study.averaging)
+        else:
+            split_parts(rated, statistic, study.averaging, threshold=study.threshold)
     applied, scored, overlaps = score_side_by_side(study.metrics, rated, study.data, options, progress)
-    measure = _systems if study.level is Level.SYSTEM else _segments
-    measured = [measure(study, rated, scored[0], one) for one in scored]
-    return StudyResult(replace(study, metrics=applied), tuple(measured), rated.dropped, overlaps)
+    agreements, accuracies = list[dict[Statistic, Agreement]](), list[dict[Statistic, Agreement]]()
+    tests, williams = list[dict[Statistic, AgreementTest]](), list[dict[str, AgreementTest | None]]()
+    shared: dict[str, Any] = {"averaging": study.averaging, "seed": study.seed}
+    intervals = shared | {"resamples": study.resamples}
+    permuted = shared | {"trials": study.trials, "threshold": study.threshold}
+    for metric in scored:
+        scores, first = metric.scores, scored[0].scores
+        pairs = {}
+        if study.level is Level.SYSTEM:
+            pairs = {name: system_agreement(name, scores, rated, **intervals) for name in study.statistics}
+            agreements.append({name: own for name, (own, _) in pairs.items()})
+        else:
+            estimated = intervals | {"threshold": study.threshold}
+            agreements.append({name: agreement(name, scores, rated, **estimated) for name in study.statistics})
+        accuracies.append({name: accuracy for name, (_, accuracy) in pairs.items()})
+        is_tested = study.trials > 0 and metric is not scored[0]
+        asked = study.statistics if is_tested else ()
+        tests.append({name: permutation(scores, first, rated, name, **permuted) for name in asked})
+        is_linear = Statistic.PEARSON in asked
+        williams.append(williams_by_part(scores, first, rated, study.averaging) if is_linear else {})
+    parts = tuple(agreements), tuple(tests), tuple(williams), tuple(accuracies)
+    return StudyResult(replace(study, metrics=applied), scored, *parts, rated.dropped, overlaps)
 
 
-def check_columns(rated: RatedSegments, statistic: Statistic, study: Study) -> None:
-    """Refuse data without a column that a study needs, and a statistic that does not go with its averaging or level.
+class EditPreference(NamedTuple):
+    """How often, and by how much, a metric scores the better text of a pair higher, for one kind of edit.
+
+    Attributes:
+        n: Pairs.
+        ties: Pairs with equal scores.
+        preferred: Share of better texts that score higher, ties as halves, 0 to 1.
+        preferred_interval: Its bootstrap 95% interval.
+        difference: Mean of better less worse score, on the metric's own scale.
+        difference_interval: Its bootstrap 95% interval.
+    """
+
+    n: int
+    ties: int
+    preferred: float
+    preferred_interval: Interval
+    difference: float
+    difference_interval: Interval
+
+
+@dataclass(frozen=True)
+class RobustnessResult:
+    """Preferences of every metric on every kind of edit.
+
+    Attributes:
+        name: The canonical name: two results with equal names measure the same.
+        pairs: What was scored: the better text of every pair at even rows, the worse text after it.
+        scored: By metric, label, signature and the scores of `pairs`.
+        preferences: By metric, then by kind of edit.
+        overlaps: A sentence for each metric that was trained or tuned on the data.
+    """
+
+    name: str
+    pairs: RatedSegments
+    scored: tuple[LabelledScores, ...]
+    preferences: tuple[dict[str, EditPreference], ...]
+    overlaps: tuple[str, ...]
+
+    @property
+    def tables(self) -> dict[str, TextTable]:
+        """Return a row per kind of edit, a column per metric, and the mean over kinds: share preferred, difference."""
+        preferred = "Share of better texts that score higher, ties as halves (95% interval)"
+        difference = "Better less worse score, mean (95% interval)"
+        return {
+            "preferred": self._table(preferred, 3, lambda own: (own.preferred, own.preferred_interval)),
+            "difference": self._table(difference, 4, lambda own: (own.difference, own.difference_interval)),
+        }
+
+    def _table(self, title: str, digits: int, number: Callable[[EditPreference], tuple[float, Interval]]) -> TextTable:
+        kinds = self.preferences[0]
+        rows = [
+            (kind, str(kinds[kind].n), *(_cell(*number(own[kind]), digits) for own in self.preferences))
+            for kind in kinds
+        ]
+        means = [np.mean([number(own)[0] for own in by_kind.values()]) for by_kind in self.preferences]
+        header = ("edit", "n", *(metric.label for metric in self.scored))
+        return TextTable(title, header, [*rows, ("average", str(len(kinds)), *(f"{mean:.4f}" for mean in means))])
+
+    def as_text(self, form: str) -> str:
+        """Return every table, and what is needed to repeat the measurement; argument as for `StudyResult.as_text`."""
+        lines = [self.name, *(f"{metric.label}: {metric.signature}" for metric in self.scored), *self.overlaps]
+        return as_report(self.tables.values(), lines, form)
+
+    def __str__(self) -> str:
+        """Return it as text."""
+        return self.as_text(FORMATS["txt"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every number, ready for JSON."""
+        metrics = [
+            {
+                "label": metric.label,
+                "signature": metric.signature,
+                "edits": {kind: own._asdict() for kind, own in by_kind.items()},
+            }
+            for metric, by_kind in zip(self.scored, self.preferences, strict=True)
+        ]
+        return {"study": self.name, "overlaps": list(self.overlaps), "metrics": metrics}
+
+
+def _cell(value: float, own: Interval, digits: int) -> str:
+    ends = between(*own, digits)
+    return f"{value:.{digits}f}" + (f" ({ends})" if ends else "")
+
+
+def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
+    """Put the two texts of every pair side by side, the better rated text first.
+
+    Args:
+        data: Rated data sets of which every group has two segments of each item, with different ratings.
+
+    Returns:
+        Rows 2i and 2i + 1 are a pair.
 
     Raises:
-        SpecError: As said.
-        InputError: As said.
+        InputError: The data name no items, or an item of a group has not two segments, or two of one rating; names it.
     """
-    if study.level is Level.SEGMENT:
-        parts_of(rated, statistic, study.averaging, threshold=study.threshold)
-    else:
-        check_systems(rated, statistic, study.averaging)
-
-
-def _segments(study: Study, rated: RatedSegments, first: MetricScores, one: MetricScores) -> MetricAgreement:
-    agreements = tuple(
-        agreement(
-            statistic,
-            one.scores,
-            rated,
-            averaging=study.averaging,
-            resamples=study.resamples,
-            seed=study.seed,
-            threshold=study.threshold,
-        )
-        for statistic in study.statistics
+    sets: list[RatedSegments] = []
+    for rated in data:
+        if rated.item is None:
+            raise InputError(
+                "robustness needs pairs: data with items, as demetr:FILE, or a table with the columns group and item."
+            )
+        places: dict[tuple[str, str], list[int]] = {}
+        for row, key in enumerate(zip(rated.group, rated.item, strict=True)):
+            places.setdefault(key, []).append(row)
+        for (group, item), rows in places.items():
+            if len(rows) != 2 or rated.ratings[rows[0]] == rated.ratings[rows[1]]:
+                raise InputError(
+                    f"item {item!r} of {group!r} has {len(rows)} segments: expected two with different ratings."
+                )
+        order = np.array(list(places.values()))  # (pairs, 2)
+        order = np.take_along_axis(order, np.argsort(-rated.ratings[order], axis=1), axis=1)
+        sets.append(select(rated, order.ravel()))
+    groups, predictions, references = (
+        list(itertools.chain.from_iterable(getattr(own, field) for own in sets))
+        for field in ("group", "predictions", "references")
     )
-    found = MetricAgreement(one.label, one.signature, one.scores, agreements)
-    if not study.trials or first is one:
-        return found
-    tests = tuple(
-        permutation(
-            one.scores,
-            first.scores,
-            rated,
-            statistic,
-            averaging=study.averaging,
-            trials=study.trials,
-            seed=study.seed,
-            threshold=study.threshold,
-        )
-        for statistic in study.statistics
-    )
-    by_part = (
-        williams_by_part(one.scores, first.scores, rated, study.averaging)
-        if Statistic.PEARSON in study.statistics
-        else ()
-    )
-    return found._replace(tests=tests, williams=by_part)
+    return RatedSegments(groups, predictions, references, np.concatenate([own.ratings for own in sets]), 0)
 
 
-def _systems(study: Study, rated: RatedSegments, _first: MetricScores, one: MetricScores) -> MetricAgreement:
-    found = [
-        system_level(
-            statistic, one.scores, rated, averaging=study.averaging, resamples=study.resamples, seed=study.seed
-        )
-        for statistic in study.statistics
+def prefer(better: np.ndarray, worse: np.ndarray, *, resamples: int, seed: int) -> EditPreference:
+    """Measure how often, and by how much, better texts score higher.
+
+    ``mean_i [d_i > 0] + [d_i = 0] / 2`` and ``mean_i d_i`` with ``d_i = better_i - worse_i``, equal up to `TIE`.
+
+    Args:
+        better: Scores; shape (pairs,).
+        worse: Scores of the other text of each pair.
+        resamples: Of the pairs; 0 for no intervals.
+        seed: Of the bootstrap.
+
+    Raises:
+        InputError: Different numbers of scores, or a score that is not finite.
+        SpecError: A negative number of resamples.
+
+    >>> own = prefer(np.array([0.9, 0.8, 0.7, 0.6]), np.array([0.5, 0.8, 0.6, 0.7]), resamples=0, seed=0)
+    >>> own.preferred, own.ties, round(own.difference, 4)
+    (0.625, 1, 0.1)
+    """
+    n = len(better)
+    difference = check_numbers("scores of better texts", better, n) - check_numbers("scores of worse texts", worse, n)
+    tied = np.abs(difference) <= TIE
+    higher = np.where(tied, 0.5, difference > 0)
+    ends = [
+        interval(bootstrap(mean_estimate(values), resamples, np.random.default_rng(seed)))
+        for values in (higher, difference)
     ]
-    return MetricAgreement(
-        one.label,
-        one.signature,
-        one.scores,
-        tuple(each.agreement for each in found),
-        accuracies=tuple(each.accuracy for each in found),
-    )
+    return EditPreference(n, int(tied.sum()), float(higher.mean()), ends[0], float(difference.mean()), ends[1])
+
+
+def run_robustness(
+    data: dict[str, RatedSegments],
+    metrics: Sequence[Compared],
+    options: RunOptions,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    progress: Progress | None = None,
+) -> RobustnessResult:
+    """Score the two texts of every pair by every metric: a text and the same text after a small edit.
+
+    Args:
+        data: By name and content, the data sets, as for `pair_up`: published challenge sets such as DEMETR.
+        metrics: What is compared, ours and SacreBLEU's.
+        options: Where and how fast.
+        resamples: Of the bootstrap; 0 for no intervals.
+        seed: Of the bootstrap.
+        progress: Called with the number of segments scored.
+
+    Raises:
+        InputError: As for `pair_up`.
+        SpecError: No metric, or an unknown metric.
+        ModelError: As for `Scorer.score`.
+
+    Warns:
+        TwmdWarning: A metric was trained or tuned on the data; a kind of edit has fewer pairs than
+            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE`; a single pair has no interval.
+    """
+    checked, pairs = check_compared(metrics), pair_up(list(data.values()))
+    expect(progress, len(pairs.predictions))
+    applied, scored, overlaps = score_side_by_side(checked, pairs, ", ".join(data), options, progress)
+    kinds = np.array(pairs.group[::2])
+    rows = {str(kind): np.flatnonzero(kinds == kind) for kind in dict.fromkeys(pairs.group)}
+    if resamples:
+        warn_about_small_samples({kind: len(own) for kind, own in rows.items()})
+    preferences = []
+    for metric in scored:
+        better, worse = np.array(metric.scores).reshape(-1, 2).T  # (pairs,) each
+        preferences.append(
+            {kind: prefer(better[own], worse[own], resamples=resamples, seed=seed) for kind, own in rows.items()}
+        )
+    fields = {"data": ",".join(data), "metrics": names_of(applied), "bs": resamples, "seed": seed}
+    return RobustnessResult(_write_name("robustness", fields), pairs, scored, tuple(preferences), overlaps)

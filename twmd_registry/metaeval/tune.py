@@ -1,8 +1,7 @@
 """Choosing settings by agreement with people: Appendix B of the TWMD paper, over more than temperature.
 
-For every data set the Pearson correlation is taken within each group (a language pair) and averaged over the groups;
-the
-data sets' numbers are averaged weighted by their sizes; the setting with the highest average wins.
+For every data set the Pearson correlation is computed within each group (a language pair) and averaged over the groups;
+the data sets' numbers are averaged weighted by their sizes; the setting with the highest average wins.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,12 +30,13 @@ from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
 _Item = TypeVar("_Item")
+Trial = tuple[MetricSpec, float]
+"""A setting, and its Pearson correlation: the mean over groups, then over data sets weighted by size."""
 
-TEMPERATURES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
 GRID: dict[str, tuple[Any, ...]] = {
     "special": tuple(Special),
     "centering": (Centering.NONE, Centering.DIMENSION, Centering.SENTENCE, Centering.BACKGROUND, Centering.BATCH),
-    "temperature": TEMPERATURES,
+    "temperature": (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5),
     "vectors": tuple(Vectors),
 }
 """What is tried for every key but the layer; a metric that does not use a key leaves it out."""
@@ -48,18 +48,6 @@ SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8
 """What the time is estimated on."""
 
 
-class Trial(NamedTuple):
-    """One setting and its agreement.
-
-    Attributes:
-        spec: The setting.
-        pearson: Mean over groups, then over data sets weighted by size.
-    """
-
-    spec: MetricSpec
-    pearson: float
-
-
 def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
     """Read what is to be tried for a key, instead of `GRID`.
 
@@ -67,18 +55,16 @@ def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
         texts: ``KEY=VALUE,VALUE,...`` each; a comma inside a value is written ``%2C``.
 
     Raises:
-        SpecError: No such key, no value, or one that is not possible.
+        SpecError: No such key, no value, or an impossible value.
     """
-    found: dict[str, tuple[Value, ...]] = {}
+    tried: dict[str, tuple[Value, ...]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
-        if not equals or not values or name in {*found, "layer", "model"}:
-            raise SpecError(
-                f"{text!r}: expected KEY=VALUE,VALUE once per key, and no layer or model (they have options of "
-                "their own)."
-            )
-        found[name] = tuple(key(name).parse(value.replace("%2C", ",")) for value in values.split(","))
-    return found
+        if not equals or not values or name in {*tried, "layer", "model"}:
+            expected = "expected KEY=VALUE,VALUE once per key, and no layer or model (they have options of their own)"
+            raise SpecError(f"{text!r}: {expected}.")
+        tried[name] = tuple(key(name).parse(value.replace("%2C", ",")) for value in values.split(","))
+    return tried
 
 
 def settings(
@@ -90,13 +76,13 @@ def settings(
     most: int | None = None,
     kept: Sequence[str] = (),
 ) -> Iterator[MetricSpec]:
-    """Every setting of the grid for one metric.
+    """Yield every setting of the grid for one metric.
 
     Args:
         metric: The metric.
         model: The encoder.
         layers: Hidden states to try.
-        tried: By key, what is tried instead of, or beside, `GRID`; of a metric that does not use the key nothing.
+        tried: By key, what is tried instead of, or beside, `GRID`; keys that the metric does not use are left out.
         most: How many settings at most: fewer values, evenly spread, are tried of the keys in `ORDERED`, then of
             others. None for all.
         kept: Keys of which all values are tried whatever `most` says.
@@ -111,28 +97,26 @@ def settings(
     keys = entry(metric).keys
     if "layer" not in keys:
         raise SpecError(f"{metric} has no layer, temperature or centering to tune.")
-    grid: dict[str, tuple[Any, ...]] = {
-        name: tuple(values) for name, values in {"layer": layers, **GRID, **(tried or {})}.items() if name in keys
-    }
+    axes: dict[str, Iterable[Any]] = {"layer": layers, **GRID, **(tried or {})}
+    grid = {name: tuple(values) for name, values in axes.items() if name in keys}
     if metric != MetricName.BERTSCORE_CENTERED:
         grid["special"] = tuple(value for value in grid["special"] if value != Special.PARTNERS)
     if most is not None:
-        grid = _thinned(grid, most, kept)
-    found = 0
+        grid = _thin_out(grid, most, kept)
+    possible = False
     for values in itertools.product(*grid.values()):
-        given: dict[str, Any] = dict(zip(grid, values, strict=True))
         try:
-            spec = make_spec(metric, model=model, **given)
+            spec = make_spec(metric, model=model, **dict(zip(grid, values, strict=True)))
         except SpecError:  # values that exclude each other, as raw vectors and sentence centering
             continue
-        found += 1
+        possible = True
         yield spec
-    if not found:
+    if not possible:
         raise SpecError(f"{metric}: no combination of what is to be tried is possible.")
 
 
-def _thinned(grid: Mapping[str, Sequence[Any]], most: int, kept: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Take values out of the longest axes of a grid until it has at most so many settings."""
+def _thin_out(grid: Mapping[str, Sequence[Any]], most: int, kept: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Remove values from the longest axes of a grid until it has at most so many settings."""
     sizes = {name: len(values) for name, values in grid.items()}
     for names in (ORDERED, tuple(grid)):
         free = [name for name in names if name in grid and name not in kept]
@@ -142,7 +126,7 @@ def _thinned(grid: Mapping[str, Sequence[Any]], most: int, kept: Sequence[str]) 
 
 
 def spread(values: Sequence[_Item], number: int) -> list[_Item]:
-    """Take so many values, evenly spread and away from the ends; all where there are no more.
+    """Return so many values, evenly spread and away from the ends; all where there are no more.
 
     >>> spread([1, 2, 3, 4, 5, 6], 3)
     [2, 4, 6]
@@ -165,33 +149,30 @@ def tune(
         data: Rated data sets.
         options: Where and how fast.
         progress: Called with the number of segments scored.
-        announce: Called once at the start with the time that it will take, in seconds, as `estimate_seconds` measures
-            it.
+        announce: Called once at the start with the seconds that it will take, by `estimate_seconds`.
 
     Returns:
-        The settings as they were applied, with the model as it was named.
+        The settings as they were applied, with the model as the user named it.
 
     Raises:
         InputError: As for `mean_correlations`.
     """
-    scorers = [Scorer(spec, options) for spec in specs]  # held together, or the model would be loaded again for each
+    scorers = [Scorer(spec, options) for spec in specs]  # together, or the model would be loaded again for each
     if announce is not None:
         announce(estimate_seconds(scorers, data))
     expect(progress, sum(len(rated.ratings) for rated in data))
     by_set = [mean_correlations(scorers, rated, progress) for rated in data]
     weighted = np.average(by_set, axis=0, weights=[len(rated.ratings) for rated in data])  # (specs,)
-    applied = [
-        one.spec.replace(model=spec.model, adapter=spec.adapter) for one, spec in zip(scorers, specs, strict=True)
-    ]
-    return sorted(map(Trial, applied, weighted.tolist()), key=lambda trial: -trial.pearson)
+    pairs = zip(scorers, specs, strict=True)
+    applied = [scorer.spec.replace(model=spec.model, adapter=spec.adapter) for scorer, spec in pairs]
+    return sorted(zip(applied, weighted.tolist(), strict=True), key=lambda trial: -trial[1])
 
 
 def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress: Progress | None = None) -> np.ndarray:
     """Correlate every setting's scores with ratings: Pearson's r within each group, and the plain mean over groups.
 
     Groups are scored apart, so that no centering batch spans two of them; each text of a group is encoded once for all
-    settings. A group that
-    has no correlation by any setting (fewer than three rows, ratings that do not vary) is left out.
+    settings. A group that has no correlation by any setting (fewer than three rows, constant ratings) is left out.
 
     Args:
         scorers: The settings.
@@ -202,8 +183,8 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
         Shape (settings,).
 
     Raises:
-        InputError: No group has a correlation, or a setting whose scores of a group do not vary where those of others
-            do.
+        InputError: No group has a correlation, or a setting's scores of a group are constant where those of others
+            vary.
 
     Warns:
         TwmdWarning: A group was left out; says why.
@@ -211,26 +192,23 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
     names, means = np.array(rated.group), []
     for group in dict.fromkeys(rated.group):
         own = select(rated, np.flatnonzero(names == group))
-        found = score_all(scorers, own.predictions, own.references, progress=progress)
         pearson, reasons = np.full(len(scorers), np.nan), []
-        for i, one in enumerate(found):
+        for i, scores in enumerate(score_all(scorers, own.predictions, own.references, progress=progress)):
             try:
-                pearson[i] = correlate("pearson", one.scores, own.ratings)
+                pearson[i] = correlate("pearson", scores.scores, own.ratings)
             except InputError as error:
                 reasons.append(str(error))
         if reasons:
             warn(f"{group}: no correlation for {len(reasons)} of {len(scorers)} settings: {reasons[0]}")
+        else:
+            means.append(pearson)
         if 0 < len(reasons) < len(scorers):
             setting = scorers[int(np.isnan(pearson).argmax())]
-            raise InputError(
-                f"group {group}: pearson is undefined for {setting}, and not for others: they cannot be compared."
-            )
-        if not reasons:
-            means.append(pearson)
+            undefined = f"group {group}: pearson is undefined for {setting}, and not for others"
+            raise InputError(f"{undefined}: they cannot be compared.")
     if not means:
-        raise InputError(
-            f"no group has a correlation: {', '.join(dict.fromkeys(rated.group))} ({len(rated.ratings)} segments)."
-        )
+        groups = ", ".join(dict.fromkeys(rated.group))
+        raise InputError(f"no group has a correlation: {groups} ({len(rated.ratings)} segments).")
     return np.array(np.mean(means, axis=0))
 
 
@@ -238,21 +216,19 @@ def layers_above_embeddings(model: str, options: RunOptions) -> range:
     """Return every layer of a model above its embeddings. Loads the model.
 
     Raises:
-        ModelError: The model is not here or cannot be loaded.
+        ModelError: The model is not available or cannot be loaded.
     """
-    backend = TokenAlignmentBackend(
-        make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE), options
-    )
-    encoder: Encoder = backend.model
+    spec = make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE)
+    encoder: Encoder = TokenAlignmentBackend(spec, options).model
     return range(1, encoder.depth + 1)
 
 
 def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -> float:
     """Estimate how long scoring takes, from a few settings and a few segments, both spread over all there are.
 
-    With t(k) the seconds that k settings take on n of N segments, S settings take ``(t(1) + (S - 1) (t(k) - t(1)) / (k
-    - 1)) N / n``. Texts are
-    encoded once for all settings, up to the highest layer; t(1) is of the last setting, which reads it.
+    With t(k) the seconds that k settings take on n of N segments, S settings take
+    ``(t(1) + (S - 1) (t(k) - t(1)) / (k - 1)) N / n``. Texts are encoded once for all settings, up to the highest
+    layer; t(1) is of the last setting, which reads it.
 
     Args:
         scorers: The settings, S of them.
@@ -268,63 +244,41 @@ def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -
     predictions, references = zip(*spread(segments, SAMPLE_SEGMENTS), strict=True)
     texts = predictions, [[own] if isinstance(own, str) else own for own in references]
     few = [*spread(scorers[:-1], SAMPLE_SETTINGS - 1), scorers[-1]]
-    with collect_warnings():  # they come again
+    seconds = []
+    with collect_warnings():  # they are given again when all segments are scored
         score_all(few, *texts)  # loads the model
-        one, several = (_seconds_of(own, *texts) for own in (few[-1:], few))
-    more = (len(scorers) - 1) * max(several - one, 0.0) / max(len(few) - 1, 1)
-    return (one + more) * len(segments) / len(predictions)
-
-
-def _seconds_of(scorers: Sequence[Scorer], predictions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    started = time.perf_counter()
-    score_all(scorers, predictions, references)
-    return time.perf_counter() - started
+        for own_scorers in (few[-1:], few):
+            started = time.perf_counter()
+            score_all(own_scorers, *texts)
+            seconds.append(time.perf_counter() - started)
+    more = (len(scorers) - 1) * max(seconds[1] - seconds[0], 0.0) / max(len(few) - 1, 1)
+    return (seconds[0] + more) * len(segments) / len(predictions)
 
 
 def varied_keys(trials: Sequence[Trial]) -> list[str]:
-    """The keys in which settings differ, in a signature's order; the layer always."""
-    values = [trial.spec.values() for trial in trials]
-    return [name for name in KEYS if name == "layer" or len({str(one.get(name)) for one in values}) > 1]
+    """Return the keys in which settings differ, in a signature's order; the layer always."""
+    values = [spec.values() for spec, _ in trials]
+    return [name for name in KEYS if name == "layer" or len({str(own.get(name)) for own in values}) > 1]
 
 
 def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str:
-    """A TOML table of presets: of every metric the best setting, with where it comes from.
+    """Write a TOML table of presets: of every metric the best setting, with its origin.
 
     Args:
         name: The preset's name.
         trials: Best first, of one model.
         data: What was scored: name, content and size of every data set, as in the file of their hashes.
     """
-    scored = ", ".join(data)
-    own_presets = []
-    for metric in dict.fromkeys(trial.spec.metric for trial in trials):
-        own = [trial for trial in trials if trial.spec.metric == metric]
-        best, names = own[0], varied_keys(own)
-        about = (
-            f"Appendix B procedure on {scored}: mean Pearson {best.pearson:.4f}, the best of {len(own)} settings of "
-            f"{', '.join(names)}."
-        )
-        own_presets.append(
-            Preset(
-                name,
-                metric,
-                _placed(best.spec.values()),
-                about,
-                best.spec.fingerprint,
-                tuned=tuple(names),
-                tuned_on=tuple(data),
-            )
-        )
-    return write_presets(
-        name, f"TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size.", own_presets
-    )
-
-
-def _placed(values: dict[str, Any]) -> dict[str, Any]:
-    """Keys with folders written so that they are found from any working folder."""
-    folders = {
-        name: str(Path(str(values[name])).resolve())
-        for name in ("model", "adapter")
-        if values.get(name) and Path(str(values[name])).is_dir()
-    }
-    return values | folders
+    scored, presets = ", ".join(data), []
+    for metric in dict.fromkeys(spec.metric for spec, _ in trials):
+        own = [trial for trial in trials if trial[0].metric == metric]
+        (best, pearson), varied = own[0], varied_keys(own)
+        mean = f"mean Pearson {pearson:.4f}, the best of {len(own)} settings of {', '.join(varied)}"
+        about = f"Appendix B procedure on {scored}: {mean}."
+        values = best.values()
+        for part in ("model", "adapter"):  # a folder is written so that it is valid from any working folder
+            if values.get(part) and Path(str(values[part])).is_dir():
+                values[part] = str(Path(str(values[part])).resolve())
+        presets.append(Preset(name, metric, values, about, best.fingerprint, tuned=tuple(varied), tuned_on=tuple(data)))
+    title = f"TWMD paper, Appendix B: mean Pearson over the groups of {scored}, weighted by size."
+    return write_presets(name, title, presets)

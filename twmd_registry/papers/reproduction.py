@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from twmd_registry.errors import InputError
-from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.metaeval.table import FORMATS, NOT_HERE, TextTable, as_text
-from twmd_registry.metaeval.vectors import LEAST_ROWS
+from twmd_registry.metaeval.correlation import LEAST_ROWS, correlate
+from twmd_registry.metaeval.side_by_side import FORMATS, MISSING, TextTable, as_text
 from twmd_registry.papers.experiment import UNNAMED, Experiment, ExperimentRow
 from twmd_registry.papers.settings import Setting
 from twmd_registry.papers.sources import GroupedSegments
@@ -112,7 +111,7 @@ class Reproduction:
         """Write the table.
 
         Args:
-            suffix: A key of `twmd_registry.metaeval.table.FORMATS`; ``tsv`` has a line per number, ours in full.
+            suffix: A key of `twmd_registry.metaeval.side_by_side.FORMATS`; ``tsv`` has a line per number, ours in full.
         """
         if suffix == "tsv" and not self.experiment.vary:
             return as_text(self._numbers(), FORMATS[suffix])
@@ -203,7 +202,7 @@ class Reproduction:
             for i in range(0, len(self.settings) if self.segments[cell.column] else 0, len(values)):
                 setting, numbers = self.settings[i], self.values[i : i + len(values), c]
                 fixed = [str(setting.varied[key]) for key in others]
-                best = NOT_HERE if np.isnan(numbers).all() else f"{values[int(np.nanargmax(numbers))]:g}"
+                best = MISSING if np.isnan(numbers).all() else f"{values[int(np.nanargmax(numbers))]:g}"
                 rows = [row for row in self.experiment.printed if row.metric == setting.row and row.model in fixed]
                 cells = (_rounded(number, digits) for number in numbers.tolist())
                 start = (cell.column, str(self.segments[cell.column]), setting.row, *fixed)
@@ -259,7 +258,7 @@ def _tau(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def _rounded(value: float, decimals: int, sign: str = "") -> str:
-    return NOT_HERE if math.isnan(value) else f"{value:{sign}z.{decimals}f}"
+    return MISSING if math.isnan(value) else f"{value:{sign}z.{decimals}f}"
 
 
 def _in_full(value: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,9 +13,9 @@ import numpy as np
 from twmd_registry.engine.scorer import Scorer, make_scorer, score_all
 from twmd_registry.errors import ModelError, SpecError, warn
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.metaeval.diagnose import Diagnosis, diagnose
-from twmd_registry.metaeval.lexical import score_lexically
+from twmd_registry.metaeval.diagnosis import Diagnosis, diagnose
 from twmd_registry.metaeval.overlap import warn_about_overlap
+from twmd_registry.metaeval.side_by_side import score_lexically
 from twmd_registry.papers.experiment import AVERAGE, EVERY, Experiment, ExperimentCell
 from twmd_registry.papers.measures import measure
 from twmd_registry.papers.reproduction import Place, Reproduction
@@ -104,15 +105,13 @@ def diagnose_words(
     Raises:
         SpecError: A layer was asked for.
         FileError: The data are missing or damaged.
-        TwmdError: As for `twmd_registry.metaeval.diagnose.diagnose`.
+        TwmdError: As for `twmd_registry.metaeval.diagnosis.diagnose`.
     """
     _refuse(experiment, model, layer)
     (rated,) = read_sources(experiment, folder).values()
     found = diagnose(model, list(dict.fromkeys(rated.references)), options, progress=progress)
-    return found._replace(
-        rows=tuple(row for row in found.rows if row.centering in experiment.centerings),
-        verdicts=tuple(one for one in found.verdicts if one.centering in experiment.centerings),
-    )
+    shown = [k for k, centering in enumerate(found.centerings) if centering in experiment.centerings]
+    return replace(found, centerings=tuple(found.centerings[k] for k in shown), estimates=found.estimates[shown])
 
 
 def _refuse(experiment: Experiment, model: str, layer: int | None) -> None:
@@ -177,7 +176,7 @@ def _score(
             for metric, one in zip(scorers, scored, strict=True):
                 found[metric][place] = np.array(one.scores)
             for metric in lexical:
-                found[metric][place] = score_lexically(metric, segments).scores
+                found[metric][place] = np.array(score_lexically(metric, segments)[0])
         else:
             for scores in found.values():
                 scores[place] = scores[first]
@@ -187,7 +186,7 @@ def _score(
 def _sign(lexical: str, rated: GroupedSegments) -> str:
     """Return the signature of a metric of SacreBLEU."""
     first = next(segments for groups in rated.values() for segments in groups.values())
-    return score_lexically(lexical, first).signature
+    return score_lexically(lexical, first)[1]
 
 
 def _texts(segments: RatedSegments) -> object:

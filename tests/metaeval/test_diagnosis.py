@@ -1,0 +1,275 @@
+"""Similarities of words per layer against double loops over all pairs, and the rules of the properties."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests import tiny
+from twmd_registry.cli import main
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.mean_vectors import find_background
+from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.metaeval import diagnosis
+from twmd_registry.metaeval.diagnosis import Similarity, diagnose, judge, pair_words
+from twmd_registry.models.files import find_model
+from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, Special
+from twmd_registry.registry.options import RunOptions
+
+SOME = [
+    "the cat sat on the mat",
+    "a dog ran over the hill",
+    "rain",
+    "we saw the cat again",
+    "it ran in the rain",
+    "the cat sat on the mat",
+]
+R = np.random.default_rng(5)
+DRAWN = [" ".join(R.choice(tiny.WORDS, size=R.integers(2, 6))) for _ in range(30)]
+CORPUS = [*SOME, "zebra and okapi ran", "the zebra sat", *DRAWN]
+"""More than one batch; a sentence of one word, a sentence twice, words that the tiny vocabulary does not hold."""
+ALL_PAIRS = 1_000_000
+S = {similarity: s for s, similarity in enumerate(Similarity)}
+
+
+@pytest.fixture(scope="module")
+def model(tiny_encoder: Callable[[str], Path]) -> str:
+    return str(tiny_encoder("bert"))
+
+
+class Oracle:
+    """Every text encoded by itself; means, cosines and averages by loops."""
+
+    def __init__(self, name: str, texts: list[str]) -> None:
+        files = find_model(name)
+        encoder = Encoder(files, None, "float32", torch.device("cpu"))
+        self.unknown, self.depth = encoder.tokenizer.unk_token_id, encoder.depth
+        self.ids: list[list[int]] = []
+        self.vectors: list[list[np.ndarray]] = [[] for _ in range(self.depth + 1)]  # by layer, by text
+        with torch.inference_mode():
+            for text in texts:
+                tokens = encoder.tokenise([text])
+                own = tokens.special[0] == 0
+                self.ids.append(tokens.ids[0][own].tolist())
+                for k, vectors in encoder.encode(tokens, range(self.depth + 1)).layers.items():
+                    self.vectors[k].append(vectors.double().numpy()[own])
+        background = find_background(None, files.fingerprint, None) if name == EMBEDDED_MODEL else None
+        self.background = None if background is None else background.means[Special.NONE].double().numpy()
+
+    def center(self, centering: Centering, k: int) -> list[list[np.ndarray]]:
+        """Return unit vectors by text and word; NaN where nothing is left."""
+        texts, centered = self.vectors[k], []
+        for t, text in enumerate(texts):
+            means = {
+                Centering.SENTENCE: text.mean(0),
+                Centering.BATCH: np.concatenate(texts[t // 32 * 32 : t // 32 * 32 + 32]).mean(0),
+                Centering.CORPUS: np.concatenate(texts).mean(0),
+                Centering.BACKGROUND: None if self.background is None else self.background[k],
+            }
+            rest = [v - (v.mean() if centering is Centering.DIMENSION else means.get(centering, 0.0)) for v in text]
+            lengths = [(np.linalg.norm(r), np.linalg.norm(v)) for r, v in zip(rest, text, strict=True)]
+            centered.append([r / a if a > 1e-6 * b else r * np.nan for r, (a, b) in zip(rest, lengths, strict=True)])
+        return centered
+
+    def average(self, similarity: Similarity, centering: Centering, k: int) -> float:
+        """Return the mean over strata of the mean over the stratum's pairs; undefined pairs weigh nothing."""
+        vectors = self.center(centering, k)
+        places = [(t, w) for t, ids in enumerate(self.ids) for w in range(len(ids))]
+        strata: dict[int, list[float]] = {}
+        for (t, v), (u, w) in itertools.combinations(places, 2):
+            first, second = self.ids[t][v], self.ids[u][w]
+            is_same = first == second != self.unknown and self.ids[t] != self.ids[u]
+            is_intra = t == u and first != second
+            if {Similarity.RANDOM: True, Similarity.SELF: is_same, Similarity.INTRA: is_intra}[similarity]:
+                stratum = {Similarity.RANDOM: 0, Similarity.SELF: first, Similarity.INTRA: t}[similarity]
+                strata.setdefault(stratum, []).append(float(vectors[t][v] @ vectors[u][w]))
+        pairs = [(value, 1 / len(values)) for values in strata.values() for value in values if not math.isnan(value)]
+        return sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs)
+
+
+@pytest.mark.parametrize("which", ["tiny", "embedded"])
+def test_every_number_is_the_mean_over_all_pairs(which: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, texts = (model, CORPUS) if which == "tiny" else (EMBEDDED_MODEL, SOME)
+    monkeypatch.setattr(diagnosis, "CHUNK_TOKENS", 1)  # a piece per batch
+    result, oracle = diagnose(name, texts, RunOptions(), pairs=ALL_PAIRS), Oracle(name, texts)
+    centerings = tuple(own for own in Centering if own is not Centering.BACKGROUND or which == "embedded")
+    assert (result.centerings, result.estimates.shape[1]) == (centerings, oracle.depth + 1)
+    for centering, layer, estimates in result.rows:
+        if layer in {0, 1, oracle.depth}:
+            for similarity, own in estimates.items():
+                assert own["mean"] == pytest.approx(oracle.average(similarity, centering, layer), abs=2e-6)
+                assert own["error"] == 0
+    assert (result.texts, result.words) == (len(texts), sum(map(len, oracle.ids)))
+
+
+def test_pairs_of_a_word_without_a_direction_are_counted_as_left_out(model: str) -> None:
+    result = diagnose(model, SOME, RunOptions(), pairs=ALL_PAIRS)
+    counts = {centering: own for centering, layer, own in result.rows if layer == 1}
+    words = sum(len(text.split()) for text in SOME)
+    plain, centered = counts[Centering.NONE][Similarity.RANDOM], counts[Centering.SENTENCE][Similarity.RANDOM]
+    assert (plain["pairs"], plain["left_out"]) == (words * (words - 1) // 2, 0)
+    # The word "rain" alone: a partner for every other word, and once for the "rain" of another sentence.
+    assert (centered["pairs"], centered["left_out"]) == ((words - 1) * (words - 2) // 2, words - 1)
+    assert counts[Centering.SENTENCE][Similarity.SELF]["left_out"] == 1
+
+
+def test_pieces_and_batches_of_the_encoder_do_not_matter(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = diagnose(model, CORPUS * 3, RunOptions(), pairs=50)
+    monkeypatch.setattr(diagnosis, "CHUNK_TOKENS", 1)
+    pieces = diagnose(model, CORPUS * 3, RunOptions(batch_tokens=8), pairs=50)
+    for field in ("mean", "error", "pairs", "left_out"):
+        assert pieces.estimates[field] == pytest.approx(whole.estimates[field], abs=1e-5, nan_ok=True)
+
+
+def test_sample_agrees_with_all_pairs_within_its_error(model: str) -> None:
+    exact = diagnose(model, CORPUS, RunOptions(), pairs=ALL_PAIRS).estimates[0, 2]
+    samples = [diagnose(model, CORPUS, RunOptions(), pairs=60, seed=seed).estimates[0, 2] for seed in range(40)]
+    means, errors = (np.array([sample[field] for sample in samples]) for field in ("mean", "error"))  # (seeds, 3)
+    assert (abs(means.mean(0) - exact["mean"]) < 4 * errors.mean(0) / math.sqrt(len(samples))).all()
+    assert means.std(0, ddof=1) == pytest.approx(errors.mean(0), rel=0.35)
+    assert len({*means[:, 0]}) == len(means)
+    assert (samples[0] == diagnose(model, CORPUS, RunOptions(), pairs=60, seed=0).estimates[0, 2]).all()
+
+
+@pytest.mark.parametrize("similarity", list(Similarity))
+def test_pairs_are_drawn_as_often_as_they_weigh(similarity: Similarity) -> None:
+    text, ids = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 3]), np.array([4, 5, 4, 4, 6, 5, 9, 5, 9, 7])
+    first, second, weights, complete = pair_words(similarity, (ids, text), 9, ALL_PAIRS, np.random.default_rng(0))
+    expected = {frozenset(pair): weight for *pair, weight in zip(first, second, weights, strict=True)}
+    allowed = {
+        Similarity.RANDOM: np.ones((10, 10), dtype=bool),
+        Similarity.SELF: (ids[:, None] == ids) & (ids != 9) & (text[:, None] != text),
+        Similarity.INTRA: (ids[:, None] != ids) & (text[:, None] == text),
+    }[similarity]
+    assert set(expected) == {frozenset(pair) for pair in itertools.combinations(range(10), 2) if allowed[pair]}
+    assert complete
+    assert sum(expected.values()) == pytest.approx(1)
+    counts, rng, pairs = dict.fromkeys(expected, 0), np.random.default_rng(1), len(expected) - 1
+    for _ in range(2000):
+        first, second, _, complete = pair_words(similarity, (ids, text), 9, pairs, rng)
+        assert not complete
+        for pair in zip(first, second, strict=True):
+            counts[frozenset(pair)] += 1
+    for own, weight in expected.items():
+        assert abs(counts[own] - weight * 2000 * pairs) < 5 * math.sqrt(weight * 2000 * pairs)
+
+
+FALLING, RISING = [0.9, 0.7, 0.75, 0.5], [0.1, 0.2, 0.15, 0.4]
+RANDOM, SELF, INTRA = Similarity
+
+
+@pytest.mark.parametrize(
+    ("similarity", "means", "expected"),
+    [
+        (RANDOM, [0.01, -0.02, 0.0, 0.03], True),
+        (RANDOM, [0.05, 0.0, 0.0, 0.0], True),
+        (RANDOM, [0.0, 0.0, -0.06, 0.0], False),
+        (RANDOM, [0.0, math.nan, 0, 0], None),
+        (RANDOM, [0.01, 0.0], True),
+        (SELF, FALLING, True),
+        (SELF, RISING, False),
+        (SELF, [0.5, 0.49, 0.48, 0.46], False),  # the change is too small
+        (SELF, [0.9, 0.2, 0.3, 0.8], False),  # no trend: a correlation of -0.2
+        (SELF, [0.5] * 4, False),
+        (SELF, [0.9, math.nan, 0.5, 0.4], None),
+        (SELF, FALLING[:2], None),
+        (INTRA, RISING, True),
+        (INTRA, FALLING, False),
+        (INTRA, [0.1, 0.11, 0.12, 0.14], False),
+        (INTRA, [0.1, 0.9, 0.8, 0.2], False),
+        (INTRA, RISING[:2], None),
+    ],
+)
+def test_property_holds_by_its_rule(similarity: Similarity, means: list[float], expected: bool | None) -> None:
+    holds, evidence = judge(similarity, np.array(means))
+    assert holds is expected
+    assert ("undefined" in evidence) == (expected is None)
+
+
+def test_similarity_without_a_pair_is_undefined_and_warned_of(model: str) -> None:
+    with pytest.warns(TwmdWarning, match="undefined, for no two words of the texts can be compared: self"):
+        result = diagnose(model, ["the cat sat", "a dog ran", "the cat sat"], RunOptions())
+    own = result.estimates[:, :, S[Similarity.SELF]]
+    assert np.isnan(own["mean"]).all()
+    assert not own["pairs"].any()
+    assert {holds for (_, name), (holds, _) in result.verdicts.items() if name is Similarity.SELF} == {None}
+    with pytest.warns(TwmdWarning, match="compared: self, intra"):
+        result = diagnose(model, ["rain", "hill"], RunOptions())
+    assert {holds for (_, name), (holds, _) in result.verdicts.items() if name is not Similarity.RANDOM} == {None}
+
+
+def test_texts_without_a_word_are_counted_and_too_few_texts_refused(model: str) -> None:
+    with pytest.warns(TwmdWarning, match="without a word, left out: 2"):
+        result = diagnose(model, [*SOME, " ", ""], RunOptions(), pairs=10)
+    assert (result.texts, result.empty, result.truncated) == (len(SOME), 2, 0)
+    with pytest.warns(TwmdWarning, match="cut at the model's limit: 1"):
+        assert diagnose(model, [*SOME, "the cat " * 40], RunOptions(), pairs=10).truncated == 1
+    with pytest.raises(InputError, match="none of the 2 texts has a word"):
+        diagnose(model, ["", " "], RunOptions())
+    with pytest.raises(InputError, match="one text alone has a word: give 2 texts or more"):
+        diagnose(model, ["the cat sat", " "], RunOptions())
+    for pairs, seed in ((0, 0), (5, -1)):
+        with pytest.raises(InputError, match=f"pairs={pairs}, seed={seed}"):
+            diagnose(model, SOME, RunOptions(), pairs=pairs, seed=seed)
+
+
+def test_command_prints_table_and_verdicts_and_writes_what_it_draws(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
+    command = ["diagnose", model, "--data", str(tmp_path / "texts.txt"), "--device", "cpu", "--seed", "0"]
+    assert main([*command, "-o", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    result = diagnose(model, CORPUS, RunOptions())
+    assert result.model in printed
+    verdicts = [line for line in printed.splitlines() if line.startswith(("pass ", "fail ", "undefined "))]
+    assert len(verdicts) == len(result.verdicts)
+    with (tmp_path / "out" / "diagnosis.csv").open(encoding="utf-8", newline="") as file:
+        for line, (centering, layer, estimates) in zip(csv.DictReader(file), result.rows, strict=True):
+            assert (line["centering"], int(line["layer"])) == (centering, layer)
+            for name, own in estimates.items():
+                numbers = [float(line[f"{name}{end}"]) for end in ("", "_error", "_pairs", "_left_out")]
+                assert numbers == pytest.approx(list(own.values()))
+    assert (tmp_path / "out" / "diagnosis.png").read_bytes().startswith(b"\x89PNG")
+    assert "dimension" in (tmp_path / "out" / "diagnosis.svg").read_text(encoding="utf-8")
+
+
+def test_command_prints_undefined_and_refuses_an_empty_file(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "texts.txt"
+    data.write_text("the cat sat\na dog ran\n", encoding="utf-8")
+    assert main(["diagnose", model, "--data", str(data)]) == 0
+    printed = capsys.readouterr()
+    assert "can be compared: self" in printed.err
+    assert printed.out.count("undefined ") >= 5
+    data.write_text("", encoding="utf-8")
+    assert main(["diagnose", model, "--data", str(data)]) == 1
+    assert "is empty" in capsys.readouterr().err
+
+
+def test_rated_data_give_their_texts_in_every_format(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = list(dict.fromkeys(CORPUS))[:8]
+    rows = [{"lang": "de-en", "candidate": text, "reference": texts[0], "score": i} for i, text in enumerate(texts)]
+    (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    printed = []
+    for data, form in (
+        (f"wmt:{tmp_path}/rated.jsonl", "json"),
+        (f"{tmp_path}/texts.txt", "json"),
+        (f"{tmp_path}/texts.txt", "tsv"),
+    ):
+        assert main(["diagnose", model, "--data", data, "-q", "--format", form]) == 0
+        printed.append(capsys.readouterr().out)
+    assert json.loads(printed[0]) == json.loads(printed[1])
+    assert len(printed[2].splitlines()) == len(json.loads(printed[0])["rows"]) + 1

@@ -1,0 +1,416 @@
+"""How alike a model's word vectors are, layer by layer, under every centering: Figures 1 and 2 of the TWMD paper, and
+its section 5.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import stats
+
+from twmd_registry.encode.encoder import Encoder
+from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
+from twmd_registry.encode.tokenization import TokenIds
+from twmd_registry.engine.backends import TokenAlignmentBackend
+from twmd_registry.engine.centering import GroupMeans, center
+from twmd_registry.engine.input_warnings import warn_about_small_samples
+from twmd_registry.engine.pipeline import CHUNK_TOKENS
+from twmd_registry.errors import InputError, ModelError, warn
+from twmd_registry.models.arithmetic import exact_arithmetic
+from twmd_registry.progress import Progress, expect
+from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
+from twmd_registry.registry.options import RunOptions
+from twmd_registry.registry.spec import make_spec
+from twmd_registry.tensors import TokenVectors
+
+PAIRS = 2000
+"""Of words, for every similarity; memory holds at most six vectors for each, in every layer."""
+BATCH_TEXTS = 32
+"""The paper's batch."""
+NEGLIGIBLE = 0.05
+"""A similarity up to this, or a change from the first layer to the last up to this, counts as none."""
+TREND = 0.5
+"""Least size of Spearman's rank correlation of a similarity with the layer that counts as rising or falling."""
+LEAST_LAYERS = 3
+
+
+class Similarity(StrEnum):
+    """Which two words are compared.
+
+    ``random``: any two of the corpus (the baseline). ``self``: one word in two different sentences; every word that is
+    in two sentences counts the same. ``intra``: two different words of one sentence; every sentence that has two counts
+    the same.
+    """
+
+    RANDOM = "random"
+    SELF = "self"
+    INTRA = "intra"
+
+
+PROPERTIES = {
+    Similarity.RANDOM: "zero expected similarity",
+    Similarity.SELF: "decreasing self-similarity",
+    Similarity.INTRA: "increasing intra-similarity",
+}
+"""What the paper asks of each similarity."""
+ESTIMATE = np.dtype([("mean", np.float64), ("error", np.float64), ("pairs", np.int64), ("left_out", np.int64)])
+"""A mean cosine from -1 to 1, NaN without a pair; its standard error from the draw of pairs, 0 where all pairs were
+taken, NaN where fewer than two were drawn; the pairs; and the pairs of which centering leaves nothing of a word."""
+Verdict = tuple[bool | None, str]
+"""Whether a property holds, None where it is undefined; and the numbers that decide it, as a sentence."""
+WordPairs = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
+"""Two words of each pair, by their places in the corpus, and their weight, which sums to 1; shape (P,) each. Last,
+whether these are all pairs and not a sample."""
+
+LayerState = tuple[torch.Tensor, dict[Centering, GroupMeans | None]]
+"""Vectors of the sampled words in one layer, shape (U, D), and the means that every centering subtracts from them."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Similarities of a model's words.
+
+    Attributes:
+        model: Its name and content, as in a signature.
+        texts: Texts that have a word.
+        words: Words in them: tokens that are not special.
+        truncated: Texts that were cut at the model's limit.
+        empty: Texts without a word, which were left out.
+        centerings: The centerings that were measured.
+        estimates: Of type `ESTIMATE`; shape (centerings, layers, similarities).
+    """
+
+    model: str
+    texts: int
+    words: int
+    truncated: int
+    empty: int
+    centerings: tuple[Centering, ...]
+    estimates: np.ndarray
+
+    @property
+    def rows(self) -> Iterator[tuple[Centering, int, dict[Similarity, Mapping[str, Any]]]]:
+        """Yield every centering and layer with its estimates, `ESTIMATE` by name."""
+        for centering, layers in zip(self.centerings, self.estimates, strict=True):
+            for layer, row in enumerate(layers):
+                named = (dict(zip(ESTIMATE.names or (), own.item(), strict=True)) for own in row)
+                yield centering, layer, dict(zip(Similarity, named, strict=True))
+
+    @property
+    def verdicts(self) -> dict[tuple[Centering, Similarity], Verdict]:
+        """Return whether the property of every similarity holds, by the rules of `judge`."""
+        means = self.estimates["mean"]
+        return {
+            (centering, similarity): judge(similarity, means[c, :, s])
+            for c, centering in enumerate(self.centerings)
+            for s, similarity in enumerate(Similarity)
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return every number, ready for JSON."""
+        counts = {name: getattr(self, name) for name in ("model", "texts", "words", "truncated", "empty")}
+        rows = [{"centering": centering, "layer": layer, **own} for centering, layer, own in self.rows]
+        verdicts = [
+            {"centering": centering, "property": PROPERTIES[similarity], "holds": holds, "evidence": evidence}
+            for (centering, similarity), (holds, evidence) in self.verdicts.items()
+        ]
+        return {**counts, "rows": rows, "verdicts": verdicts}
+
+
+def diagnose(
+    model: str,
+    texts: Sequence[str],
+    options: RunOptions,
+    *,
+    pairs: int = PAIRS,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Diagnosis:
+    """Measure how alike words are in every layer of a model, under every centering.
+
+    A word is a token that is not special. Means are over every word of the texts: of the sentence, of the batch (32
+    texts in their order), of the corpus; ``background`` is measured where this package brings a mean vector for the
+    model. The similarities are cosines of two words, see `Similarity`. All centerings and layers use the same pairs.
+
+    Args:
+        model: Hub id, folder or alias of an encoder.
+        texts: The corpus.
+        options: Where and how fast.
+        pairs: Most pairs for every similarity; all pairs where there are fewer, and then nothing is left to chance.
+        seed: Of the draw of pairs.
+        progress: Called with the number of texts encoded.
+
+    Returns:
+        The means with their standard errors.
+
+    Raises:
+        InputError: Fewer than two texts have a word, or `pairs` or `seed` is out of range.
+        ModelError: The model is not available or cannot be loaded.
+
+    Warns:
+        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` texts; texts that are cut, or have
+            no word; nothing to compare.
+    """
+    if pairs < 1 or seed < 0:
+        raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")
+    backend = _load(model, options, Centering.NONE)
+    encoder: Encoder = backend.model
+    with encoder.lock, torch.inference_mode(), exact_arithmetic():
+        tokens = encoder.tokenise(texts)
+        own = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
+        _check_texts(len(own), len(texts))
+        tokens = tokens.select(own)
+        words = ids, text = _words_of(tokens)
+        rng, unknown = np.random.default_rng(seed), encoder.tokenizer.unk_token_id
+        drawn = {similarity: pair_words(similarity, words, unknown, pairs, rng) for similarity in Similarity}
+        truncated, empty = int(tokens.truncated.sum()), len(texts) - len(own)
+        _warn(empty, truncated, [similarity for similarity, own_pairs in drawn.items() if len(own_pairs[0]) == 0])
+        sampled = np.unique(np.concatenate([np.r_[first, second] for first, second, *_ in drawn.values()]))
+        layers = _read_layers(encoder, tokens, (text, sampled), options.batch_tokens, progress)
+    with contextlib.suppress(ModelError):
+        background = _load(model, options, Centering.BACKGROUND).background
+        if background is not None:
+            for (_, means), mean in zip(layers, background.means[Special.NONE], strict=True):
+                means[Centering.BACKGROUND] = GroupMeans(mean[None, :], torch.zeros(len(sampled), dtype=torch.int64))
+    centerings, estimates = tuple(layers[0][1]), _measure(layers, sampled, list(drawn.values()))
+    name = f"{backend.files.name}@{backend.files.fingerprint}"
+    return Diagnosis(name, len(own), len(ids), truncated, empty, centerings, estimates)
+
+
+def _measure(layers: Sequence[LayerState], sampled: np.ndarray, drawn: Sequence[WordPairs]) -> np.ndarray:
+    """Return the estimates of every centering, layer and similarity, in this order of axes."""
+    estimates = np.zeros((len(layers[0][1]), len(layers), len(drawn)), dtype=ESTIMATE)
+    for k, (vectors, means) in enumerate(layers):
+        for c, (centering, own) in enumerate(means.items()):
+            directions = _directions(vectors, centering, own)
+            for s, (first, second, weight, complete) in enumerate(drawn):
+                x, y = (directions[np.searchsorted(sampled, places)] for places in (first, second))
+                estimates[c, k, s] = _estimate(np.einsum("pd,pd->p", x, y), weight, complete=complete)
+    return estimates
+
+
+def _load(model: str, options: RunOptions, centering: Centering) -> TokenAlignmentBackend:
+    return TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=centering), options)
+
+
+def _check_texts(own: int, texts: int) -> None:
+    if own == 0:
+        raise InputError(
+            f"there is nothing to diagnose: none of the {texts} texts has a word. Give sentences in a language that "
+            "the model knows."
+        )
+    if own == 1:
+        raise InputError("one text alone has a word: give 2 texts or more, for words of different texts are compared.")
+    warn_about_small_samples({"": own})
+
+
+def _warn(empty: int, truncated: int, undefined: Sequence[Similarity]) -> None:
+    if empty:
+        warn(f"texts without a word, left out: {empty}.")
+    if truncated:
+        warn(f"texts cut at the model's limit: {truncated}.")
+    if undefined:
+        names = ", ".join(undefined)
+        warn(f"undefined, for no two words of the texts can be compared: {names}; give more or longer texts.")
+
+
+def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
+    """Decide whether the property of a similarity (TWMD paper, section 5) holds under a centering.
+
+    1. Zero expected similarity: the mean of random words is within `NEGLIGIBLE` of zero in every layer.
+    2. Decreasing self-similarity: it is lower in the last layer than in the first by more than `NEGLIGIBLE`, and its
+       rank correlation with the layer's number is at most -`TREND`.
+    3. Increasing intra-similarity: it is higher in the last layer by more than `NEGLIGIBLE`, and its rank correlation
+       is at least `TREND`.
+
+    The paper words the properties ("approximately", "in higher layers"); the bounds are ours. A similarity that is
+    undefined in a layer leaves its property undefined, and so do fewer than three layers the second and the third.
+
+    Args:
+        similarity: Which property.
+        means: Of every layer, in order, the embeddings first; shape (layers,).
+    """
+    if np.isnan(means).any():
+        return None, f"undefined in {int(np.isnan(means).sum())} of {len(means)} layers"
+    if similarity is Similarity.RANDOM:
+        worst = int(np.abs(means).argmax())
+        evidence = f"farthest from zero in layer {worst}: {means[worst]:.3f}; allowed {NEGLIGIBLE}"
+        return bool(abs(means[worst]) <= NEGLIGIBLE), evidence
+    if len(means) < LEAST_LAYERS:
+        return None, f"undefined: {len(means)} layers, {LEAST_LAYERS} are needed"
+    sign = 1 if similarity is Similarity.INTRA else -1
+    change, ends = float(means[-1] - means[0]), f"from {means[0]:.3f} to {means[-1]:.3f}"
+    if np.ptp(means) == 0:
+        return False, f"{ends}: the same in every layer"
+    trend = float(stats.spearmanr(np.arange(len(means)), means).statistic)
+    expected = f"expected a change beyond {sign * NEGLIGIBLE} and {sign * TREND}"
+    holds = sign * change > NEGLIGIBLE and sign * trend >= TREND
+    return holds, f"{ends}; rank correlation with the layer {trend:.2f}; {expected}"
+
+
+def _words_of(tokens: TokenIds) -> tuple[np.ndarray, np.ndarray]:
+    """Return the token id of every word of the corpus, and the text that it is in; shape (W,) each."""
+    own = [ids[special == 0] for ids, special in zip(tokens.ids, tokens.special, strict=True)]
+    return np.concatenate(own), np.repeat(np.arange(len(own)), [len(ids) for ids in own])
+
+
+def pair_words(
+    similarity: Similarity,
+    words: tuple[np.ndarray, np.ndarray],
+    unknown: int | None,
+    pairs: int,
+    rng: np.random.Generator,
+) -> WordPairs:
+    """Pair the words of a corpus: all pairs where there are at most `pairs`, else so many, drawn with replacement.
+
+    Args:
+        similarity: Which words may be paired.
+        words: Token id and text of every word, texts ascending; shape (W,) each.
+        unknown: The token of unknown words, which stands for many words and is no word's partner in ``self``.
+        pairs: Most pairs.
+        rng: Draws them.
+    """
+    ids, text = words
+    places = np.arange(len(ids))
+    if similarity is Similarity.RANDOM:
+        return _pair(places, np.zeros_like(places), places, pairs, rng)
+    if similarity is Similarity.INTRA:
+        return _pair(places, text, ids, pairs, rng)
+    known = places if unknown is None else places[ids != unknown]
+    numbers: dict[bytes, int] = {}  # texts of the same tokens are one sentence
+    own = np.split(ids, np.flatnonzero(np.diff(text)) + 1)
+    sentence = np.array([numbers.setdefault(each.tobytes(), len(numbers)) for each in own])
+    return _pair(known, ids[known], sentence[np.unique(text, return_inverse=True)[1]][known], pairs, rng)
+
+
+def _pair(
+    places: np.ndarray, stratum: np.ndarray, label: np.ndarray, pairs: int, rng: np.random.Generator
+) -> WordPairs:
+    """Pair places of one stratum whose labels differ; every stratum that has such a pair counts the same.
+
+    In the order of strata and labels, all ordered pairs have a number: those of the first place come first, then those
+    of the second. Drawing a pair is drawing a number.
+    """
+    order = np.lexsort((label, stratum))
+    places, stratum, label = places[order], stratum[order], label[order]
+    stratum_start, stratum_stop = _runs(stratum[:, None])
+    label_start, label_stop = _runs(np.stack([stratum, label], axis=1))
+    others = (stratum_stop - stratum_start) - (label_stop - label_start)  # partners of every place
+    ends = np.cumsum(others)
+    starts = np.unique(stratum_start[others > 0])  # of the strata that count
+    sizes = ends[stratum_stop[starts] - 1] - (ends - others)[starts]  # ordered pairs of each
+    complete = int(sizes.sum()) <= 2 * pairs
+    if complete:
+        number = np.arange(int(sizes.sum()))
+    else:
+        drawn = rng.integers(len(starts), size=pairs)
+        number = (ends - others)[starts][drawn] + rng.integers(sizes[drawn])
+    first = np.searchsorted(ends, number, side="right")
+    second = stratum_start[first] + number - (ends - others)[first]
+    second = np.where(second < label_start[first], second, second + (label_stop - label_start)[first])
+    weight = np.full(len(first), 1 / max(len(first), 1))
+    if complete:
+        once = first < second
+        first, second = first[once], second[once]
+        weight = 2 / (len(starts) * sizes[np.searchsorted(starts, stratum_start[first])])
+    return places[first], places[second], weight, complete
+
+
+def _runs(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the run of equal rows of each row starts and stops; rows (W, keys) to two of shape (W,)."""
+    new = np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)][: len(keys)]
+    starts = np.flatnonzero(new)
+    run = np.cumsum(new) - 1
+    return starts[run], np.r_[starts[1:], len(keys)][run]
+
+
+def _read_layers(
+    encoder: Encoder,
+    tokens: TokenIds,
+    words: tuple[np.ndarray, np.ndarray],
+    batch_tokens: int | None,
+    progress: Progress | None,
+) -> list[LayerState]:
+    """Encode every text once, piece by piece, and return what is needed of every hidden state, the embeddings first.
+
+    Args:
+        encoder: The model.
+        tokens: Texts that have a word each.
+        words: The text of every word, shape (W,), and the places of the words to return, ascending, shape (U,).
+        batch_tokens: Most padded tokens in the encoder at once.
+        progress: Called with the number of texts encoded.
+
+    Returns:
+        Vectors of the sampled words, shape (U, D), and the means that centerings subtract from them, all on the CPU.
+    """
+    layers, (text, sampled) = range(encoder.depth + 1), words
+    expect(progress, len(tokens.lengths))
+    chosen = np.unique(text[sampled])
+    parts: list[list[tuple[np.ndarray, ...]]] = [[] for _ in layers]  # vectors, sentence means, batch means, sum
+    for start, stop in _pieces(tokens.lengths, CHUNK_TOKENS // len(layers)):
+        piece = tokens.select(np.arange(start, stop))
+        encoded = encoder.encode(piece, layers, batch_tokens=batch_tokens, progress=progress)
+        own = encoded.special <= SPECIAL_LEVEL[Special.NONE]
+        first, end = np.searchsorted(text, [start, stop])
+        places = sampled[(sampled >= first) & (sampled < end)] - first
+        texts = chosen[(chosen >= start) & (chosen < stop)] - start
+        counts = np.bincount(text[first:end] - start)[:, None]
+        batches = np.arange(0, len(counts), BATCH_TEXTS)
+        for k in layers:
+            vectors = encoded.layers[k][own].cpu().numpy()
+            sums = np.add.reduceat(vectors, np.r_[0, np.cumsum(counts)[:-1]], axis=0, dtype=np.float64)
+            by_batch = np.add.reduceat(sums, batches) / np.add.reduceat(counts, batches)
+            parts[k].append((vectors[places], (sums / counts)[texts], by_batch, sums.sum(axis=0, keepdims=True)))
+    groups = {
+        Centering.SENTENCE: np.searchsorted(chosen, text[sampled]),
+        Centering.BATCH: text[sampled] // BATCH_TEXTS,
+        Centering.CORPUS: np.zeros(len(sampled), dtype=np.int64),
+    }
+    states = []
+    for k in layers:
+        vectors, sentences, by_batch, sums = (np.concatenate(own) for own in zip(*parts[k], strict=True))
+        corpus = sums.sum(axis=0, keepdims=True) / len(text)
+        means: dict[Centering, GroupMeans | None] = {Centering.NONE: None, Centering.DIMENSION: None}
+        for (centering, group), mean in zip(groups.items(), (sentences, by_batch, corpus), strict=True):
+            means[centering] = GroupMeans(torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(group))
+        states.append((torch.from_numpy(vectors), means))
+        parts[k].clear()
+    return states
+
+
+def _pieces(lengths: np.ndarray, most_tokens: int) -> Iterator[tuple[int, int]]:
+    """Cut the texts into runs of whole batches with about so many tokens at most."""
+    start = 0
+    for stop in [*range(BATCH_TEXTS, len(lengths), BATCH_TEXTS), len(lengths)]:
+        if stop == len(lengths) or lengths[start : stop + BATCH_TEXTS].sum() > most_tokens:
+            yield start, stop
+            start = stop
+
+
+def _directions(vectors: torch.Tensor, centering: Centering, means: GroupMeans | None) -> np.ndarray:
+    """Return vectors centered and of length one, NaN where centering leaves nothing; shape (U, D)."""
+    number = len(vectors)
+    words = TokenVectors(vectors, torch.ones(number, dtype=torch.int64), places=torch.arange(number))
+    # The rest of a sentence's words is not available here: its mean is subtracted like a batch's.
+    kind = Centering.BATCH if centering is Centering.SENTENCE else centering
+    (centered,) = center([words], kind, Vectors.UNIT, None if means is None else [means])
+    directions = np.full(vectors.shape, np.nan, dtype=np.float32)
+    directions[centered.places] = centered.vectors
+    return directions
+
+
+def _estimate(cosines: np.ndarray, weight: np.ndarray, *, complete: bool) -> tuple[float, float, int, int]:
+    """Return the fields of `ESTIMATE`."""
+    defined = ~np.isnan(cosines)
+    values, left_out = cosines[defined].astype(np.float64), int((~defined).sum())
+    n = len(values)
+    if n == 0:
+        return np.nan, np.nan, 0, left_out
+    drawn = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+    return float(np.average(values, weights=weight[defined])), 0.0 if complete else drawn, n, left_out
