@@ -54,7 +54,7 @@ def test_every_metric_of_evaluate_but_the_ensemble_has_a_card() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS_WITH_CARD)
-def test_the_cards_are_what_make_cards_writes(metric: MetricName) -> None:
+def test_cards_are_what_make_cards_writes(metric: MetricName) -> None:
     written = {path.name: path.read_text(encoding="utf-8") for path in (CARDS / metric).iterdir()}
     assert written == dict(card_files(metric))
 
@@ -78,7 +78,7 @@ def test_every_python_example_gives_what_it_shows(metric: MetricName) -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS_WITH_CARD)
-def test_the_command_verifies_the_cards_own_number(
+def test_command_verifies_the_cards_own_number(
     metric: MetricName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -120,7 +120,7 @@ def test_front_matter_and_sections_are_those_of_a_metrics_space(metric: MetricNa
 
 
 @pytest.mark.parametrize("metric", METRICS_WITH_CARD)
-def test_the_examples_are_best_between_worst_and_misled(metric: MetricName) -> None:
+def test_examples_are_best_between_worst_and_misled(metric: MetricName) -> None:
     scores = card_text(metric)["scores"]
     assert scores["worst"] < scores["partial"] < scores["misled"] < scores["best"]
 
@@ -131,7 +131,7 @@ def test_tables_keep_their_columns() -> None:
             assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
 
 
-def test_a_users_own_preset_is_in_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_own_preset_is_in_no_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = write_card("twmd")
     (tmp_path / "presets").mkdir()
     own = '[mine]\nprovenance = "Mine."\n[mine.metrics.twmd]\nmodel = "embedded"\ntemperature = 0.3\n'
@@ -146,7 +146,7 @@ def test_a_users_own_preset_is_in_no_card(tmp_path: Path, monkeypatch: pytest.Mo
         presets.cache_clear()
 
 
-def test_the_tables_of_agreement_hold_the_measured_numbers_and_no_others() -> None:
+def test_tables_of_agreement_hold_the_measured_numbers_and_no_others() -> None:
     page = (ROOT / "docs" / "agreement.md").read_text(encoding="utf-8")
     printed = set()
     for title, correlation in (("Pearson r x 100", "pearson"), ("Kendall tau-b x 100", "kendall")):
@@ -195,7 +195,7 @@ def test_unrelated_words_score_what_the_cards_say() -> None:
         assert shown in (CARDS / metric / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_cards_say_what_the_embedded_model_reads() -> None:
+def test_cards_say_what_the_embedded_model_reads() -> None:
     found = twmd_registry.scorer("twmd").score(["US", "sch\u00f6n", "a\u00f1os"], ["us", "schon", "anos"])
     assert found.scores == pytest.approx([1.0] * 3, abs=1e-6)
     for metric in METRICS_WITH_CARD:

@@ -167,7 +167,7 @@ def one_line(done: subprocess.CompletedProcess[str], status: int) -> str:
     return done.stderr
 
 
-def test_a_push_creates_the_space_and_uploads_what_build_writes(hub: Hub, tmp_path: Path) -> None:
+def test_push_creates_the_space_and_uploads_what_build_writes(hub: Hub, tmp_path: Path) -> None:
     done = push(hub.address, tmp_path, "twmd", "my-org/twmd", "--private")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"pushed {hub.address}/spaces/my-org/twmd; load it with evaluate.load('my-org/twmd')\n"
@@ -178,7 +178,7 @@ def test_a_push_creates_the_space_and_uploads_what_build_writes(hub: Hub, tmp_pa
     assert set(hub.tokens) == {f"Bearer {TOKEN}"}
 
 
-def test_a_second_push_commits_to_what_is_there_under_another_name_too(hub: Hub, tmp_path: Path) -> None:
+def test_second_push_commits_to_what_is_there_under_another_name_too(hub: Hub, tmp_path: Path) -> None:
     hub.spaces["org/mover_2"] = "public"
     (tmp_path / "token").write_text(f"{TOKEN}\n", encoding="utf-8")
     done = push(hub.address, tmp_path, "moverscore", "org/mover_2", "--token-file", str(tmp_path / "token"), token=None)
@@ -187,7 +187,7 @@ def test_a_second_push_commits_to_what_is_there_under_another_name_too(hub: Hub,
     assert set(hub.tokens) == {f"Bearer {TOKEN}"}
 
 
-def test_a_private_push_does_not_write_to_a_public_space(hub: Hub, tmp_path: Path) -> None:
+def test_private_push_does_not_write_to_a_public_space(hub: Hub, tmp_path: Path) -> None:
     hub.spaces["org/twmd"] = "public"
     assert "org/twmd exists and is public" in one_line(push(hub.address, tmp_path, "twmd", "org/twmd", "--private"), 1)
     assert hub.files == {}
@@ -201,7 +201,7 @@ def test_a_private_push_does_not_write_to_a_public_space(hub: Hub, tmp_path: Pat
         (501, "HTTP 501): try again later"),
     ],
 )
-def test_a_refusal_is_one_line_without_the_token(hub: Hub, tmp_path: Path, status: int, message: str) -> None:
+def test_refusal_is_one_line_without_the_token(hub: Hub, tmp_path: Path, status: int, message: str) -> None:
     hub.refuse = status  # the fake's answer repeats the token
     assert message in one_line(push(hub.address, tmp_path, "twmd", "org/twmd"), 1)
     assert hub.files == {}
@@ -222,7 +222,7 @@ def test_without_a_token_nothing_is_sent(hub: Hub, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"two words", b"two\nlines", "tökén".encode(), b"\xff"])
-def test_a_file_that_holds_no_token_is_refused_and_not_shown(tmp_path: Path, content: bytes) -> None:
+def test_file_that_holds_no_token_is_refused_and_not_shown(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.write_bytes(content)
     with pytest.raises(FileError, match="token") as refused:
@@ -236,6 +236,6 @@ def test_a_file_that_holds_no_token_is_refused_and_not_shown(tmp_path: Path, con
 @pytest.mark.parametrize(
     "space", ["twmd", "org/tw-md", "org/a/twmd", "org/2twmd", "/twmd", "org/", "https://huggingface.co/org/twmd"]
 )
-def test_a_name_that_evaluate_cannot_load_is_refused(space: str) -> None:
+def test_name_that_evaluate_cannot_load_is_refused(space: str) -> None:
     with pytest.raises(SpecError, match="expected ORG/NAME"):
         push_space("twmd", space, token=TOKEN)

@@ -74,7 +74,7 @@ def test_build_needs_no_model_no_network_and_no_token(tmp_path: Path) -> None:
     assert (tmp_path / "new/space/twmd.py").read_bytes() == (ROOT / "metrics/twmd/twmd.py").read_bytes()
 
 
-def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_that_holds_something_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine").write_text("mine", encoding="utf-8")
     assert main(["hub", "build", "twmd", "-o", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"twmd: {tmp_path} is not empty: name a new folder for the Space.\n"
@@ -88,7 +88,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path, capsys: pyt
     assert build_space("twmd", tmp_path / "empty") == tmp_path / "empty" / "twmd.py"
 
 
-def test_a_metric_without_a_card_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metric_without_a_card_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["hub", "build", "twdm", "-o", str(tmp_path / "new")]) == 2
     assert "there is no card for 'twdm'; did you mean 'twmd'?" in capsys.readouterr().err
     with pytest.raises(SpecError, match="there is no card for 'shared'"):
@@ -97,7 +97,7 @@ def test_a_metric_without_a_card_is_bad_usage(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("metric", metrics_with_card())
-def test_the_page_and_requirements_name_metric_and_package(metric: MetricName) -> None:
+def test_page_and_requirements_name_metric_and_package(metric: MetricName) -> None:
     files = dict(card_files(metric))
     _, imported, launch = ast.parse(files["app.py"]).body
     assert ast.unparse(imported) == "from twmd_registry.demo.page import build_page"

@@ -38,7 +38,7 @@ PACKAGED_DATA = {
 }
 
 
-def test_a_hash_is_of_the_reference_without_case_and_runs_of_white_space() -> None:
+def test_hash_is_of_the_reference_without_case_and_runs_of_white_space() -> None:
     expected = int.from_bytes(hashlib.sha256(b"a heron waits").digest()[:8], "big")
     assert hash_references(["A  heron\twaits ", ["a heron waits", "a HERON waits"]]).tolist() == [expected]
     found = hash_references(["b", "a", "c"])
@@ -63,7 +63,7 @@ def test_hashes_are_read_as_they_were_written_and_a_damaged_file_is_named(tmp_pa
 
 
 @pytest.mark.parametrize("name", PACKAGED_DATA)
-def test_the_packaged_hashes_are_those_of_the_data(name: str) -> None:
+def test_packaged_hashes_are_those_of_the_data(name: str) -> None:
     form, _, place = PACKAGED_DATA[name].partition(":")
     data = TrainingData(name, read_rated(f"{form}:{shared(f'data/{place}')}"))
     ((label, expected),) = hashes_of([data]).items()
@@ -123,7 +123,7 @@ def test_settings_of_another_model_are_those_that_the_paper_chose(tmp_path: Path
     assert known_to(twmd_registry.scorer("sbert", model=model, layer=1)) == {}
 
 
-def test_the_share_of_known_rows_is_described() -> None:
+def test_share_of_known_rows_is_described() -> None:
     with twmd_registry.scorer("twmd") as scorer:
         assert describe_overlap("twmd", scorer, ["A heron.", "Rain."], "mine") is None
         read = read_rated(f"wmt:{shared('data/wmt/wmt15.jsonl')}").references[:3]
@@ -244,7 +244,7 @@ def test_development_data_and_the_data_of_the_starting_weights_are_known_too(
     assert sorted(name.partition("@")[0] for name in names) == ["dev.jsonl", "more.jsonl", "train.jsonl"]
 
 
-def test_a_tuned_preset_keeps_its_hashes_when_it_is_added_and_loses_them_when_it_is_removed(
+def test_tuned_preset_keeps_its_hashes_when_it_is_added_and_loses_them_when_it_is_removed(
     adapter: tuple[str, str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, data, _ = adapter
@@ -286,7 +286,7 @@ def test_a_tuned_preset_keeps_its_hashes_when_it_is_added_and_loses_them_when_it
     presets.cache_clear()
 
 
-def test_a_mean_of_adapters_knows_the_data_of_all(adapter: tuple[str, str, Path], tmp_path: Path) -> None:
+def test_mean_of_adapters_knows_the_data_of_all(adapter: tuple[str, str, Path], tmp_path: Path) -> None:
     model, _, folder = adapter
     how = [
         "--epochs",

@@ -111,7 +111,7 @@ def test_one_edited_text_has_a_difference_and_no_interval() -> None:
     assert (found.difference, found.difference_interval, found.preferred_interval) == (0.25, (None, None), (None, None))
 
 
-def test_a_warning_names_ten_samples_and_counts_the_others() -> None:
+def test_warning_names_ten_samples_and_counts_the_others() -> None:
     text = describe_small_samples({f"g{k}": k for k in range(35)})
     assert text == f"{WARNING}: {', '.join(f'g{k} n = {k}' for k in range(10))} and 20 more."
 
@@ -140,7 +140,7 @@ def test_score_warns_of_few_segments_once_and_refuses_one(
 
 
 @pytest.mark.parametrize("systems", [["a29.txt"], ["a29.txt", "b29.txt"]])
-def test_a_report_of_few_segments_says_so_on_its_page(
+def test_report_of_few_segments_says_so_on_its_page(
     systems: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", "ref29.txt", "-i", *systems, "-m", "sbert", "-o", "page.html"]) == 0
@@ -148,7 +148,7 @@ def test_a_report_of_few_segments_says_so_on_its_page(
     assert f'<p class="note">{WARNING}: n = 29.</p>' in Path("page.html").read_text(encoding="utf-8")
 
 
-def test_a_report_of_one_segment_has_no_test_and_no_interval(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_one_segment_has_no_test_and_no_interval(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "ref1.txt", "-i", "a1.txt", "b1.txt", "-m", "sbert", "-o", "page.html"]) == 0
     assert "there is one segment: the report has no intervals and no tests." in capsys.readouterr().err
     page = Path("page.html").read_text(encoding="utf-8")

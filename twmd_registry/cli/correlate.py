@@ -140,15 +140,15 @@ def correlate_command(arguments: Arguments) -> int:
 
 
 def _marked(study: Study) -> tuple[Rule, ...]:
-    """What a terminal shows in colour: the highest averages, and p below 0.05, which stands between two columns or ends
-    a line.
+    """Return what a terminal shows in colour: the highest averages, and p below 0.05, which stands between two columns
+    or ends a line.
     """
     averages = {statistic.value: True for statistic in study.statistics} | {"accuracy": True}
     return best(averages), matches(r"(?<=  )0\.0[0-4]\d\d(?=  | ?$)", Style.GOOD)
 
 
 def _write(found: StudyResult, rated: RatedSegments, folder: Path) -> None:
-    """The tables in every format, everything as JSON, and the scores of every segment."""
+    """Return the tables in every format, everything as JSON, and the scores of every segment."""
     write_tables(found.tables, folder)
     write_file(folder / "study.json", f"{as_json(found.as_dict())}\n".encode())
     file = io.StringIO(newline="")
