@@ -128,6 +128,15 @@ def test_type_name_means_one_thing() -> None:
     assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
 
 
+def test_module_name_means_one_thing() -> None:
+    """A plugin's `metric.py`, and `__init__` and `__main__`, aside."""
+    named: dict[str, list[str]] = {}
+    for path in sources():
+        if path.stem not in {"__init__", "__main__", "metric"} and "metrics" not in path.parts:
+            named.setdefault(path.stem, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in named.items() if len(paths) > 1} == {}
+
+
 def test_nobody_runs_remote_code_or_loads_pickles() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources())
     assert "trust_remote_code=True" not in text

@@ -12,7 +12,7 @@ import yaml
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.cli.cite import FORMATS as CHOICES
+from twmd_registry.cli.cite_command import FORMATS as CHOICES
 from twmd_registry.report.citation import FORMATS
 
 

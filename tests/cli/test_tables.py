@@ -16,7 +16,7 @@ import pytest
 import twmd_registry
 from tests.judgments.test_reader import content_of
 from twmd_registry.cli import main
-from twmd_registry.cli.files import read_references, read_system, read_texts
+from twmd_registry.cli.inputs import read_references, read_system, read_texts
 from twmd_registry.errors import FileError
 from twmd_registry.judgments.reader import Columns, form_of
 from twmd_registry.judgments.sets import read_rated

@@ -306,7 +306,7 @@ def test_what_no_command_expects_of_a_disk_is_one_line(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "some.file")
 
-    monkeypatch.setattr("twmd_registry.cli.explain.entry", refuse)
+    monkeypatch.setattr("twmd_registry.cli.explain_command.entry", refuse)
     assert main(["explain", "twmd"]) == 1
     assert capsys.readouterr().err == "twmd: some.file: Permission denied.\n"
 
@@ -323,13 +323,13 @@ def test_what_no_command_expects_of_a_disk_is_one_line(
 def test_lack_of_memory_is_one_line(
     exhaust: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: exhaust())
+    monkeypatch.setattr("twmd_registry.cli.explain_command.entry", lambda _: exhaust())
     assert main(["explain", "twmd"]) == 1
     assert re.fullmatch(r"twmd: out of memory: give fewer texts, .+\n", capsys.readouterr().err)
 
 
 def test_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: torch.ones(2) @ torch.ones(3))
+    monkeypatch.setattr("twmd_registry.cli.explain_command.entry", lambda _: torch.ones(2) @ torch.ones(3))
     with pytest.raises(RuntimeError, match="size"):
         main(["explain", "twmd"])
 
@@ -385,7 +385,7 @@ class TestProgress:
             raise ModelError("enough.")
 
         (folder / "lines.txt").write_text("a\nb\nc\n", encoding="utf-8")
-        monkeypatch.setattr("twmd_registry.cli.score.make_scorers", load)
+        monkeypatch.setattr("twmd_registry.cli.score_command.make_scorers", load)
         with redirect_stderr(stderr):
             assert main(["score", "lines.txt", "-i", "lines.txt"]) == 1
         assert "loading the model" in shown[0]

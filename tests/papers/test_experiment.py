@@ -12,7 +12,7 @@ from tests.papers.rated_files import LANGUAGE_PAIRS
 from twmd_registry.errors import SpecError
 from twmd_registry.papers.experiment import AVERAGE, experiment_names, read_experiment
 from twmd_registry.papers.measures import MEASURES
-from twmd_registry.papers.settings import make_settings
+from twmd_registry.papers.row_metrics import make_settings
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
 TABLES = [name for name in experiment_names() if read_experiment(name).printed and name != "twmd-appendix-b"]

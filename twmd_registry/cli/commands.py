@@ -10,42 +10,17 @@ from rich_click.rich_panel import RichCommandPanel
 from twmd_registry.errors import menu
 from twmd_registry.version import __version__
 
-PANELS: dict[str, dict[str, str]] = {
-    "Score": {"score": "score", "report": "report", "align": "align"},
-    "Publish": {"verify": "verify", "diff": "diff", "cite": "cite"},
-    "Agreement with people": {
-        "correlate": "correlate",
-        "robustness": "robustness",
-        "tune": "tune",
-        "diagnose": "diagnose",
-        "study": "study",
-        "reproduce": "reproduce",
-    },
-    "Training": {
-        "fit-mean": "fit",
-        "fit-idf": "fit",
-        "fit-baseline": "fit",
-        "train": "train",
-        "finetune": "finetune",
-        "average": "average",
-    },
-    "Set up": {
-        "list": "listing",
-        "explain": "explain",
-        "preset": "preset",
-        "cache": "cache",
-        "selfcheck": "selfcheck",
-        "demo": "demo",
-        "hub": "hub",
-        "install": "install",
-        "uninstall": "install",
-        "completion": "completion",
-    },
+PANELS = {
+    "Score": ("score", "report", "align"),
+    "Publish": ("verify", "diff", "cite"),
+    "Agreement with people": ("correlate", "robustness", "tune", "diagnose", "study", "reproduce"),
+    "Training": ("fit-mean", "fit-idf", "fit-baseline", "train", "finetune", "average"),
+    "Set up": ("list", "explain", "preset", "cache", "selfcheck", "demo", "hub", "install", "uninstall", "completion"),
 }
-"""From a panel of ``--help`` to its commands, and from a command to the module of this folder that declares and
-runs it.
-"""
-MODULES = {name: module for commands in PANELS.values() for name, module in commands.items()}
+"""From a panel of ``--help`` to its commands. `NAME_command` is declared and run in ``NAME_command.py``."""
+SHARED = {"fit-mean": "fit", "fit-idf": "fit", "fit-baseline": "fit", "uninstall": "install"}
+"""Commands that share a module with others."""
+COMMANDS = tuple(name for names in PANELS.values() for name in names)
 
 
 class LazyGroup(click.RichGroup):
@@ -53,13 +28,13 @@ class LazyGroup(click.RichGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of ``--help``."""
-        return list(MODULES)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command; None where there is none of that name."""
-        if cmd_name not in MODULES:
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"twmd_registry.cli.{MODULES[cmd_name]}")
+        module = importlib.import_module(f"twmd_registry.cli.{SHARED.get(cmd_name, cmd_name)}_command")
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
@@ -71,8 +46,8 @@ class LazyGroup(click.RichGroup):
         Raises:
             click.UsageError: There is none of that name; the message has the closest one.
         """
-        if args[0] not in MODULES and not ctx.resilient_parsing:
-            ctx.fail(f"there is no command {args[0]!r}; {menu(args[0], MODULES)}.")
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            ctx.fail(f"there is no command {args[0]!r}; {menu(args[0], COMMANDS)}.")
         return super().resolve_command(ctx, args)
 
 
@@ -80,7 +55,7 @@ class LazyGroup(click.RichGroup):
     "twmd",
     cls=LazyGroup,
     invoke_without_command=True,
-    panels=[RichCommandPanel(panel, commands=list(commands)) for panel, commands in PANELS.items()],
+    panels=[RichCommandPanel(panel, commands=list(names)) for panel, names in PANELS.items()],
     help="Embedding metrics for generated text, with signatures that anybody can re-run.",
     epilog="Example: twmd score ref.txt -i system_a.txt system_b.txt -m twmd moverscore",
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twmd_registry.cli.files import write_file
+from twmd_registry.cli.inputs import write_file
 from twmd_registry.errors import visible
 from twmd_registry.metaeval.side_by_side import FORMATS, TextTable, as_text
 

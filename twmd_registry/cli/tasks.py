@@ -6,7 +6,7 @@ import sys
 from typing import NamedTuple
 
 from twmd_registry.cli.declare import Arguments
-from twmd_registry.cli.files import STDIN, SourceFile, SystemOutput, check_columns, read_references, read_system
+from twmd_registry.cli.inputs import STDIN, SourceFile, SystemOutput, check_columns, read_references, read_system
 from twmd_registry.cli.requested import columns_of
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.record.content import InputFile

@@ -16,7 +16,7 @@ from twmd_registry.errors import InputError
 from twmd_registry.metaeval.correlation import LEAST_ROWS, correlate
 from twmd_registry.metaeval.side_by_side import FORMATS, MISSING, TextTable, as_text
 from twmd_registry.papers.experiment import UNNAMED, Experiment, ExperimentRow
-from twmd_registry.papers.settings import Setting
+from twmd_registry.papers.row_metrics import Setting
 from twmd_registry.papers.sources import GroupedSegments
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec

@@ -19,7 +19,7 @@ from twmd_registry.metaeval.side_by_side import score_lexically
 from twmd_registry.papers.experiment import AVERAGE, EVERY, Experiment, ExperimentCell
 from twmd_registry.papers.measures import measure
 from twmd_registry.papers.reproduction import Place, Reproduction
-from twmd_registry.papers.settings import Metric, Setting, make_settings, own_layers, read_depth
+from twmd_registry.papers.row_metrics import Metric, Setting, make_settings, own_layers, read_depth
 from twmd_registry.papers.sources import GroupedSegments, pair_lengths, read_sources, split_groups
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import EMBEDDED_MODEL

@@ -28,8 +28,8 @@ from twmd_registry.registry.own_presets import PRESET_FILE, read_preset_file
 from twmd_registry.registry.paths import write_whole
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset, keys_to_set
-from twmd_registry.train.card import write_average_card
 from twmd_registry.train.mean_transfer import with_means
+from twmd_registry.train.model_card import write_average_card
 from twmd_registry.train.weights import require_training, save_adapter
 
 FEWEST = 2

@@ -27,9 +27,7 @@ from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_whole
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
-from twmd_registry.train.agreement import DevelopmentAgreement
 from twmd_registry.train.batches import Batches, batches_of
-from twmd_registry.train.card import TrainedMetricFacts, provenance, write_metric_card
 from twmd_registry.train.data import (
     TrainingData,
     TrainingExample,
@@ -40,9 +38,11 @@ from twmd_registry.train.data import (
     segments_of,
     warn_about_overlap,
 )
+from twmd_registry.train.development import DevelopmentAgreement
 from twmd_registry.train.interrupted import check_folder, mark
 from twmd_registry.train.mean_transfer import with_means
 from twmd_registry.train.model import TrainedMetric
+from twmd_registry.train.model_card import TrainedMetricFacts, provenance, write_metric_card
 from twmd_registry.train.recipe import Recipe, Weights, check_trainable
 from twmd_registry.train.weights import (
     add_lora,

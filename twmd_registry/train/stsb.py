@@ -37,8 +37,8 @@ from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer
 from twmd_registry.registry.names import EMBEDDED_MODEL
-from twmd_registry.train.card import TrainingResult, write_card
 from twmd_registry.train.data import TrainingData, hashes_of
+from twmd_registry.train.model_card import TrainingResult, write_card
 from twmd_registry.train.weights import add_lora, require_training, save_adapter
 
 RANK = 16

@@ -18,9 +18,9 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from twmd_registry.errors import ModelError, NotFiniteError
 from twmd_registry.registry.paths import write_whole
-from twmd_registry.train.agreement import DevelopmentAgreement
 from twmd_registry.train.batches import Batches
 from twmd_registry.train.data import TrainingExample
+from twmd_registry.train.development import DevelopmentAgreement
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe
 

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from twmd_registry.cli.correlate import compared, resamples
+from twmd_registry.cli.correlate_command import compared, resamples
 from twmd_registry.cli.declare import (
     DATA,
     FOLDER,
@@ -22,7 +22,7 @@ from twmd_registry.cli.declare import (
     seed,
     settings,
 )
-from twmd_registry.cli.files import check_folder, write_file
+from twmd_registry.cli.inputs import check_folder, write_file
 from twmd_registry.cli.output import as_json, format_result, write_tables
 from twmd_registry.cli.requested import metrics_of, options_of
 from twmd_registry.cli.terminal import progress_bar, say

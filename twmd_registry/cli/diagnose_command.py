@@ -20,7 +20,7 @@ from twmd_registry.cli.declare import (
     output_format,
     seed,
 )
-from twmd_registry.cli.files import check_folder, read_texts, write_file
+from twmd_registry.cli.inputs import check_folder, read_texts, write_file
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.requested import columns_of, options_of
 from twmd_registry.cli.terminal import progress_bar, say

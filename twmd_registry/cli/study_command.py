@@ -18,9 +18,9 @@ from twmd_registry.cli.declare import (
     output_format,
     run_options,
 )
-from twmd_registry.cli.files import write_file
+from twmd_registry.cli.inputs import write_file
 from twmd_registry.cli.output import as_json
-from twmd_registry.cli.reproduce import SUFFIXES, write_tables
+from twmd_registry.cli.reproduce_command import SUFFIXES, write_tables
 from twmd_registry.cli.requested import options_of
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import FileError, InputError

@@ -18,8 +18,8 @@ from twmd_registry.cli.declare import (
     output_format,
     run_options,
 )
-from twmd_registry.cli.diagnose import WORDS, write_diagnosis
-from twmd_registry.cli.files import check_folder, write_file
+from twmd_registry.cli.diagnose_command import WORDS, write_diagnosis
+from twmd_registry.cli.inputs import check_folder, write_file
 from twmd_registry.cli.output import as_json
 from twmd_registry.cli.requested import options_of
 from twmd_registry.cli.terminal import progress_bar, say

@@ -19,7 +19,7 @@ from twmd_registry.cli.declare import (
     seed,
     settings,
 )
-from twmd_registry.cli.files import check_folder
+from twmd_registry.cli.inputs import check_folder
 from twmd_registry.cli.requested import make_scorers, options_of
 from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from twmd_registry.cli.declare import FOLDER, INPUT_FOLDER, Arguments, argument, command, option
-from twmd_registry.cli.files import check_folder
+from twmd_registry.cli.inputs import check_folder
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import name_preset

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.paths import write_whole
-from twmd_registry.train.agreement import DevelopmentAgreement
 from twmd_registry.train.data import RatingScale
+from twmd_registry.train.development import DevelopmentAgreement
 from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Weights
 from twmd_registry.version import __version__
 

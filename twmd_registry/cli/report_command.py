@@ -22,8 +22,16 @@ from twmd_registry.cli.declare import (
     run_options,
     settings,
 )
-from twmd_registry.cli.files import write_file
-from twmd_registry.cli.score import check_output, check_shared, compare, marked, record_of, sacrebleu_seed, score_tasks
+from twmd_registry.cli.inputs import write_file
+from twmd_registry.cli.score_command import (
+    check_output,
+    check_shared,
+    compare,
+    marked,
+    record_of,
+    sacrebleu_seed,
+    score_tasks,
+)
 from twmd_registry.cli.tasks import ScoringTask, read_tasks
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.errors import SpecError, warn

@@ -20,7 +20,7 @@ from twmd_registry.cli.declare import (
     seed,
     settings,
 )
-from twmd_registry.cli.files import read_texts
+from twmd_registry.cli.inputs import read_texts
 from twmd_registry.cli.requested import columns_of, make_scorers, options_of
 from twmd_registry.cli.terminal import progress_bar
 from twmd_registry.registry.names import MetricName

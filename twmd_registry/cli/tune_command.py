@@ -21,7 +21,7 @@ from twmd_registry.cli.declare import (
     output_format,
     run_options,
 )
-from twmd_registry.cli.files import check_folder, write_file
+from twmd_registry.cli.inputs import check_folder, write_file
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.requested import options_of, parse_assignments
 from twmd_registry.cli.terminal import Style, complain, progress_bar, say

@@ -27,7 +27,7 @@ from twmd_registry.cli.declare import (
     seed,
     settings,
 )
-from twmd_registry.cli.files import check_folder, write_file
+from twmd_registry.cli.inputs import check_folder, write_file
 from twmd_registry.cli.output import as_json, format_result, write_tables
 from twmd_registry.cli.requested import metrics_of, options_of
 from twmd_registry.cli.terminal import Rule, Style, best, matches, progress_bar, say
