@@ -1,4 +1,4 @@
-"""What a visitor sets, and what becomes of it."""
+"""The settings of the page, and the specifications that they select."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from twmd_registry.demo.choices import (
 from twmd_registry.errors import SpecError
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName
-from twmd_registry.registry.presets import presets
 from twmd_registry.registry.spec import make_spec
 
 
-def test_the_default_settings_are_every_metrics_default() -> None:
+def test_default_settings_are_every_metrics_default() -> None:
     assert [spec_of(metric, PageSettings()) for metric in METRICS] == [make_spec(metric) for metric in MetricName]
 
 
-def test_no_offered_preset_needs_another_model_than_the_packaged_one() -> None:
+def test_offered_presets_need_the_packaged_model_only() -> None:
     offered = offered_presets()
     assert {"embedded", "paper", "wmd"} <= set(offered)
     assert {"roberta-large", "regression", "roberta-base-stsb"}.isdisjoint(offered)
@@ -33,7 +32,7 @@ def test_no_offered_preset_needs_another_model_than_the_packaged_one() -> None:
     assert {spec.model for spec in specs if spec.metric != "ensemble"} == {EMBEDDED_MODEL}
 
 
-def test_a_preset_goes_to_the_metrics_that_have_it() -> None:
+def test_preset_is_set_for_the_metrics_that_have_it() -> None:
     assert spec_of("moverscore", PageSettings("wmd")) == make_spec("moverscore", "wmd")
     assert spec_of("twmd", PageSettings("wmd")) == make_spec("twmd")
     assert spec_of("stsscore", PageSettings("paper")) == make_spec("stsscore")
@@ -42,42 +41,31 @@ def test_a_preset_goes_to_the_metrics_that_have_it() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_a_setting_goes_to_the_metrics_that_use_its_key(metric: str) -> None:
-    spec, keys = (
-        spec_of(metric, PageSettings(temperature=0.07, iterations="5", centering="dimension")),
-        CATALOGUE[MetricName(metric)].keys,
-    )
+def test_setting_is_set_for_the_metrics_that_use_its_key(metric: str) -> None:
+    spec = spec_of(metric, PageSettings(temperature=0.07, iterations="5", centering="dimension"))
+    keys = CATALOGUE[MetricName(metric)].keys
     assert spec.temperature == (0.07 if "temperature" in keys else None)
     assert spec.iterations == (5 if "iterations" in keys else None)
     assert spec.centering == ("dimension" if "centering" in keys else None)
 
 
-def test_every_choice_is_possible() -> None:
+def test_every_choice_is_accepted() -> None:
     assert {spec_of("twmd", PageSettings(iterations=one)).iterations for one in SWEEPS} == {1, 2, 5, 10, "converged"}
     assert {spec_of("twmd", PageSettings(centering=one)).centering_kind for one in CENTERINGS} == set(Centering)
     assert spec_of("twmd", PageSettings(centering="background")).centering == BACKGROUND
 
 
 @pytest.mark.parametrize(
-    ("metric", "settings", "words"),
+    ("metric", "settings", "message"),
     [
         ("bleu", PageSettings(), "there is no metric 'bleu'"),
         ("twmd", PageSettings(temperature=-1.0), "temperature=-1.0 is not possible"),
-        ("twmd", PageSettings(iterations="many"), "iterations='many' is not possible"),
         ("twmd", PageSettings(iterations="1000000"), "iterations='1000000' is not possible here"),
         ("twmd", PageSettings(temperature=1e-6), "temperature=1e-06 is not possible here"),
         ("twmd", PageSettings(temperature=float("nan")), "temperature=nan is not possible"),
-        (
-            "twmd",
-            PageSettings(centering="background:/a/file/of/the/server"),
-            "centering='background:/a/file/of/the/server' is not possible here",
-        ),
+        ("twmd", PageSettings(centering="background:/a/file"), "centering='background:/a/file' is not possible here"),
     ],
 )
-def test_what_a_program_may_send_beyond_the_choices_is_refused(metric: str, settings: PageSettings, words: str) -> None:
-    with pytest.raises(SpecError, match=words):
+def test_values_beyond_the_choices_are_refused(metric: str, settings: PageSettings, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
         spec_of(metric, settings)
-
-
-def test_all_presets_of_the_registry_are_looked_at() -> None:
-    assert {name for _, name in presets()} > set(offered_presets())

@@ -46,26 +46,14 @@ def tab(browser: Any, address: str) -> Iterator[Tab]:
     found.page.close()
 
 
-def test_the_page_says_what_its_model_reads() -> None:
+def test_introduction_names_the_texts_that_the_model_reads() -> None:
     pytest.importorskip("gradio", reason="the page needs gradio")
     from twmd_registry.demo.page import INTRODUCTION
 
     assert f"The model of the page reads {EMBEDDED_READS}." in INTRODUCTION
 
 
-def test_a_page_that_is_served_by_a_program_does_not_advise_to_publish_it(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("gradio", reason="the page needs gradio")
-    from twmd_registry.demo.page import build_page
-
-    page = build_page()
-    try:
-        page.launch(prevent_thread_lock=True)
-    finally:
-        page.close(verbose=False)
-    assert capsys.readouterr().out == ""
-
-
-def test_a_long_name_in_a_table_breaks_after_an_underscore() -> None:
+def test_long_name_in_a_table_breaks_after_an_underscore() -> None:
     assert "<td>bertscore_<wbr>centered</td>" in table(("metric",), (("bertscore_centered",),), "numbers")
 
 
@@ -75,11 +63,29 @@ def scores(tab: Tab) -> dict[str, str]:
     return {row.split("\t")[0]: row.split("\t")[1] for row in cells}
 
 
-def test_it_is_served_on_this_machine_only(address: str) -> None:
-    assert address.startswith("http://127.0.0.1:")
+def score_file(tab: Tab) -> str:
+    """Press Score, and return the next line above the scores."""
+    before = tab.html("#file-notices")
+    tab.page.locator("#score-file").click()
+    tab.wait_for_change("#file-notices", before)
+    return tab.text("#file-notices")
+
+
+def score_good_file(tab: Tab) -> None:
+    """Press Score, and wait for the distribution of the scores."""
+    tab.page.locator("#score-file").click()
+    tab.page.wait_for_selector("#distribution figure")
+
+
+def upload(tab: Tab, path: Path, text: str) -> None:
+    """Upload a file with a text."""
+    path.write_text(text, encoding="utf-8")
+    tab.page.locator("#upload input[type=file]").set_input_files(path)
+    tab.page.wait_for_selector(f"#upload [aria-label='{path.name}']")
 
 
 def test_typing_changes_scores_and_picture(tab: Tab) -> None:
+    assert tab.address.startswith("http://127.0.0.1:")
     assert list(scores(tab)) == list(METRICS)
     before, plan = tab.html("#scores"), tab.html("#plan")
     tab.fill("#references", "It is raining.")
@@ -103,19 +109,11 @@ def test_pasting_changes_scores(tab: Tab) -> None:
     assert tab.wait_for_change("#scores", empty) == before
 
 
-def test_the_slider_changes_scores_picture_and_signature(tab: Tab) -> None:
-    before, plan = scores(tab), tab.html("#plan")
-    shown = tab.html("#scores")
-    tab.page.locator("#temperature input[type=range]").fill("0.03")
-    tab.wait_for_change("#plan", plan)
-    tab.wait_for_change("#scores", shown)
-    after = scores(tab)
-    assert {metric for metric in METRICS if after[metric] != before[metric]} == {"twmd", "trwmd"}
-    tab.wait_for_value("#signature", "|temperature:0.03|")
-
-
-def test_sweeps_centering_and_metric_change_the_picture(tab: Tab) -> None:
+def test_settings_change_the_picture_and_the_signature(tab: Tab) -> None:
     plan = tab.html("#plan")
+    tab.page.locator("#temperature input[type=range]").fill("0.03")
+    plan = tab.wait_for_change("#plan", plan)
+    tab.wait_for_value("#signature", "|temperature:0.03|")
     tab.page.locator("#iterations").get_by_label("10").check()
     plan = tab.wait_for_change("#plan", plan)
     tab.wait_for_value("#signature", "|iterations:10|")
@@ -129,7 +127,7 @@ def test_sweeps_centering_and_metric_change_the_picture(tab: Tab) -> None:
         tab.wait_for_value("#signature", part)
 
 
-def test_a_blank_text_is_asked_for_and_a_long_one_cut(tab: Tab) -> None:
+def test_blank_text_is_refused_and_long_text_cut(tab: Tab) -> None:
     before = tab.html("#notices")
     tab.fill("#hypothesis", "")
     before = tab.wait_for_change("#notices", before)
@@ -140,7 +138,7 @@ def test_a_blank_text_is_asked_for_and_a_long_one_cut(tab: Tab) -> None:
     assert "hypothesis cut to the first 2,000 of 2,500 characters" in tab.text("#notices")
 
 
-def test_no_text_is_run_as_script(tab: Tab) -> None:
+def test_no_text_runs_as_script(tab: Tab) -> None:
     title = tab.page.title()
     plan = tab.html("#plan")
     tab.fill("#hypothesis", MARKUP)
@@ -149,14 +147,10 @@ def test_no_text_is_run_as_script(tab: Tab) -> None:
     tab.wait_for_change("#plan", plan)
     tab.open("A file")
     tab.fill("#pasted", json.dumps({"prediction": MARKUP, MARKUP: "", "references": [MARKUP]}))
-    tab.page.locator("#score-file").click()
-    tab.page.wait_for_selector("#distribution figure")
+    score_good_file(tab)
     assert "<script>" in tab.page.locator("#rows").inner_text()
     tab.fill("#pasted", json.dumps({MARKUP: MARKUP}))
-    before = tab.html("#file-notices")
-    tab.page.locator("#score-file").click()
-    tab.wait_for_change("#file-notices", before)
-    assert "<script>" in tab.text("#file-notices")
+    assert "<script>" in score_file(tab)
     tab.open("A signature")
     tab.fill("#asked", f"twmd|{MARKUP}")
     tab.page.locator("#explain").click()
@@ -166,16 +160,11 @@ def test_no_text_is_run_as_script(tab: Tab) -> None:
     assert tab.errors == []
 
 
-def test_a_good_file_is_scored_and_can_be_downloaded(tab: Tab, tmp_path: Path) -> None:
+def test_good_file_is_scored_and_its_scores_are_downloaded(tab: Tab, tmp_path: Path) -> None:
     rows = [(f"It rains {word}.", f"It is raining {word}.") for word in ("today", "here", "again")]
-    (tmp_path / "good.csv").write_text(
-        "prediction,reference\n" + "".join(f"{p},{r}\n" for p, r in rows), encoding="utf-8"
-    )
     tab.open("A file")
-    tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "good.csv")
-    tab.page.wait_for_selector("#upload [aria-label='good.csv']")
-    tab.page.locator("#score-file").click()
-    tab.page.wait_for_selector("#distribution figure")
+    upload(tab, tmp_path / "good.csv", "prediction,reference\n" + "".join(f"{p},{r}\n" for p, r in rows))
+    score_good_file(tab)
     with twmd_registry.scorer("twmd") as scorer:
         found = scorer.score(*map(list, zip(*rows, strict=True)))
     assert tab.text("#file-scores").startswith("Scores of good.csv:")
@@ -192,64 +181,48 @@ def test_a_good_file_is_scored_and_can_be_downloaded(tab: Tab, tmp_path: Path) -
     assert [f"{score:.6f}" for score in found.scores] == texts["scores.tsv"].splitlines()[1:]
 
 
-def test_a_bad_file_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> None:
-    (tmp_path / "bad.csv").write_text("prediction,refrence\na,b\n", encoding="utf-8")
+def test_bad_file_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> None:
     tab.open("A file")
-    tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "bad.csv")
-    tab.page.wait_for_selector("#upload [aria-label='bad.csv']")
-    tab.page.locator("#score-file").click()
-    tab.page.wait_for_selector("#file-notices p")
-    assert (
-        tab.text("#file-notices")
-        == "bad.csv, row 1 (the header): no column 'reference'; did you mean 'refrence'? Choices: prediction, refrence."
-    )
+    upload(tab, tmp_path / "bad.csv", "prediction,refrence\na,b\n")
+    choices = "did you mean 'refrence'? Choices: prediction, refrence."
+    assert score_file(tab) == f"bad.csv, row 1 (the header): no column 'reference'; {choices}"
     assert tab.page.locator("#distribution figure").count() == 0
     assert not tab.page.locator("#downloads").is_visible()
+    tab.fill("#pasted", "prediction,reference\nIt rains.,It is raining.\n")
+    assert score_file(tab) == "There are an uploaded file and a pasted table: remove one of them."
+    tab.page.locator("#upload").get_by_label("Clear").click()
+    score_good_file(tab)
 
 
-def score_file(tab: Tab) -> str:
-    """Press Score, and wait for the line that it gives."""
-    before = tab.html("#file-notices")
-    tab.page.locator("#score-file").click()
-    tab.wait_for_change("#file-notices", before)
-    return tab.text("#file-notices")
-
-
-def test_score_with_nothing_entered_asks_for_a_table(tab: Tab) -> None:
+def test_score_without_a_table_asks_for_a_table(tab: Tab) -> None:
     tab.open("A file")
     asked = "Nothing to score: upload a table, or paste one, with the columns prediction and reference."
     assert score_file(tab) == asked
     tab.fill("#pasted", "prediction;reference\nIt rains.;It is raining, I think.\n")
-    tab.page.locator("#score-file").click()
-    tab.page.wait_for_selector("#distribution figure")
+    score_good_file(tab)
     tab.fill("#pasted", "")
     tab.page.wait_for_selector("#distribution figure", state="detached")
     assert not tab.page.locator("#downloads").is_visible()
     assert score_file(tab) == asked
 
 
-def test_after_a_refused_file_no_scores_are_shown_and_a_good_file_is_scored(tab: Tab, tmp_path: Path) -> None:
-    (tmp_path / "good.csv").write_text("prediction,reference\nIt rains.,It is raining.\n", encoding="utf-8")
-    (tmp_path / "notes.txt").write_text("no table\n", encoding="utf-8")
+def test_removed_file_takes_its_scores_along_and_next_file_is_scored(tab: Tab, tmp_path: Path) -> None:
+    good = tmp_path / "good.csv", "prediction,reference\nIt rains.,It is raining.\n"
     tab.open("A file")
-
-    def upload_and_score_good_file() -> None:
-        tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "good.csv")
-        tab.page.wait_for_selector("#upload [aria-label='good.csv']")
-        tab.page.locator("#score-file").click()
-        tab.page.wait_for_selector("#distribution figure")
-
-    upload_and_score_good_file()
+    upload(tab, *good)
+    score_good_file(tab)
     tab.page.locator("#upload").get_by_label("Clear").click()
     tab.page.wait_for_selector("#distribution figure", state="detached")
     assert not tab.page.locator("#downloads").is_visible()
+    (tmp_path / "notes.txt").write_text("no table\n", encoding="utf-8")
     tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "notes.txt")
     tab.page.get_by_text("Invalid file type").first.wait_for()
     assert score_file(tab).startswith("Nothing to score: upload a table")
-    upload_and_score_good_file()
+    upload(tab, *good)
+    score_good_file(tab)
 
 
-def test_a_temperature_out_of_range_leaves_no_old_score(tab: Tab) -> None:
+def test_temperature_out_of_range_leaves_no_old_score(tab: Tab) -> None:
     assert scores(tab)
     tab.page.locator("#temperature input[type=number]").fill("3")
     tab.page.wait_for_selector("#notices .twmd-error")
@@ -260,9 +233,7 @@ def test_a_temperature_out_of_range_leaves_no_old_score(tab: Tab) -> None:
     tab.wait_for_value("#signature", "|temperature:0.5|")
 
 
-def test_a_temperature_that_is_deleted_is_refused_without_a_traceback(
-    tab: Tab, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_deleted_temperature_is_refused_without_a_traceback(tab: Tab, capfd: pytest.CaptureFixture[str]) -> None:
     tab.page.locator("#temperature input[type=number]").fill("")
     tab.page.wait_for_selector("#notices .twmd-error")
     assert tab.text("#notices").startswith("temperature=nan is not possible here")
@@ -270,19 +241,7 @@ def test_a_temperature_that_is_deleted_is_refused_without_a_traceback(
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_file_and_a_pasted_table_are_not_taken_for_one_another(tab: Tab, tmp_path: Path) -> None:
-    (tmp_path / "bad.csv").write_text("prediction,refrence\na,b\n", encoding="utf-8")
-    tab.open("A file")
-    tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "bad.csv")
-    tab.page.wait_for_selector("#upload [aria-label='bad.csv']")
-    tab.fill("#pasted", "prediction,reference\nIt rains.,It is raining.\n")
-    assert score_file(tab) == "There are an uploaded file and a pasted table: remove one of them."
-    tab.page.locator("#upload").get_by_label("Clear").click()
-    tab.page.locator("#score-file").click()
-    tab.page.wait_for_selector("#distribution figure")
-
-
-def test_a_signature_is_explained(tab: Tab) -> None:
+def test_signature_is_explained(tab: Tab) -> None:
     with twmd_registry.scorer("trwmd", temperature=0.02) as scorer:
         signature = scorer.signature
     tab.open("A signature")
@@ -294,8 +253,10 @@ def test_a_signature_is_explained(tab: Tab) -> None:
     assert tab.value("#command") == f"twmd score REF.txt -i HYP.txt -m '{signature}'"
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "light"), (390, "dark"), (1280, "dark")])
-def test_it_fits_its_window_in_both_themes(width: int, theme: str, browser: Any, address: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_page_fits_its_window_in_both_themes(
+    width: int, theme: str, browser: Any, address: str, tmp_path: Path
+) -> None:
     tab = Tab(browser, address, width, theme)
     ink = tab.page.evaluate(
         "getComputedStyle(document.querySelector('#scores td')).color.match(/[0-9]+/g).slice(0, 3).map(Number)"
@@ -334,7 +295,7 @@ def client(address: str) -> Any:
     return pytest.importorskip("gradio_client").Client(address, verbose=False)
 
 
-def test_a_program_scores_texts(client: Any) -> None:
+def test_program_scores_texts(client: Any) -> None:
     found = client.predict("It rains.", ["It is raining.", "Rain\nfalls."], temperature=0.05, api_name="/score_texts")
     with twmd_registry.scorer("twmd", temperature=0.05) as scorer:
         expected = scorer.score(["It rains."], [["It is raining.", "Rain falls."]])
@@ -344,7 +305,7 @@ def test_a_program_scores_texts(client: Any) -> None:
         client.predict("a", ["b"], centering="background:/a/file", api_name="/score_texts")
 
 
-def test_a_program_scores_a_table_and_has_a_signature_explained(client: Any) -> None:
+def test_program_scores_a_table_and_explains_a_signature(client: Any) -> None:
     found = client.predict("prediction,reference\nIt rains.,It is raining.\n", ["sbert"], api_name="/score_table")
     with twmd_registry.scorer("sbert") as scorer:
         expected = scorer.score(["It rains."], ["It is raining."])
@@ -360,13 +321,13 @@ def test_a_program_scores_a_table_and_has_a_signature_explained(client: Any) -> 
         client.predict("prediction\na\n", ["sbert"], api_name="/score_table")
 
 
-def test_the_api_is_documented_and_holds_nothing_else(client: Any) -> None:
+def test_api_is_documented_and_has_no_other_endpoints(client: Any) -> None:
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
     assert set(endpoints) == {"/score_texts", "/score_table", "/explain_signature"}
     assert all(endpoint.get("description") for endpoint in endpoints.values())
 
 
-def test_a_file_that_is_too_large_is_turned_away(client: Any, address: str, files: Path) -> None:
+def test_too_large_file_is_refused_and_not_stored(client: Any, address: str, files: Path) -> None:
     import httpx
 
     before = {path for path in files.rglob("*") if path.is_file()}

@@ -15,7 +15,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.demo import table_scores
-from twmd_registry.demo.histogram import histograms
+from twmd_registry.demo.markup import histograms
 from twmd_registry.demo.table_scores import HEADERS, NOTHING, FileResult, score_file
 from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, read_pasted, read_upload
 from twmd_registry.errors import FileError, InputError, SpecError
@@ -33,20 +33,12 @@ def as_json(predictions: list[str], references: list[list[str]]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.csv", CSV),
-        ("a.CSV", CSV),
-        ("semicolons.csv", CSV),
-        ("a.tsv", CSV.replace('"A cat, a dog"', "A cat, a dog").replace('"A dog, a cat"', "A dog, a cat")),
-    ]
-    + [(f"a.{suffix}", as_json(PREDICTIONS, REFERENCES)) for suffix in ("jsonl", "ndjson")],
+    ("name", "separator"), [("a.CSV", ""), ("semicolons.csv", ";"), ("a.tsv", "\t"), ("a.jsonl", ""), ("a.ndjson", "")]
 )
-def test_every_form_gives_the_same_texts(name: str, text: str, tmp_path: Path) -> None:
-    if name.endswith("tsv"):
-        text = "\n".join("\t".join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
-    if name.startswith("semicolons"):
-        text = "\n".join(";".join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
+def test_every_format_gives_the_same_texts(name: str, separator: str, tmp_path: Path) -> None:
+    text = as_json(PREDICTIONS, REFERENCES) if "json" in name else CSV
+    if separator:
+        text = "\n".join(separator.join(fields) for fields in csv.reader(io.StringIO(CSV))) + "\n"
     (tmp_path / name).write_text(text, encoding="utf-8")
     found = read_upload(tmp_path / name)
     assert (found.name, found.predictions, found.references) == (name, PREDICTIONS, REFERENCES)
@@ -64,7 +56,7 @@ def test_blank_lines_at_the_top_count_as_rows(name: str, tmp_path: Path) -> None
         assert found.rows == list(range(first, first + len(PREDICTIONS)))
 
 
-def test_the_delimiter_is_the_one_that_gives_most_names() -> None:
+def test_delimiter_is_the_character_that_gives_most_names() -> None:
     expected = ["a"], [["b", "c"]]
     for text in (
         'prediction;reference;"reference, too"\na;b;c\n',
@@ -74,12 +66,7 @@ def test_the_delimiter_is_the_one_that_gives_most_names() -> None:
         assert read_pasted(text)[1:3] == expected
 
 
-def test_rows_of_json_lines_are_numbered_by_line() -> None:
-    found = score_file(read_pasted(as_json(["a"], [["b"]])), ["sbert"], "embedded")
-    assert (found.segment_headers[0], found.segments[0][0]) == ("row", 1)
-
-
-def test_a_row_whose_references_are_all_empty_has_an_empty_one() -> None:
+def test_row_of_empty_references_has_an_empty_reference() -> None:
     assert read_pasted("prediction,reference,reference_b\na,,\n").references == [[""]]
     assert read_pasted("prediction,reference\na,\n").references == [[""]]
 
@@ -119,7 +106,7 @@ def test_a_row_whose_references_are_all_empty_has_an_empty_one() -> None:
         ("a.csv", b"x" * (LARGEST + 1), "a.csv has 2,000,001 bytes: this page reads up to 2,000,000"),
     ],
 )
-def test_a_bad_file_is_refused_in_one_line_that_does_not_say_where_it_lies(
+def test_bad_file_is_refused_in_one_line_without_its_folder(
     name: str, content: bytes, words: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -128,9 +115,11 @@ def test_a_bad_file_is_refused_in_one_line_that_does_not_say_where_it_lies(
     assert str(caught.value).startswith(words)
     assert "\n" not in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
+    with pytest.raises(FileError, match=r"^gone.csv: it is not here any more: upload it again\.$"):
+        read_upload(tmp_path / "gone.csv")
 
 
-def test_the_largest_file_and_the_most_rows_are_read(tmp_path: Path) -> None:
+def test_largest_file_and_most_rows_are_read(tmp_path: Path) -> None:
     assert len(read_pasted("prediction,reference\n" + "a,b\n" * MOST_ROWS).predictions) == MOST_ROWS
     head = b"prediction,reference\n"
     lines = [b"a" * 1000 + b",b\n"] * 1900
@@ -140,22 +129,13 @@ def test_the_largest_file_and_the_most_rows_are_read(tmp_path: Path) -> None:
     assert len(read_upload(tmp_path / "a.csv").predictions) == 1901
 
 
-def test_a_file_that_is_deleted_already_is_asked_for_again(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"^gone.csv: it is not here any more: upload it again\.$"):
-        read_upload(tmp_path / "gone.csv")
-
-
-@pytest.mark.parametrize("text", ["", " \n\n"])
-def test_score_with_nothing_entered_asks_for_a_table(text: str) -> None:
-    with pytest.raises(
-        FileError, match="^Nothing to score: upload a table, or paste one, with the columns prediction and reference"
-    ):
-        read_pasted(text)
-
-
-def test_pasted_surrogates_are_refused() -> None:
+def test_unusable_pasted_text_is_refused() -> None:
     with pytest.raises(FileError, match="not valid Unicode"):
         read_pasted("prediction,reference\n\ud800,b\n")
+    asked = "^Nothing to score: upload a table, or paste one, with the columns prediction and reference"
+    for text in ("", " \n\n"):
+        with pytest.raises(FileError, match=asked):
+            read_pasted(text)
 
 
 @pytest.fixture(scope="module")
@@ -184,23 +164,23 @@ def test_scores_are_those_of_the_scorer(scored: FileResult) -> None:
     assert [segment[:3] for segment in scored.segments][1] == (3, "A cat, a dog", "Two pets. / A dog, a cat")
 
 
-def test_the_record_verifies(scored: FileResult) -> None:
+def test_record_verifies(scored: FileResult) -> None:
     found = twmd_registry.verify_record(parse_record(scored.record), [(PREDICTIONS, REFERENCES)])
     assert found.agrees
-    assert not twmd_registry.verify_record(
-        parse_record(scored.record), [([*PREDICTIONS[:2], "Never"], REFERENCES)]
-    ).agrees
+    edited = [*PREDICTIONS[:2], "Never"]
+    assert not twmd_registry.verify_record(parse_record(scored.record), [(edited, REFERENCES)]).agrees
 
 
-def test_what_cannot_be_scored_is_refused() -> None:
+def test_missing_or_unknown_metric_is_refused() -> None:
     with pytest.raises(SpecError, match="choose at least one metric"):
         score_file(read_pasted(CSV), [], "embedded")
     with pytest.raises(SpecError, match="there is no metric 'bleu'"):
         score_file(read_pasted(CSV), ["bleu"], "embedded")
 
 
-def test_a_metric_counts_once_however_often_it_is_named() -> None:
-    assert len(score_file(read_pasted(CSV), ["sbert"] * 50, "embedded").rows) == 1
+def test_repeated_metric_counts_once_and_json_lines_are_numbered_by_line() -> None:
+    found = score_file(read_pasted(as_json(["a"], [["b"]])), ["sbert"] * 50, "embedded")
+    assert (len(found.rows), found.segment_headers[0], found.segments[0][0]) == (1, "row", 1)
 
 
 def test_every_metric_has_a_histogram_with_its_name_as_text() -> None:
@@ -218,10 +198,10 @@ def test_file_that_takes_too_long_is_given_up_and_the_next_is_scored(monkeypatch
     assert score_file(read_pasted(CSV), ["sbert"], "embedded").segment_headers[-1] == "sbert"
 
 
-def test_a_full_disk_costs_the_downloads_and_not_the_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_costs_the_downloads_and_not_the_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tabs = pytest.importorskip("twmd_registry.demo.tabs", reason="the page needs gradio (extra demo)")
     found = score_file(read_pasted(CSV), ["sbert"], "embedded")
-    (tsv, record), lost = tabs._to_download(found, tmp_path / "cache")
+    (tsv, record), lost = tabs.write_downloads(found, tmp_path / "cache")
     assert (Path(tsv).read_text(encoding="utf-8"), Path(record).read_text(encoding="utf-8"), lost) == (
         found.tsv,
         found.record,
@@ -233,4 +213,4 @@ def test_a_full_disk_costs_the_downloads_and_not_the_scores(tmp_path: Path, monk
 
     monkeypatch.setattr(Path, "write_text", full)
     wanted = "scores and record cannot be written for download: No space left on device."
-    assert tabs._to_download(found, tmp_path / "cache") == (None, [wanted])
+    assert tabs.write_downloads(found, tmp_path / "cache") == (None, [wanted])

@@ -1,6 +1,4 @@
-"""What programs may ask the page for; "Use via API" at its foot shows how. Names and docstrings of these functions are
-its documentation.
-"""
+"""The endpoints that programs may call; their names and docstrings are the documentation under "Use via API"."""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ from twmd_registry.errors import TwmdError
 
 FILES = "files"
 """The queue of files, of the page and of programs alike: one is scored at a time."""
+FIELD = ("key", "value", "meaning", "default")
 
 
 def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
@@ -42,12 +41,12 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
             background.
     """
     lines = "\n".join(" ".join(text.split("\n")) for text in references)
+    settings = PageSettings(preset, temperature, iterations, centering)
     try:
-        found = texts.score_texts(hypothesis, lines, metric, PageSettings(preset, temperature, iterations, centering))
+        rows, _, line, notices = texts.score_texts(hypothesis, lines, metric, settings)
     except TwmdError as error:
         raise gr.Error(str(error), print_exception=False) from error
-    table = [dict(zip(texts.HEADERS, row, strict=True)) for row in found.rows]
-    return {"scores": table, "signature": found.signature, "notices": list(found.notices)}
+    return {"scores": _by_header(texts.HEADERS, rows), "signature": line, "notices": notices}
 
 
 def explain_signature(text: str) -> dict[str, Any]:
@@ -58,10 +57,10 @@ def explain_signature(text: str) -> dict[str, Any]:
         text: A signature, long or short.
     """
     try:
-        found = signature.explain_signature(text)
+        fields, command, notices = signature.explain_signature(text)
     except TwmdError as error:
         raise gr.Error(str(error), print_exception=False) from error
-    return {"fields": [one._asdict() for one in found.fields], "command": found.command, "notices": list(found.notices)}
+    return {"fields": _by_header(FIELD, fields), "command": command, "notices": notices}
 
 
 def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
@@ -74,18 +73,10 @@ def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dic
         preset: A preset; metrics that have none of this name take their default.
     """
     try:
-        found = score_file(read_pasted(table), metrics, preset)
+        return score_file(read_pasted(table), metrics, preset)._asdict()
     except TwmdError as error:
         raise gr.Error(str(error), print_exception=False) from error
-    return found._asdict()
 
 
-def add_api(at_once: int) -> None:
-    """Add the endpoints to the page that is being built.
-
-    Args:
-        at_once: Requests about texts that are answered at the same time; files are scored one after another.
-    """
-    gr.api(score_texts, api_name="score_texts", concurrency_limit=at_once)
-    gr.api(score_table, api_name="score_table", concurrency_limit=1, concurrency_id=FILES)
-    gr.api(explain_signature, api_name="explain_signature", concurrency_limit=at_once)
+def _by_header(headers: tuple[str, ...], rows: Any) -> list[dict[str, str]]:
+    return [dict(zip(headers, row, strict=True)) for row in rows]

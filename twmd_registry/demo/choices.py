@@ -1,14 +1,12 @@
-"""What a visitor of the page can choose, and the scorer that a choice stands for."""
+"""The choices of the page, and the specification that they select."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from twmd_registry.engine.scorer import Scorer, make_scorer
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import CONVERGED, EMBEDDED_MODEL, Centering, MetricName
-from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import default_preset, presets, presets_of
 from twmd_registry.registry.spec import MetricSpec, make_spec
 
@@ -24,10 +22,10 @@ BACKGROUND = str(default_preset(MetricName.BERTSCORE_CENTERED, None).keys["cente
 
 
 class PageSettings(NamedTuple):
-    """What a visitor sets; every metric takes of it what it uses.
+    """The settings of the page; each metric takes those that it uses.
 
     Attributes:
-        preset: A preset's name; a metric without a preset of that name takes its default.
+        preset: A preset's name; a metric without it takes its default.
         temperature: T; 0 for the preset's.
         iterations: One of `SWEEPS`.
         centering: One of `CENTERINGS`.
@@ -40,79 +38,49 @@ class PageSettings(NamedTuple):
 
 
 def offered_presets() -> tuple[str, ...]:
-    """The names of presets that work with the packaged model: nobody's visit makes this machine fetch another."""
-    return tuple(dict.fromkeys(name for metric, name in presets() if _preset_for(metric, name) == name))
+    """Return the presets that work with the packaged model: no visit makes this machine fetch another."""
+    return tuple(dict.fromkeys(name for metric, name in presets() if preset_for(metric, name) == name))
 
 
 def preset_for(metric: str, wanted: str) -> str:
-    """The preset that a metric takes: the one that is wanted, or its default where it has none of that name.
+    """Return the wanted preset if the metric has it and it works with the packaged model, else the metric's default.
 
     Raises:
         SpecError: There is no such metric.
     """
     entry(metric)
-    return _preset_for(MetricName(metric), wanted)
-
-
-def _preset_for(metric: MetricName, wanted: str) -> str:
-    own = presets_of(metric).get(wanted)
-    works = own is not None and (
-        own.model == EMBEDDED_MODEL or (own.model is None and metric is not MetricName.STSSCORE)
-    )
-    return wanted if works else default_preset(metric, None).name
+    name = MetricName(metric)
+    own = presets_of(name).get(wanted)
+    works = own is not None and (own.model == EMBEDDED_MODEL or (own.model is None and name is not MetricName.STSSCORE))
+    return wanted if works else default_preset(name, None).name
 
 
 def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
-    """The specification that a visitor's settings make of a metric.
+    """Return the specification of a metric under the page's settings.
+
+    Programs may send any value, such as a path on this machine or a million sweeps: only the choices are accepted.
 
     Args:
         metric: One of `METRICS`.
-        settings: What the visitor has set.
+        settings: The settings.
 
     Raises:
         SpecError: There is no such metric, the page does not offer a value, or values exclude each other.
     """
     facts, preset = entry(metric), preset_for(metric, settings.preset)
-    _check(settings)
-    given: dict[str, object] = {"model": EMBEDDED_MODEL} if presets_of(MetricName(metric))[preset].model is None else {}
-    if settings.temperature:
-        given["temperature"] = settings.temperature
-    if settings.iterations != AS_PRESET:
-        given["iterations"] = settings.iterations
-    if settings.centering != AS_PRESET:
-        given["centering"] = BACKGROUND if settings.centering == Centering.BACKGROUND else settings.centering
-    return make_spec(metric, preset, **{name: value for name, value in given.items() if name in facts.keys})
-
-
-def _check(settings: PageSettings) -> None:
-    """Refuse what the page does not offer: a program may send anything, the path of a file here or a million sweeps,
-    say.
-    """
     for name, value, choices in (
         ("iterations", settings.iterations, SWEEPS),
         ("centering", settings.centering, CENTERINGS),
     ):
         if value not in choices:
             raise SpecError(f"{name}={value!r} is not possible here; {menu(str(value), choices)}.")
-    if settings.temperature != 0 and not COLDEST <= settings.temperature <= HOTTEST:
-        raise SpecError(
-            f"temperature={settings.temperature} is not possible here: expected {COLDEST} to {HOTTEST}, or 0 "
-            "for the preset's."
-        )
-
-
-def scorer_for(metric: str, settings: PageSettings) -> Scorer:
-    """The scorer of a visitor's settings; arguments and errors as for `spec_of`."""
-    return make_scorer(spec_of(metric, settings), RunOptions())
-
-
-def keep_models() -> list[Scorer]:
-    """Load what the page needs, and hold it: a list that keeps the models in memory as long as somebody has it.
-
-    Raises:
-        ModelError: The packaged model is not installed.
-    """
-    held = [scorer_for(metric, PageSettings()) for metric in METRICS]
-    for one in held:
-        _ = one.spec
-    return held
+    temperature = settings.temperature
+    if temperature != 0 and not COLDEST <= temperature <= HOTTEST:
+        expected = f"expected {COLDEST} to {HOTTEST}, or 0 for the preset's"
+        raise SpecError(f"temperature={temperature} is not possible here: {expected}.")
+    centering = BACKGROUND if settings.centering == Centering.BACKGROUND else settings.centering
+    model = EMBEDDED_MODEL if presets_of(MetricName(metric))[preset].model is None else None
+    given = {"model": model, "temperature": temperature or None, "iterations": settings.iterations}
+    given["centering"] = centering
+    unset = None, AS_PRESET
+    return make_spec(metric, preset, **{k: v for k, v in given.items() if v not in unset and k in facts.keys})

@@ -8,55 +8,59 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twmd_registry.demo.choices import METRICS, keep_models
-from twmd_registry.demo.style import STYLE
+from twmd_registry.demo.choices import METRICS, PageSettings, spec_of
 from twmd_registry.demo.uploads import LARGEST
+from twmd_registry.engine.scorer import make_scorer
 from twmd_registry.errors import FileError, MissingExtraError
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.names import EMBEDDED_READS
+from twmd_registry.report.template import render
 
 try:
     import gradio as gr
 
-    from twmd_registry.demo.api import add_api
+    from twmd_registry.demo import api
     from twmd_registry.demo.tabs import AT_ONCE, add_file_tab, add_signature_tab, add_texts_tab
 except ImportError as error:
     raise MissingExtraError("the page needs Gradio: pip install 'twmd-registry[demo]'") from error
 
 KEPT_S = 3600
-"""Seconds after which an uploaded file, or one to download, is deleted; all are when the page ends."""
+"""Seconds after which an uploaded file, or a file to download, is deleted; all are when the page ends."""
 SWEEP_S = 600
 WAITING = 64
-"""Requests that may wait; more are turned away."""
+"""Requests that may wait; more are refused."""
 FIRST_PORT, LAST_PORT = 7860, 7959
-"""Where Gradio looks for a free port."""
+"""The range in which Gradio looks for a free port."""
 INTRODUCTION = f"""# Embedding metrics with signatures
-Compare a generated text with a reference by {len(METRICS)} metrics, see why a score is what it is, and take along the signature that gives it again.
-Everything is computed on the machine that serves this page; nothing is sent elsewhere, and files are deleted after an hour.
+Compare a generated text with a reference by {len(METRICS)} metrics, see why a score is what it is, and take along the
+signature that gives it again. Everything is computed on the machine that serves this page; nothing is sent elsewhere,
+and files are deleted after an hour.
 
 The model of the page reads {EMBEDDED_READS}."""
 
 
 class Page(gr.Blocks):  # type: ignore[misc]
-    """The page as Gradio's `Blocks`; what a page of this package is served with is settled."""
+    """The page as Gradio's `Blocks`, with the settings of this package."""
 
     def __init__(self) -> None:
         """Make an empty page, and load the models that it needs."""
         super().__init__(title="twmd-registry", analytics_enabled=False, delete_cache=(SWEEP_S, KEPT_S))
-        self.scorers = keep_models()
+        self.scorers = [make_scorer(spec_of(metric, PageSettings())) for metric in METRICS]
+        for scorer in self.scorers:
+            _ = scorer.spec  # loads the model, which stays in memory as long as the page
 
     def launch(self, **options: Any) -> Any:
-        """Serve the page; by default on 127.0.0.1, as Gradio does, and without its lines, which advise to publish the
-        page by a tunnel.
+        """Serve the page; by default on 127.0.0.1, as Gradio does, but without its lines about public tunnels.
 
         Args:
             options: Of `gradio.Blocks.launch`.
         """
         font = ["system-ui", "sans-serif"]
-        theme = gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"])
         own = {
-            "theme": theme,
-            "css": STYLE,
+            "theme": gr.themes.Default(primary_hue="blue", font=font, font_mono=["ui-monospace", "monospace"]),
+            "css": render(
+                "style.css", "demo", **{name: render(f"{name}.css") for name in ("alignment", "light", "dark")}
+            ),
             "max_file_size": LARGEST,
             "share": False,
             "quiet": True,
@@ -67,15 +71,15 @@ class Page(gr.Blocks):  # type: ignore[misc]
     def close(self, *arguments: Any, **options: Any) -> None:
         """Stop serving, and free the models; arguments are those of `gradio.Blocks.close`."""
         super().close(*arguments, **options)
-        for one in self.scorers:
-            one.close()
+        for scorer in self.scorers:
+            scorer.close()
 
 
 def build_page(metric: str | None = None) -> Page:
     """Build the page of all metrics.
 
     Args:
-        metric: The one that is chosen when the page opens; None for the first.
+        metric: The metric that is chosen when the page opens; None for the first.
 
     Returns:
         The page; ``.launch()`` serves it.
@@ -98,7 +102,9 @@ def build_page(metric: str | None = None) -> Page:
                 add_file_tab(chosen)
             with gr.Tab("A signature"):
                 add_signature_tab()
-        add_api(AT_ONCE)
+        gr.api(api.score_texts, api_name="score_texts", concurrency_limit=AT_ONCE)
+        gr.api(api.score_table, api_name="score_table", concurrency_limit=1, concurrency_id=api.FILES)
+        gr.api(api.explain_signature, api_name="explain_signature", concurrency_limit=AT_ONCE)
     page.queue(max_size=WAITING)
     return page
 
@@ -108,8 +114,8 @@ def serve(metric: str | None = None, port: int | None = None, announce: Callable
 
     Args:
         metric: As for `build_page`.
-        port: Where; None for the first free port from 7860.
-        announce: Is given the address once the page is served.
+        port: The port; None for the first free port from 7860.
+        announce: Called with the address when the page is served.
 
     Raises:
         SpecError: As for `build_page`.
@@ -120,8 +126,7 @@ def serve(metric: str | None = None, port: int | None = None, announce: Callable
     try:
         _, address, _ = page.launch(server_name="127.0.0.1", server_port=port, prevent_thread_lock=True)
     except OSError as error:
-        raise FileError(
-            f"no port is free from {port or FIRST_PORT} to {port or LAST_PORT}: choose another by --port."
-        ) from error
+        ports = f"from {port or FIRST_PORT} to {port or LAST_PORT}"
+        raise FileError(f"no port is free {ports}: choose another by --port.") from error
     announce(address)
     page.block_thread()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TypeAlias
 
 from twmd_registry.errors import collect_warnings
 from twmd_registry.registry.catalogue import entry
-from twmd_registry.registry.keys import KEYS, Key, Value
+from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
@@ -23,75 +23,44 @@ ABOUT = {
     "seed": "of the resampling",
     "version": "of this package, when it was scored",
 }
-"""What is in a signature beside keys of a specification."""
-YES, NO_DEFAULT = "yes", ""
+"""Fields of a signature beside the keys of a specification."""
+Field: TypeAlias = tuple[str, str, str, str]
+"""Texts for `HEADERS`; the last is ``yes``, ``no, VALUE``, or empty where there is no default of the named model."""
 
 
-class ExplainedField(NamedTuple):
-    """One field of a signature.
-
-    Attributes:
-        key: Its name; a member's key has the member's number before it.
-        value: What it says.
-        meaning: What it chooses.
-        default: ``yes``, ``no, VALUE``, or empty where there is no default; of the model that is named.
-    """
-
-    key: str
-    value: str
-    meaning: str
-    default: str = NO_DEFAULT
-
-
-class ExplainedSignature(NamedTuple):
-    """What a signature says.
-
-    Attributes:
-        fields: Its fields in order; also a key that it leaves out, where the default is another than leaving it out.
-        command: What scores by it again.
-        notices: What a reader of it should know.
-    """
-
-    fields: tuple[ExplainedField, ...]
-    command: str
-    notices: tuple[str, ...]
-
-
-def explain_signature(text: str) -> ExplainedSignature:
-    """Say what every field of a signature means.
+def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
+    """Explain every field of a signature.
 
     Args:
         text: A signature, long or short.
 
+    Returns:
+        The fields in order, including a key that the signature omits where its default is another than its neutral
+        value; the command that scores by the signature again; notices.
+
     Raises:
-        SignatureError: It is none; names the column.
+        SignatureError: It is no signature; names the column.
     """
     with collect_warnings() as held:
         signature = parse_signature(text)
-        fields = tuple(_fields(signature))
-    return ExplainedSignature(
-        fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", tuple(dict.fromkeys(held))
-    )
+        fields = list(_fields(signature))
+    return fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", list(dict.fromkeys(held))
 
 
-def _fields(signature: Signature) -> Iterator[ExplainedField]:
+def _fields(signature: Signature) -> Iterator[Field]:
     spec = signature.spec
-    yield ExplainedField("metric", str(spec.metric), entry(spec.metric).about)
-    if spec.members:
-        for number, (weight, member) in enumerate(member_specs(spec), 1):
-            yield ExplainedField(
-                f"{number}", str(member.metric), f"{entry(member.metric).about} Its weight: {weight:g}."
-            )
-            yield from (one._replace(key=f"{number}. {one.key}") for one in _keys(member))
-    else:
+    yield "metric", str(spec.metric), entry(spec.metric).about, ""
+    for number, (weight, member) in enumerate(member_specs(spec) if spec.members else (), 1):
+        yield str(number), str(member.metric), f"{entry(member.metric).about} Its weight: {weight:g}.", ""
+        yield from ((f"{number}. {name}", *rest) for name, *rest in _keys(member))  # type: ignore[misc]
+    if not spec.members:
         yield from _keys(spec)
     for name, about in ABOUT.items():
         if name != CONTENT and (value := getattr(signature, name)) is not None:
-            yield ExplainedField(name, value, about)
+            yield name, value, about, ""
 
 
-def _keys(spec: MetricSpec) -> Iterator[ExplainedField]:
-    """The keys of one metric."""
+def _keys(spec: MetricSpec) -> Iterator[Field]:
     own = spec.values()
     usual = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
     for name, key in KEYS.items():
@@ -99,13 +68,7 @@ def _keys(spec: MetricSpec) -> Iterator[ExplainedField]:
             continue
         value, default = own.get(name, key.neutral), usual.get(name, key.neutral)
         if value is not None:
-            yield ExplainedField(name, key.format(value), key.about, _comparison(key, value, default))
+            compared = "" if default is None else "yes" if value == default else f"no, {key.format(default)}"
+            yield name, key.format(value), key.about, compared
         if name == "model" and spec.fingerprint:
-            yield ExplainedField(CONTENT, spec.fingerprint, ABOUT[CONTENT])
-
-
-def _comparison(key: Key, value: Value, default: Value | None) -> str:
-    """How a value compares with the default."""
-    if default is None:
-        return NO_DEFAULT
-    return YES if value == default else f"no, {key.format(default)}"
+            yield CONTENT, spec.fingerprint, ABOUT[CONTENT], ""

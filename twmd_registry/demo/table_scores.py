@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from twmd_registry.demo.choices import PageSettings, scorer_for
-from twmd_registry.demo.histogram import histograms
+from twmd_registry.demo.choices import PageSettings, spec_of
+from twmd_registry.demo.markup import histograms
 from twmd_registry.demo.uploads import UploadedTable
-from twmd_registry.engine.result import ScoreSet
-from twmd_registry.engine.scorer import score_all
+from twmd_registry.engine.scorer import make_scorer, score_all
 from twmd_registry.errors import InputError, SpecError, collect_warnings
 from twmd_registry.record.content import SystemComparison, column_of, make_record
 from twmd_registry.record.file import record_text
@@ -25,26 +25,27 @@ PATIENCE_S = 600.0
 """Seconds after which a file is given up."""
 SHOWN = 200
 """Characters of a text that the table of rows shows."""
+Segment: TypeAlias = tuple[str | int | float, ...]
 
 
 class FileResult(NamedTuple):
-    """What is known of a file.
+    """The scores of a file.
 
     Attributes:
         rows: Per metric a row of `HEADERS`.
         pictures: The distributions of the scores of its rows, as HTML.
-        segment_headers: What is in `segments`.
-        segments: Per row of the file its number there, its texts, shortened, and its scores.
+        segment_headers: The columns of `segments`.
+        segments: Per row of the file its number, its shortened texts and its scores.
         signatures: One per metric, in a line each.
         tsv: Every row's scores, to six digits.
         record: The record that ``twmd verify`` checks, as JSON.
-        notices: What a reader of the scores should know.
+        notices: Warnings about the scores.
     """
 
     rows: tuple[tuple[str, ...], ...]
     pictures: str
     segment_headers: tuple[str, ...]
-    segments: tuple[tuple[str | int | float, ...], ...]
+    segments: tuple[Segment, ...]
     signatures: str
     tsv: str
     record: str
@@ -60,7 +61,7 @@ def score_file(uploaded: UploadedTable, metrics: Sequence[str], preset: str) -> 
         preset: Of every metric that has one of this name; the others take their defaults.
 
     Raises:
-        SpecError: No metric, or one that there is not.
+        SpecError: No metric, or an unknown one.
         InputError: Texts that cannot be scored (names the row), or that take more than `PATIENCE_S`.
         ModelError: The packaged model is not installed.
     """
@@ -70,42 +71,36 @@ def score_file(uploaded: UploadedTable, metrics: Sequence[str], preset: str) -> 
 
     def check_time(_done: int) -> None:
         if time.perf_counter() - started > PATIENCE_S:
-            raise InputError(
-                f"scoring takes more than {PATIENCE_S:g} s and was given up: try a smaller file, or 'twmd score'."
-            )
+            limit = f"scoring takes more than {PATIENCE_S:g} s and was given up"
+            raise InputError(f"{limit}: try a smaller file, or 'twmd score'.")
 
     with collect_warnings() as held:
-        scorers = [scorer_for(metric, PageSettings(preset)) for metric in dict.fromkeys(metrics)]
+        scorers = [make_scorer(spec_of(metric, PageSettings(preset))) for metric in dict.fromkeys(metrics)]
         sets = score_all(scorers, uploaded.predictions, uploaded.references, progress=check_time)
     record = make_record([(uploaded.name, sets)], inputs=[uploaded.source], seconds=time.perf_counter() - started)
-    columns = tuple(map(column_of, sets))
+    rows: list[tuple[str, ...]] = []
+    segments: list[Segment] = []
+    for scores in sets:
+        values = scores.as_dict()
+        sides = [f"{values[name]:.4f}" if name in values else NOTHING for name in Output]
+        rest = (f"{value:.4f}" for value in (measure(scores.scores) for measure in (min, statistics.median, max)))
+        rows.append((str(scores.metric), f"{scores.score:.4f}", *sides, *rest))
+    texts = zip(uploaded.rows, uploaded.predictions, uploaded.references, strict=True)
+    for i, (row, prediction, references) in enumerate(texts):
+        shown = (_shorten(prediction), _shorten(" / ".join(references)))
+        segments.append((row, *shown, *(round(scores.scores[i], 4) for scores in sets)))
+    compared = SystemComparison((uploaded.name,), tuple(map(column_of, sets)))
     return FileResult(
-        rows=tuple(map(_row, sets)),
-        pictures=histograms({str(one.metric): one.scores for one in sets}),
-        segment_headers=("row", "prediction", "references", *(str(one.metric) for one in sets)),
-        segments=tuple(_segments(uploaded, sets)),
-        signatures="\n".join(str(one.signature) for one in sets),
-        tsv=sentence_lines(SystemComparison((uploaded.name,), columns), DIGITS, header=True) + "\n",
+        rows=tuple(rows),
+        pictures=histograms({str(scores.metric): scores.scores for scores in sets}),
+        segment_headers=("row", "prediction", "references", *(str(scores.metric) for scores in sets)),
+        segments=tuple(segments),
+        signatures="\n".join(str(scores.signature) for scores in sets),
+        tsv=sentence_lines(compared, DIGITS, header=True) + "\n",
         record=record_text(record),
         notices=tuple(dict.fromkeys(held)),
     )
 
 
-def _row(found: ScoreSet) -> tuple[str, ...]:
-    """One line of the table."""
-    whole, ordered = found.as_dict(), sorted(found.scores)
-    sides = (f"{whole[name]:.4f}" if name in whole else NOTHING for name in map(str, Output))
-    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-    return (str(found.metric), f"{found.score:.4f}", *sides, f"{ordered[0]:.4f}", f"{middle:.4f}", f"{ordered[-1]:.4f}")
-
-
-def _segments(uploaded: UploadedTable, sets: Sequence[ScoreSet]) -> list[tuple[str | int | float, ...]]:
-    texts = zip(uploaded.rows, uploaded.predictions, uploaded.references, strict=True)
-    return [
-        (row, _shortened(prediction), _shortened(" / ".join(references)), *(round(one.scores[i], 4) for one in sets))
-        for i, (row, prediction, references) in enumerate(texts)
-    ]
-
-
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

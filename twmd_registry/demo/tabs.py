@@ -1,4 +1,4 @@
-"""The three tabs: which inputs there are, which function they go to, and where its answer is shown.
+"""The tabs of the page: their inputs, the functions that answer them, and where the answers are shown.
 
 An error is an answer like any other: a line above the results, and no results.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +27,23 @@ AT_ONCE = 4
 ROW_WIDTHS = (60, 340, 340)
 """In pixels, of a row's number and texts."""
 SCORE_WIDTH = 130
+PRIVATE: dict[str, Any] = {"api_visibility": "private"}
+QUIET = PRIVATE | {"show_progress": "hidden"}
+HIDE = "() => ['', '', '', {__type__: 'update', visible: false}]"
+_Output = partial(gr.Textbox, buttons=["copy"], interactive=False, lines=2, max_lines=8)
 
 
 def answer_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     hypothesis: str, references: str, metric: str, preset: str, temperature: float, iterations: str, centering: str
 ) -> tuple[str, str, str, str]:
     """Score two texts: notices or the error, the table, the signature, the plan."""
+    settings = PageSettings(preset, temperature, iterations, centering)
     try:
-        found = texts.score_texts(
-            hypothesis, references, metric, PageSettings(preset, temperature, iterations, centering)
-        )
+        rows, picture, line, notices = texts.score_texts(hypothesis, references, metric, settings)
     except TwmdError as error:
         return messages(error=str(error)), "", "", ""
-    return (
-        messages(found.notices),
-        table(texts.HEADERS, found.rows, "numbers"),
-        found.signature,
-        f'<div class="twmd-plan">{found.picture}</div>',
-    )
+    picture = f'<div class="twmd-plan">{picture}</div>'
+    return messages(notices), table(texts.HEADERS, rows, "numbers"), line, picture
 
 
 def refuse_settings() -> tuple[str, str, str, str]:
@@ -56,167 +56,127 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
 
     Args:
         page: The page, which scores its example when it opens.
-        metric: The one that is chosen first.
+        metric: The metric that is chosen first.
     """
     with gr.Row():
         with gr.Column(min_width=320):
             hypothesis = gr.Textbox(HYPOTHESIS, label="Hypothesis", lines=2, max_lines=6, elem_id="hypothesis")
-            references = gr.Textbox(
-                REFERENCES, label="References, one per line", lines=3, max_lines=8, elem_id="references"
-            )
+            about = "References, one per line"
+            references = gr.Textbox(REFERENCES, label=about, lines=3, max_lines=8, elem_id="references")
             with gr.Row():
                 chosen = gr.Dropdown(METRICS, value=metric, label="Plan of", elem_id="metric", min_width=140)
                 preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="preset", min_width=140)
-            temperature = gr.Slider(
-                0, HOTTEST, value=0, step=0.01, label="Temperature (0: preset)", elem_id="temperature"
-            )
+            about = "Temperature (0: preset)"
+            temperature = gr.Slider(0, HOTTEST, value=0, step=0.01, label=about, elem_id="temperature")
             # Gradio's own check leaves the old scores and, of an empty field, a traceback in the terminal;
             # `PageSettings` are checked anyway.
             temperature.preprocess = lambda value: math.nan if value is None else value
             iterations = gr.Radio(SWEEPS, value=AS_PRESET, label="Sinkhorn sweeps", elem_id="iterations")
             centering = gr.Dropdown(CENTERINGS, value=AS_PRESET, label="Centering", elem_id="centering")
         with gr.Column(min_width=320):
-            notices = gr.HTML(elem_id="notices")
-            scores = gr.HTML(elem_id="scores")
-            line = gr.Textbox(
-                label="Signature", buttons=["copy"], interactive=False, lines=2, max_lines=8, elem_id="signature"
-            )
-    plan = gr.HTML(elem_id="plan")
+            outputs = [gr.HTML(elem_id="notices"), gr.HTML(elem_id="scores")]
+            outputs.append(_Output(label="Signature", elem_id="signature"))
+    outputs.append(gr.HTML(elem_id="plan"))
     inputs = [hypothesis, references, chosen, preset, temperature, iterations, centering]
-    how: dict[str, Any] = {
-        "inputs": inputs,
-        "outputs": [notices, scores, line, plan],
-        "concurrency_limit": AT_ONCE,
-        "show_progress": "hidden",
-    }
-    # Pasting a text is a change, but to Gradio no input. While somebody types, of all that waits only the last is
-    # scored.
-    # A temperature out of range is put back into it when its field is left: a change, and no input, either.
-    triggers = [
-        hypothesis.change,
-        references.change,
-        temperature.change,
-        *(one.input for one in inputs[2:] if one is not temperature),
-    ]
-    scored = gr.on(triggers, answer_texts, trigger_mode="always_last", api_visibility="private", **how)
-    scored.failure(refuse_settings, None, how["outputs"], api_visibility="private", show_progress="hidden")
-    page.load(answer_texts, api_visibility="private", **how)
+    how = QUIET | {"inputs": inputs, "outputs": outputs, "concurrency_limit": AT_ONCE}
+    # To Gradio, a pasted text is a change but no input, as is a temperature out of range that it corrects when its
+    # field is left. While a visitor types, only the last of the waiting requests is scored.
+    triggers = [one.change for one in (hypothesis, references, temperature)]
+    triggers += [one.input for one in (chosen, preset, iterations, centering)]
+    scored = gr.on(triggers, answer_texts, trigger_mode="always_last", **how)
+    scored.failure(refuse_settings, None, outputs, **QUIET)
+    page.load(answer_texts, **how)
 
 
 def add_file_tab(metric: str) -> None:
-    """Add the tab for a file; `metric` is chosen first."""
+    """Add the tab for a file; `metric` is the metric that is chosen first."""
     gr.Markdown(
-        "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, "
-        f"...), as {', '.join(SUFFIXES)}, "
-        f"up to {LARGEST // 10**6} MB and {MOST_ROWS:,} rows. JSON lines may have a list as `references`."
+        "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, ...), as "
+        f"{', '.join(SUFFIXES)}, up to {LARGEST // 10**6} MB and {MOST_ROWS:,} rows. JSON lines may have a list as "
+        "`references`."
     )
+    example = "prediction,reference\nIt rains.,It is raining."
     with gr.Row():
         upload = gr.File(label="Upload a table", file_types=list(SUFFIXES), height=180, elem_id="upload")
-        example = "prediction,reference\nIt rains.,It is raining."
         pasted = gr.Textbox(label="or paste one", lines=5, max_lines=5, placeholder=example, elem_id="pasted")
     chosen = gr.CheckboxGroup(METRICS, value=[metric], label="Metrics", elem_id="metrics")
     preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="file-preset")
     button = gr.Button("Score", variant="primary", elem_id="score-file")
-    outputs = [gr.HTML(elem_id="file-notices"), *(gr.HTML(elem_id=name) for name in ("file-scores", "distribution"))]
+    shown = [gr.HTML(elem_id=name) for name in ("file-notices", "file-scores", "distribution")]
     with gr.Column(visible=False) as results:
         rows = gr.Dataframe(type="array", interactive=False, wrap=True, label="Scores of its rows", elem_id="rows")
-        downloads = gr.File(
-            label="Scores of the rows (TSV), record for 'twmd verify' (JSON)", interactive=False, elem_id="downloads"
-        )
-        signatures = gr.Textbox(
-            label="Signatures", buttons=["copy"], interactive=False, lines=2, max_lines=12, elem_id="signatures"
-        )
-    folder = Path(downloads.GRADIO_CACHE)
-
-    def clear(error: str = "") -> Any:
-        """Show no scores: those of another file would be taken for this one's."""
-        return messages(error=error), "", "", gr.Column(visible=False), None, None, ""
-
-    def answer(upload: str | None, pasted: str, metrics: list[str], preset: str) -> Any:
-        """Score a file: notices or the error, the table, the distributions, and what is shown only with them."""
-        if upload and pasted.strip():
-            return clear("There are an uploaded file and a pasted table: remove one of them.")
-        try:
-            uploaded = read_upload(Path(upload)) if upload else read_pasted(pasted)
-            found = table_scores.score_file(uploaded, metrics, preset)
-        except TwmdError as error:
-            return clear(str(error))
-        # Scores that were asked for before the file was changed may arrive after that: they say whose they are.
-        whole = messages([f"Scores of {uploaded.name}:"]) + table(table_scores.HEADERS, found.rows, "numbers")
-        downloads, lost = _to_download(found, folder)
-        results = gr.Column(visible=True), _rows(found), downloads, found.signatures
-        return messages((*found.notices, *lost)), whole, found.pictures, *results
-
-    inputs = [upload, pasted, chosen, preset]
-    shown, outputs = [*outputs, results], [*outputs, results, rows, downloads, signatures]
-    quietly: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-    scored = button.click(answer, inputs, outputs, api_visibility="private", concurrency_limit=1, concurrency_id=FILES)
-    unreadable = "Nothing was scored: this file cannot be read here. Upload another one."
-    scored.failure(lambda: clear(unreadable), None, outputs, **quietly)
-    # In the browser: a change that waits in the server's queue could clear the scores that were asked for after it.
-    empty = "() => ['', '', '', {__type__: 'update', visible: false}]"
-    gr.on([one.change for one in inputs], None, None, shown, js=empty, **quietly)
+        about = "Scores of the rows (TSV), record for 'twmd verify' (JSON)"
+        downloads = gr.File(label=about, interactive=False, elem_id="downloads")
+        signatures = _Output(label="Signatures", max_lines=12, elem_id="signatures")
+    shown.append(results)
+    inputs, outputs = [upload, pasted, chosen, preset], [*shown, rows, downloads, signatures]
+    answer = partial(answer_file, Path(downloads.GRADIO_CACHE))
+    scored = button.click(answer, inputs, outputs, concurrency_limit=1, concurrency_id=FILES, **PRIVATE)
+    problem = "Nothing was scored: this file cannot be read here. Upload another one."
+    scored.failure(lambda: _no_scores(problem), None, outputs, **QUIET)
+    # In the browser: a change that waits in the server's queue could clear the scores of a later request.
+    gr.on([one.change for one in inputs], None, None, shown, js=HIDE, **QUIET)
 
 
-def _rows(found: table_scores.FileResult) -> gr.Dataframe:
-    """The table of rows, which can be sorted; all of it is text or numbers, nothing is read as Markdown or HTML."""
-    scores = len(found.segment_headers) - len(ROW_WIDTHS)
-    return gr.Dataframe(
-        value=list(map(list, found.segments)),
-        headers=list(found.segment_headers),
-        datatype=["number", "str", "str", *["number"] * scores],
+def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str], preset: str) -> tuple[Any, ...]:
+    """Score a file: notices or the error, the table, the distributions, and what is shown only with them."""
+    if upload and pasted.strip():
+        return _no_scores("There are an uploaded file and a pasted table: remove one of them.")
+    try:
+        uploaded = read_upload(Path(upload)) if upload else read_pasted(pasted)
+        result = table_scores.score_file(uploaded, metrics, preset)
+    except TwmdError as error:
+        return _no_scores(str(error))
+    # The scores of a file may arrive after the visitor has chosen another: they name their file.
+    whole = messages([f"Scores of {uploaded.name}:"]) + table(table_scores.HEADERS, result.rows, "numbers")
+    files, problems = write_downloads(result, cache)
+    scores = len(result.segment_headers) - len(ROW_WIDTHS)
+    rows = gr.Dataframe(
+        value=list(map(list, result.segments)),
+        headers=list(result.segment_headers),
+        datatype=["number", "str", "str", *["number"] * scores],  # nothing is read as Markdown or HTML
         column_widths=[*ROW_WIDTHS, *[SCORE_WIDTH] * scores],
     )
+    notices = messages((*result.notices, *problems))
+    return notices, whole, result.pictures, gr.Column(visible=True), rows, files, result.signatures
 
 
-def _to_download(found: table_scores.FileResult, cache: Path) -> tuple[list[str] | None, list[str]]:
-    """Write what can be downloaded among the files that Gradio deletes by itself; scores are shown even if that fails.
+def _no_scores(error: str) -> tuple[Any, ...]:
+    """Return an error and empty outputs: the scores of another file would be taken for this file's."""
+    return messages(error=error), "", "", gr.Column(visible=False), None, None, ""
+
+
+def write_downloads(result: table_scores.FileResult, cache: Path) -> tuple[list[str] | None, list[str]]:
+    """Write the files to download into a cache that Gradio empties by itself.
 
     Returns:
-        The files, and notices about those that cannot be written.
+        The files, or None and a notice where they cannot be written: the scores are shown all the same.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=cache))
-        for name, text in (("scores.tsv", found.tsv), ("record.json", found.record)):
-            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        files = {folder / "scores.tsv": result.tsv, folder / "record.json": result.record}
+        for path, text in files.items():
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         return None, [f"scores and record cannot be written for download: {error.strerror}."]
-    return [str(folder / "scores.tsv"), str(folder / "record.json")], []
+    return list(map(str, files)), []
 
 
 def answer_signature(text: str) -> tuple[str, str, str]:
     """Explain a signature: notices or the error, the table of its fields, the command."""
     try:
-        found = signature.explain_signature(text)
+        fields, command, notices = signature.explain_signature(text)
     except TwmdError as error:
         return messages(error=str(error)), "", ""
-    return messages(found.notices), table(signature.HEADERS, found.fields, "words"), found.command
+    return messages(notices), table(signature.HEADERS, fields, "words"), command
 
 
 def add_signature_tab() -> None:
     """Add the tab that explains a signature."""
-    text = gr.Textbox(
-        label="Signature", lines=3, max_lines=8, placeholder="twmd|output:f1|model:...|version:...", elem_id="asked"
-    )
+    example = "twmd|output:f1|model:...|version:..."
+    text = gr.Textbox(label="Signature", lines=3, max_lines=8, placeholder=example, elem_id="asked")
     button = gr.Button("Explain", variant="primary", elem_id="explain")
-    outputs = [
-        gr.HTML(elem_id="signature-notices"),
-        gr.HTML(elem_id="fields"),
-        gr.Textbox(
-            label="The command that scores by it again",
-            buttons=["copy"],
-            interactive=False,
-            lines=2,
-            max_lines=8,
-            elem_id="command",
-        ),
-    ]
-    gr.on(
-        [button.click, text.submit],
-        answer_signature,
-        text,
-        outputs,
-        api_visibility="private",
-        concurrency_limit=AT_ONCE,
-    )
+    outputs = [gr.HTML(elem_id="signature-notices"), gr.HTML(elem_id="fields")]
+    outputs.append(_Output(label="The command that scores by it again", elem_id="command"))
+    gr.on([button.click, text.submit], answer_signature, text, outputs, concurrency_limit=AT_ONCE, **PRIVATE)

@@ -1,4 +1,4 @@
-"""Reading what a visitor uploads or pastes: a table with a header, as small as the page says."""
+"""Reads the tables that visitors upload or paste, within the page's limits of size."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from twmd_registry.judgments.reader import USUAL_REFERENCES, TableRow, read_rows
 from twmd_registry.record.content import InputFile
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
-"""The forms that are read: those of text."""
+"""Of the text formats that are read."""
 LARGEST = 2_000_000
 """Bytes of the largest file."""
 MOST_ROWS = 2_000
 PREDICTION, REFERENCE = "prediction", "reference"
-"""The column of the predictions, and what the names of all columns of references begin with."""
+"""The column of the predictions, and how the names of all columns of references begin."""
 
 
 class UploadedTable(NamedTuple):
-    """Texts to be scored.
+    """Texts to score.
 
     Attributes:
         name: The file's name, without its folder.
@@ -50,30 +50,28 @@ def read_upload(path: Path) -> UploadedTable:
             is missing, or a row that cannot be scored; names the file without its folder, and the row.
     """
     if path.suffix.lower() not in SUFFIXES:
-        raise FileError(
-            f"{path.name}: the suffix of a table is one of {', '.join(SUFFIXES)} here, not {path.suffix!r}."
-        )
+        choices = f"the suffix of a table is one of {', '.join(SUFFIXES)} here"
+        raise FileError(f"{path.name}: {choices}, not {path.suffix!r}.")
     try:
-        _check_size(path.stat().st_size, path.name)
+        _check_size(path.stat().st_size, path.name)  # before it is in memory
         return _read(path.name, path.read_bytes(), path.suffix.lower())
     except FileNotFoundError as error:
         raise FileError(f"{path.name}: it is not here any more: upload it again.") from error
 
 
 def read_pasted(text: str) -> UploadedTable:
-    """Read a table that was pasted; its first line tells the form: JSON, tabs, or commas.
+    """Read a pasted table; its first line shows the format: JSON, tabs, or commas.
 
     Args:
         text: The table.
 
     Raises:
-        FileError: There is nothing; otherwise as for `read_upload`.
+        FileError: The text is blank; otherwise as for `read_upload`.
     """
     text = text.rstrip("\n") + "\n"
     if not text.strip():
-        raise FileError(
-            f"Nothing to score: upload a table, or paste one, with the columns {PREDICTION} and {REFERENCE}."
-        )
+        columns = f"with the columns {PREDICTION} and {REFERENCE}"
+        raise FileError(f"Nothing to score: upload a table, or paste one, {columns}.")
     first = next(filter(str.strip, text.splitlines()))
     form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"
     name = f"pasted{form}"
