@@ -110,9 +110,11 @@ def patient(own: Scorer, note: Path) -> Scorer:
 
     class Patient(EnsembleScorer):  # local: Ray sends it whole
         def combine(self, sets: Sequence[ScoreSet]) -> ScoreSet:
-            until = time.monotonic() + 60
+            until = time.monotonic() + 120
             while os.getpid() != here and not note.exists() and time.monotonic() < until:
                 time.sleep(0.05)
+            if os.getpid() != here and note.exists():
+                note.with_name("in time").touch()
             return super().combine(sets)
 
     return Patient(own.requested)
@@ -126,12 +128,11 @@ def test_rows_are_reported_while_a_worker_scores_their_part(model: Path, data: P
         note.touch()
 
     own = scorer(f"ensemble(twmd;model={model};layer=2;centering=none,trwmd;model={model};layer=2;centering=none)")
-    started = time.monotonic()
     record = score_files(
         [patient(own, note)], [str(data)], str(tmp_path / "out"), ScaleOptions(progress=progress), WorkerOptions(1)
     )
     assert (record.parts, record.rows, sum(calls)) == (1, 23, 23)
-    assert time.monotonic() - started < 60
+    assert (tmp_path / "in time").exists()
     assert len(calls) > 1
 
 
