@@ -64,7 +64,8 @@ EDITS = {
     "twmd_registry/registry/keys.py": (
         "    temperature: float | None = _key(",
         (
-            '    toughness: float | None = _key("tg", "what the toy subtracts", "a number from 1e-6 to 1e6", _scale, neutral=1.0)\n'
+            "    toughness: float | None = _key(\n"
+            '        "tg", "what the toy subtracts", "a number from 1e-6 to 1e6", _scale, neutral=1.0\n    )\n'
             "    temperature: float | None = _key("
         ),
     ),

@@ -106,33 +106,71 @@ _DECODER = {
 }
 
 OTHERS: dict[str, tuple[type[PreTrainedModel], Any]] = {
-    "xlm-roberta": (XLMRobertaModel, XLMRobertaConfig(**_SHARED, max_position_embeddings=POSITIONS + 2, pad_token_id=1, type_vocab_size=1)),
+    "xlm-roberta": (
+        XLMRobertaModel,
+        XLMRobertaConfig(**_SHARED, max_position_embeddings=POSITIONS + 2, pad_token_id=1, type_vocab_size=1),
+    ),
     "deberta-v2": (
         DebertaV2Model,
-        DebertaV2Config(**_SMALL, relative_attention=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, share_att_key=True),
+        DebertaV2Config(
+            **_SMALL,
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            position_biased_input=False,
+            share_att_key=True,
+        ),
     ),
     "albert": (AlbertModel, AlbertConfig(**_SMALL, embedding_size=8)),
     "modernbert": (
         ModernBertModel,
-        ModernBertConfig(**_SMALL, pad_token_id=1, cls_token_id=0, sep_token_id=2, bos_token_id=0, eos_token_id=2, local_attention=8),
+        ModernBertConfig(
+            **_SMALL, pad_token_id=1, cls_token_id=0, sep_token_id=2, bos_token_id=0, eos_token_id=2, local_attention=8
+        ),
     ),
     "t5": (
         T5Model,
-        T5Config(vocab_size=len(WORDS) + 4, d_model=WIDTH, d_kv=8, d_ff=24, num_layers=DEPTH, num_heads=2, pad_token_id=1, decoder_start_token_id=1),
+        T5Config(
+            vocab_size=len(WORDS) + 4,
+            d_model=WIDTH,
+            d_kv=8,
+            d_ff=24,
+            num_layers=DEPTH,
+            num_heads=2,
+            pad_token_id=1,
+            decoder_start_token_id=1,
+        ),
     ),
     "bart": (
         BartModel,
         BartConfig(
-            vocab_size=len(WORDS) + 4, d_model=WIDTH, encoder_layers=DEPTH, decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
-            encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=POSITIONS, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+            vocab_size=len(WORDS) + 4,
+            d_model=WIDTH,
+            encoder_layers=DEPTH,
+            decoder_layers=2,
+            encoder_attention_heads=2,
+            decoder_attention_heads=2,
+            encoder_ffn_dim=24,
+            decoder_ffn_dim=24,
+            max_position_embeddings=POSITIONS,
+            pad_token_id=1,
+            bos_token_id=0,
+            eos_token_id=2,
         ),
     ),
     "gpt2": (
         GPT2Model,
-        GPT2Config(vocab_size=len(WORDS) + 4, n_embd=WIDTH, n_layer=DEPTH, n_head=2, n_positions=POSITIONS, bos_token_id=0, eos_token_id=2),
+        GPT2Config(
+            vocab_size=len(WORDS) + 4,
+            n_embd=WIDTH,
+            n_layer=DEPTH,
+            n_head=2,
+            n_positions=POSITIONS,
+            bos_token_id=0,
+            eos_token_id=2,
+        ),
     ),
     "llama": (LlamaModel, LlamaConfig(**_DECODER)),
-}  # fmt: skip
+}
 """Families that differ from BERT's in how they keep layers, positions or two halves."""
 
 

@@ -19,8 +19,10 @@ SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 QUICK = settings(deadline=None, max_examples=25, derandomize=True)
 """The same examples in every run, so that a law that fails here fails everywhere."""
 SUMS = frozenset({MetricName.WORDSET_CKA})
-"""Metrics whose C is a sum over pairs of tokens, not a mean: C grows with the weights, leaves the range of S, and its plan carries no shares.
-No entry of the catalogue says so, because Eq. 1 divides it out of every score. A new metric of this kind is named here, and nowhere else."""
+"""Metrics whose C is a sum over pairs of tokens, not a mean: C grows with the weights, leaves the range of S, and its
+plan carries no shares. No entry of the catalogue says so, because Eq. 1 divides it out of every score. A new metric of
+this kind is named here, and nowhere else.
+"""
 
 
 class Problem(NamedTuple):

@@ -81,7 +81,7 @@ def sentence_transformers(setting: Setting) -> Run:
     """sentence-transformers' encode of all different texts, to the same layer: one pooled vector of each, and no
     score."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling, Transformer  # type: ignore[import-not-found]  # it makes this module when it is imported
+    from sentence_transformers.models import Pooling, Transformer  # type: ignore[import-not-found]
 
     transformer = Transformer(setting.model)
     transformer.auto_model.encoder.layer = transformer.auto_model.encoder.layer[: setting.layer]
@@ -133,7 +133,10 @@ def ours(setting: Setting, metrics: tuple[str, ...] = ("twmd",), dtype: Dtype = 
 
 CONTESTANTS: dict[str, Callable[[Setting], Run]] = {
     "bare encoder": bare,
-    **{metric: lambda setting, metric=metric: ours(setting, (metric,)) for metric in (*DENSE, "moverscore")},  # type: ignore[misc]
+    **{
+        metric: lambda setting, metric=metric: ours(setting, (metric,))  # type: ignore[misc]
+        for metric in (*DENSE, "moverscore")
+    },
     "all four dense": lambda setting: ours(setting, DENSE),
     "twmd, bfloat16": lambda setting: ours(setting, dtype=Dtype.BFLOAT16),
     "all four dense, bfloat16": lambda setting: ours(setting, DENSE, Dtype.BFLOAT16),

@@ -126,7 +126,8 @@ def test_sacrebleus_metrics_are_cited_by_their_signature(record: Path, capsys: p
     sentence = cited(capsys, "--format", "sentence").splitlines()[1]
     assert (
         sentence
-        == f"my_system|1.txt scores {bleu.score:.2f} in BLEU (Post, 2018) over 2 segments (SacreBLEU), with the signature {bleu.signature}."
+        == f"my_system|1.txt scores {bleu.score:.2f} in BLEU (Post, 2018) over 2 segments (SacreBLEU), with the "
+        f"signature {bleu.signature}."
     )
     assert cited(capsys).count("@inproceedings{post2018call,") == 1
     assert f"| bleu | {bleu.score:.2f} | `BLEU" in cited(capsys, "--format", "markdown")

@@ -208,8 +208,8 @@ class TestHints:
             (
                 "train stsb --model X",
                 (
-                    "No such option '--model'. model is a key of a metric, which twmd train does not take; commands that do "
-                    "have --set model=VALUE."
+                    "No such option '--model'. model is a key of a metric, which twmd train does not take; commands that "
+                    "do have --set model=VALUE."
                 ),
             ),
             (

@@ -417,7 +417,8 @@ class TestBadData:
         assert (status, out.splitlines()) == (0, ["0.000", "0.000", "1.000"])
         assert (
             err
-            == "twmd: warning: texts without a token: 2; each scores 0 against text and 1 against another empty text (before any baseline).\n"
+            == "twmd: warning: texts without a token: 2; each scores 0 against text and 1 against another empty text "
+            "(before any baseline).\n"
         )
 
     def test_unknown_model_is_one_line(self, files: Path, run: Run) -> None:
@@ -548,7 +549,7 @@ class TestSignals:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (a test's worker may ignore it, and so would its child)
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (a worker may ignore it)
         )
         assert process.stdin is not None
         process.stdin.write("the cat sat\n")

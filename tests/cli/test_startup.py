@@ -17,7 +17,8 @@ try:
     status = main(sys.argv[1:])
 except SystemExit as stop:
     status = stop.code
-print(json.dumps([status, sorted(set(sys.modules) & {'torch', 'transformers', 'datasets', 'evaluate', 'scipy', 'numpy', 'ray', 'matplotlib'})]))
+heavy = {'torch', 'transformers', 'datasets', 'evaluate', 'scipy', 'numpy', 'ray', 'matplotlib'}
+print(json.dumps([status, sorted(set(sys.modules) & heavy)]))
 """
 
 

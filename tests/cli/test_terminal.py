@@ -451,7 +451,8 @@ class TestCompletion:
             f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m twmd_registry.cli "$@"\n', encoding="utf-8"
         )
         (tmp_path / "twmd").chmod(0o755)
-        ask = 'COMP_WORDS=(twmd sc); COMP_CWORD=1; $(complete -p twmd | sed "s/.*-F \\([^ ]*\\) .*/\\1/") twmd; echo "${COMPREPLY[@]}"'
+        find = '$(complete -p twmd | sed "s/.*-F \\([^ ]*\\) .*/\\1/")'
+        ask = f'COMP_WORDS=(twmd sc); COMP_CWORD=1; {find} twmd; echo "${{COMPREPLY[@]}}"'
         path = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
         done = subprocess.run(
             ["bash", "-c", f"{line}\n{ask}"], capture_output=True, text=True, check=True, cwd=ROOT, env=path
@@ -494,7 +495,8 @@ def test_finetune_offers_what_can_be_trained() -> None:
         for param in command.params
         if param.name == "metric"
     )
-    assert set(metric.type.choices) == {name for name in MetricName if CATALOGUE[name].untrainable is None}  # type: ignore[attr-defined]
+    trainable = {name for name in MetricName if CATALOGUE[name].untrainable is None}
+    assert set(metric.type.choices) == trainable  # type: ignore[attr-defined]
 
 
 def test_every_help_text_has_an_example_of_its_own_command() -> None:

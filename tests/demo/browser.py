@@ -88,7 +88,8 @@ class Tab:
     def cut_labels(self) -> list[str]:
         """Labels that are wider than their place."""
         script = """[...document.querySelectorAll('th, .twmd-table td:first-child, label span')].filter(
-            label => label.clientWidth > 0 && label.scrollWidth > label.clientWidth + 1).map(label => label.innerText)"""
+            label => label.clientWidth > 0 && label.scrollWidth > label.clientWidth + 1
+        ).map(label => label.innerText)"""
         return list(self.page.evaluate(script))
 
     def foreign(self) -> list[str]:

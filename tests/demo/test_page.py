@@ -18,7 +18,10 @@ from twmd_registry.demo.uploads import LARGEST
 from twmd_registry.record.file import parse_record
 from twmd_registry.registry.names import EMBEDDED_READS
 
-MARKUP = '<script>document.title="run"</script> <img src=x onerror=\'document.title="run"\'> ${document.title="run"} {{value}}'
+MARKUP = (
+    '<script>document.title="run"</script> <img src=x onerror=\'document.title="run"\'> '
+    '${document.title="run"} {{value}}'
+)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,10 @@ from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, read_pasted, read_upl
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.record.file import parse_record
 
-CSV = 'prediction,reference,reference_2\nIt rains.,It is raining.,\n"A cat, a dog",Two pets.,"A dog, a cat"\nSo be it,Never,Ever\n'
+CSV = (
+    'prediction,reference,reference_2\nIt rains.,It is raining.,\n"A cat, a dog",Two pets.,"A dog, a cat"\n'
+    "So be it,Never,Ever\n"
+)
 PREDICTIONS = ["It rains.", "A cat, a dog", "So be it"]
 REFERENCES = [["It is raining."], ["Two pets.", "A dog, a cat"], ["Never", "Ever"]]
 

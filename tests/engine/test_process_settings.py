@@ -71,7 +71,8 @@ def settings() -> dict[str, object]:
         "threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
         "verbosity": transformers_logging.get_verbosity(),
         "bars": transformers_logging.is_progress_bar_enabled(),
-        "random": (torch.random.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()),  # noqa: NPY002 (the state that users seed)
+        "torch's random": torch.random.get_rng_state().tolist(),
+        "random": (str(np.random.get_state()), random.getstate()),  # noqa: NPY002 (the state that users seed)
     }
 
 

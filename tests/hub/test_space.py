@@ -26,7 +26,8 @@ import evaluate
 for name in sys.argv[3:]:
     metric = evaluate.load(f"spaces/{name}")
     predictions, references = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-    print(json.dumps([metric.name, type(metric).__module__, metric.compute(predictions=predictions, references=references)]))
+    result = metric.compute(predictions=predictions, references=references)
+    print(json.dumps([metric.name, type(metric).__module__, result]))
 by_file = evaluate.load("spaces/twmd/twmd.py", temperature=0.5)
 assert by_file.scorer.spec.temperature == 0.5
 """

@@ -204,7 +204,10 @@ def test_form_is_told_by_the_name_or_by_the_content() -> None:
     assert detect_form("rows.txt", b'{"hypothesis": "a"}\n', ["prediction"]) is None
 
 
-NO_LIST = 'looks like a list and is no JSON list of texts: write ["one", "another"], or call a column of single texts reference.'
+NO_LIST = (
+    'looks like a list and is no JSON list of texts: write ["one", "another"], or call a column of single texts '
+    "reference."
+)
 
 
 def references(values: dict[str, Any], columns: tuple[str, ...] = ()) -> list[str] | str:

@@ -169,7 +169,9 @@ def test_every_text_is_data_and_ends_no_script() -> None:
     assert not {"b", "i"} & set(page.tags)
 
 
-@pytest.mark.parametrize(("systems", "title"), [("a", "a"), ("ab", "a and b"), ("abc", "a, b and c"), ("abcd", "4 systems")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("systems", "title"), [("a", "a"), ("ab", "a and b"), ("abc", "a, b and c"), ("abcd", "4 systems")]
+)
 def test_title_names_up_to_three_systems(systems: str, title: str) -> None:
     source = page_of(comparison(list(systems), 3))
     assert f"<h1>Scores of {title}</h1>" in source

@@ -113,7 +113,8 @@ def test_picture_shows_tokens_score_and_signature(tmp_path: Path, size: tuple[in
 
 
 @pytest.mark.parametrize(
-    ("size", "metric"), [((1, 1), "twmd"), ((2, 9), "twmd"), ((60, 3), "twmd"), ((50, 50), "twmd"), ((3, 60), "wordset_cka")]
+    ("size", "metric"),
+    [((1, 1), "twmd"), ((2, 9), "twmd"), ((60, 3), "twmd"), ((50, 50), "twmd"), ((3, 60), "wordset_cka")],
 )  # fmt: skip
 def test_no_label_meets_another_or_leaves_the_figure(size: tuple[int, int], metric: str) -> None:
     with mpl.rc_context():

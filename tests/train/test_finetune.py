@@ -55,7 +55,14 @@ def trained_metric(tiny: str, metric: str, recipe: Recipe = RECIPE, **keys: Any)
     return TrainedMetric(encoder, backend.job, backend.reading, recipe), wrapped
 
 
-@pytest.mark.parametrize("keys", [{"centering": "batch"}, {"centering": "dimension", "output": "precision"}, {"centering": "batch", "centering_side": "joint", "multiref": "mean", "special": "all"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"centering": "batch"},
+        {"centering": "dimension", "output": "precision"},
+        {"centering": "batch", "centering_side": "joint", "multiref": "mean", "special": "all"},
+    ],
+)
 @pytest.mark.parametrize("metric", TRAINABLE)
 def test_what_is_trained_is_what_a_scorer_gives_afterwards(
     metric: str, keys: dict[str, Any], tiny: str, tmp_path: Path

@@ -28,7 +28,10 @@ Declare: TypeAlias = Callable[[Run], Run]
 """Adds a parameter to the function that runs a command."""
 
 argument, option = click.argument, click.option
-RATED = "Rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table), or a name on the Hub (glue/stsb)."
+RATED = (
+    "Rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table), or a name on the Hub "
+    "(glue/stsb)."
+)
 """How data are named wherever they are asked for; `twmd_registry.judgments.sets` reads it."""
 RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")
 
@@ -80,7 +83,8 @@ class Command(click.RichCommand):
             return f" {key} is a key of a metric: use {' or '.join(members)} 'METRIC;{key}=VALUE'."
         if "part" in names and key in PART_NAMES:
             return f" Use --part {key}=PATH, the copy on this machine."
-        return f" {key} is a key of a metric, which {ctx.command_path} does not take; commands that do have --set {key}=VALUE."
+        untaken = f" {key} is a key of a metric, which {ctx.command_path} does not take"
+        return f"{untaken}; commands that do have --set {key}=VALUE."
 
 
 def _takes_keys(param: click.Option) -> bool:
@@ -136,7 +140,7 @@ def command(name: str, *, example: str, lexical: Sequence[str] | None = None) ->
         quiet_option = option(
             "-q", "--quiet", is_flag=True, help="No warnings, notices and progress bars; results and errors stay."
         )
-        params = list(reversed(getattr(quiet_option(run), "__click_params__")))  # noqa: B009 (click's own attribute, which has no type)
+        params = list(reversed(getattr(quiet_option(run), "__click_params__")))  # noqa: B009 (it has no type)
         about = (run.__doc__ or "").partition("\n    Raises:")[0]
         return Command(
             name=name,
@@ -189,7 +193,7 @@ class RatedData(click.Path):
 class Texts(InputPath):
     """A file with texts, which is returned as a path, or rated data, which are returned as their name."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:  # type: ignore[override]
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> Path | str:  # type: ignore[override]
         """Return the path or the name.
 
         Raises:
@@ -331,7 +335,8 @@ def settings(run: Run) -> Run:
 parts = many(
     "--part",
     metavar="NAME=PATH",
-    help="Your copy of a part of a signature (model, adapter, background, stopwords, idf, baseline), whose content must be the one that "
+    help="Your copy of a part of a signature (model, adapter, background, stopwords, idf, baseline), whose content "
+    "must be the one that "
     "was signed; beside a named metric, use --set.",
 )
 """Declares where the parts of a signature are on this machine."""

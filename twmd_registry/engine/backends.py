@@ -57,7 +57,7 @@ class Backend:
         Args:
             spec: What to compute.
             options: Where and how fast.
-            parts: Where its parts are, when `spec` comes from a signature; None when the user wrote it, maybe with paths.
+            parts: Where its parts are, when `spec` comes from a signature; None for a user's own, maybe with paths.
         """
         self.requested, self.options, self.parts = spec, options, parts
         self._handle: ModelHandle | None = None

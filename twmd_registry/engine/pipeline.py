@@ -60,8 +60,8 @@ from twmd_registry.text_flags import TextFlags
 Item = TypeVar("Item")
 
 CHUNK_TOKENS = 65_536
-"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions). Two chunks are in memory: one
-is encoded while the other one is aligned.
+"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions). Two chunks are in memory: the
+next one is encoded while one is aligned.
 """
 ACCELERATOR_CHUNKS = 4
 """Times as many on an accelerator: among more texts more are of one length, and less of a batch is padding."""
@@ -209,7 +209,7 @@ class PipelineRun:
         _ = self._corpus_sums
 
     def explain(self, pair: int) -> PairPlan:
-        """Return how a pair is aligned by the only job, centred with its batch (or the corpus) as when it was scored."""
+        """Return how the only job aligns a pair, centred with its batch (or the corpus) as in its score."""
         ((view, (spec,)),) = self._views.items()
         batch = np.array([pair])
         if view.centering is Centering.BATCH:
@@ -271,13 +271,11 @@ class PipelineRun:
         """Sums over the whole corpus by layer, of every view that is centred by them."""
         views = [view for view in self._views if view.centering is Centering.CORPUS]
         local, device = cache(partial(self._sum_locally, views)), self._encoder.device
-        return {
-            view: [
-                GroupSums(*(self._total(lambda v=view, k=k, i=i: local()[v][k][i]).to(device) for i in range(2)))  # type: ignore[misc]
-                for k in range(len(view.layers))
-            ]
-            for view in views
-        }
+
+        def sum_layer(view: TokenView, k: int) -> GroupSums:
+            return GroupSums(*(self._total(partial(lambda i: local()[view][k][i], i)).to(device) for i in range(2)))
+
+        return {view: [sum_layer(view, k) for k in range(len(view.layers))] for view in views}
 
     def _sum_locally(self, views: Sequence[TokenView]) -> dict[TokenView, list[GroupSums]]:
         """Return the sums over these pairs, in a pass before anything is scored."""

@@ -112,7 +112,7 @@ _OPERATORS = (("cuda", "matmul"), ("mkldnn", "matmul")) if _NEW_INTERFACE else (
 
 def _get(backend: str, operator: str) -> str:
     """Return the precision that applies: an operator's own, or else its backend's, or else the one of all backends."""
-    return str(torch._C._get_fp32_precision_getter(backend, operator))  # noqa: SLF001 (torch.backends has no name for cuda's)
+    return str(torch._C._get_fp32_precision_getter(backend, operator))  # noqa: SLF001 (no public name for cuda's)
 
 
 def _set(backend: str, operator: str, precision: str) -> None:

@@ -116,13 +116,14 @@ class OneDnnLinear(nn.Linear):
         ):
             return super().forward(input)
         keep_exact()
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(input, self._weights(input), self.bias, "none", [], "")  # noqa: SLF001 (torch.compile's own)
+        weights = self._weights(input)
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(input, weights, self.bias, "none", [], "")  # noqa: SLF001
         return product
 
     def _weights(self, input: Tensor) -> Tensor:  # noqa: A002 (as above)
         """Return the weights, in oneDNN's order where it is kept."""
         if self.keeps and self.kept is None:
-            self.kept = torch.ops.mkldnn._reorder_linear_weight(self.weight, input.shape[:-1].numel())  # noqa: SLF001 (as above)
+            self.kept = torch.ops.mkldnn._reorder_linear_weight(self.weight, input.shape[:-1].numel())  # noqa: SLF001
         return self.weight if self.kept is None else self.kept
 
 
@@ -145,7 +146,7 @@ def onednn_layout(network: nn.Module) -> Iterator[None]:
 def multiplies(dtype: torch.dtype) -> bool:
     """Return whether oneDNN multiplies a number format well on this CPU."""
     if dtype == torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001 (as above)
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001
     return dtype == torch.float32
 
 

@@ -147,7 +147,7 @@ def load_encoder(files: ModelFiles, dtype: str) -> Any:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if not getattr(config, "is_encoder_decoder", False):
         network = load_network(AutoModel, files, dtype)
-    elif type(config) in AutoModelForTextEncoding._model_mapping:  # noqa: SLF001 (T5's halves come apart, with a class of their own)
+    elif type(config) in AutoModelForTextEncoding._model_mapping:  # noqa: SLF001 (T5's halves)
         network = load_network(AutoModelForTextEncoding, files, dtype)
     else:
         network = load_network(AutoModel, files, dtype).get_encoder()

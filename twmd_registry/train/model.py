@@ -169,7 +169,7 @@ class TrainedMetric(nn.Module):
         """Return the weights that change, and no others: a checkpoint of an adapter holds no copy of the encoder."""
         return {name: weight.detach() for name, weight in self.trained()}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:  # noqa: FBT002 (nn.Module's)
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:  # noqa: FBT002
         """Load the weights that change; those that do not are not missed.
 
         Raises:
