@@ -1,6 +1,5 @@
 """A new metric is one declaration, its aligner, two tables of presets and a module for `evaluate`; a new key is one
-declaration and the stage
-that reads it: shown on a copy of the package."""
+declaration and the stage that reads it: shown on a copy of the package."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@
 >>> twmd_registry.list_metrics()[:3]
 ['twmd', 'trwmd', 'moverscore']
 
-Importing this package loads no torch and no model, touches no network, and makes ``evaluate.load("twmd")``
-work.
+Importing this package loads no torch and no model, touches no network, and makes ``evaluate.load("twmd")`` work.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from threading import Lock
 from typing import Protocol, runtime_checkable
 
 Progress = Callable[[int], None]
-"""Called with the number of units (segments, rows) that were finished since the last call; maybe from another
-thread.
+"""Called with the number of units (segments, rows) that were finished since the last call; maybe from another thread.
 """
 
 

@@ -1,8 +1,7 @@
 """What travels between the stages: named, immutable bundles of tensors and numbers.
 
-The alphabet, used in every file from here on: B pairs of a block, I items (texts, each once per mean it is
-centered with), T tokens of all items in a row, N hypothesis tokens, M reference tokens, D dimensions,
-G centering groups.
+The alphabet, used in every file from here on: B pairs of a block, I items (texts, each once per mean it is centered
+with), T tokens of all items in a row, N hypothesis tokens, M reference tokens, D dimensions, G centering groups.
 """
 
 from __future__ import annotations
@@ -89,9 +88,9 @@ class TokenVectors(NamedTuple):
 class PaddedTokens(NamedTuple):
     """The tokens of one side of B pairs, padded to N places.
 
-    A weight is a multiplicity: a token of weight 2 counts as two tokens of weight 1 do. A token of weight 0 has no share
-    of the plan, but may be a greedy partner (bert_score treats special tokens so). Every text has a token of positive
-    weight.
+    A weight is a multiplicity: a token of weight 2 counts as two tokens of weight 1 do. A token of weight 0 has no
+    share of the plan, but may be a greedy partner (bert_score treats special tokens so). Every text has a token of
+    positive weight.
 
     Attributes:
         mask: Which places hold tokens; shape (B, N), bool.
@@ -141,8 +140,8 @@ class EncodedTexts(NamedTuple):
     Attributes:
         layers: Hidden state number to vectors of shape (T, D), float32, special tokens included.
         lengths: Tokens of each text, special tokens included; shape (I,), int64.
-        special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special
-            token; shape (T,), uint8.
+        special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token; shape
+            (T,), uint8.
         ids: Token ids; shape (T,), int64.
         unknown: For an unknown token a number that stands for what was written there, 0 for any other; shape (T,),
             int64.

@@ -1,8 +1,7 @@
 """``twmd``: tempered balanced transport.
 
 Plans are not returned, so they are read off the scores: a change of the similarities that leaves a plan as it is
-changes the
-score by exactly what that plan gains.
+changes the score by exactly what that plan gains.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ def score(p: Drawn, tempering: AlignmentSettings) -> float:
 
 
 def column_sums(p: Drawn, tempering: AlignmentSettings) -> list[float]:
-    """What the package's plan gives each reference token: sweeps forget what a whole column gains, the score does
-    not."""
+    """What the package's plan gives each reference token: sweeps forget what a whole column gains, the score does not."""
     units = torch.eye(p.s.shape[2], dtype=torch.float64)
     return [score(p.plus(unit), tempering) - score(p, tempering) for unit in units]
 

@@ -34,8 +34,8 @@ SHAPES: dict[str, tuple[dict[str, int], int]] = {
         19,
     ),
 }
-"""Sizes of encoders that are made with random weights (speed does not depend on weights), and the layer that the
-TWMD paper reads.
+"""Sizes of encoders that are made with random weights (speed does not depend on weights), and the layer that the TWMD
+paper reads.
 """
 EMBEDDED_LAYER = 4
 BARE = ("bare encoder", "bare encoder, again")

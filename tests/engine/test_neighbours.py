@@ -83,8 +83,7 @@ def draw(seed: int) -> tuple[MetricName, dict[str, Any]]:
 
 
 def tolerance(keys: dict[str, Any]) -> float:
-    """What float32 allows: similarities are off by about 1e-6, and plans see them divided by T; raw vectors' are
-    large."""
+    """What float32 allows: similarities are off by about 1e-6, and plans see them divided by T; raw vectors' are large."""
     return 1e-5 + 1e-6 / float(keys.get("temperature", 1.0))
 
 

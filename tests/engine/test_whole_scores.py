@@ -1,18 +1,12 @@
 """Whole scores of random settings over all keys, beside their recomputation in plain numpy from the raw model.
 
 The recomputation is in float64; what is left is the rounding of the program, which is in float32. It moves a similarity
-of two tokens by
-1e-7 in the mean and by 1e-6 at most: hidden states are off by 1e-6 of their length, in all directions, and inner
-products by as much.
-Most settings pass that on as it is, and agree within `TOLERANCE`. Some make more of it: a Sinkhorn plan moves by 1 / T
-of what moves S,
-Eq. 1 divides by C(X, X), centering leaves small differences of long vectors, wordset_cka without Eq. 1 sums. Where a
-score is off by more
-than `TOLERANCE`, it is measured how much the exact score moves when hidden states and inner products are moved at
-random, so that
-similarities move by `ROUNDING` (2^-22); the most of eight times counts. Rounding is up to four times as large, and so
-is what a score may
-be off.
+of two tokens by 1e-7 in the mean and by 1e-6 at most: hidden states are off by 1e-6 of their length, in all directions,
+and inner products by as much. Most settings pass that on as it is, and agree within `TOLERANCE`. Some make more of it:
+a Sinkhorn plan moves by 1 / T of what moves S, Eq. 1 divides by C(X, X), centering leaves small differences of long
+vectors, wordset_cka without Eq. 1 sums. Where a score is off by more than `TOLERANCE`, it is measured how much the
+exact score moves when hidden states and inner products are moved at random, so that similarities move by `ROUNDING`
+(2^-22); the most of eight times counts. Rounding is up to four times as large, and so is what a score may be off.
 
 TWMD_ORACLE_SETTINGS is the number of settings; every one is drawn from its own seed.
 """

@@ -103,8 +103,7 @@ def group_means(texts: list[np.ndarray], group: list[int], weight: list[int], gr
 
 
 def linear_cka(x: np.ndarray, y: np.ndarray) -> float:
-    """Centered kernel alignment of two texts by its definition: HSIC of the linear kernels of the dimensions (D x
-    D)."""
+    """Centered kernel alignment of two texts by its definition: HSIC of the linear kernels of the dimensions (D x D)."""
     dimensions = x.shape[1]
     h = np.eye(dimensions) - np.ones((dimensions, dimensions)) / dimensions
 

@@ -2,17 +2,14 @@
 recall and F1.
 
 Written from the papers and from the documentation of the keys. A setting is a plain dict of keys and values as in a
-signature; a key that
-is left out does nothing. Only the model comes from outside: its tokens of a text, and its hidden states of a sequence
-of tokens.
+signature; a key that is left out does nothing. Only the model comes from outside: its tokens of a text, and its hidden
+states of a sequence of tokens.
 
 Where the papers say nothing, this is the rule: an empty text adds no token to a mean, and is a document of its special
-tokens for idf;
-means do not weigh tokens by idf; windows all have the same size, so the last one begins where that makes it end with
-the text; an n-gram
-weighs what its tokens weigh, and 1 where tokens have no idf or all have the idf 0; where nothing is left of a text, or
-its C(X, X) is not
-positive, it scores 1 against the same text and 0 against any other.
+tokens for idf; means do not weigh tokens by idf; windows all have the same size, so the last one begins where that
+makes it end with the text; an n-gram weighs what its tokens weigh, and 1 where tokens have no idf or all have the idf
+0; where nothing is left of a text, or its C(X, X) is not positive, it scores 1 against the same text and 0 against any
+other.
 """
 
 from __future__ import annotations
@@ -33,8 +30,8 @@ from tests.oracles import family, movers
 SELF_NORMALISED = {"twmd", "trwmd", "wordset_cka", "sbert"}
 """Metrics that Eq. 1 divides; the others are 1 for a text and itself without it."""
 NOTHING = 1e-6
-"""A difference or mean of vectors that is so much shorter than they are is rounding; so is a C(X, X) so much
-smaller than any S.
+"""A difference or mean of vectors that is so much shorter than they are is rounding; so is a C(X, X) so much smaller
+than any S.
 """
 
 
@@ -57,8 +54,7 @@ class Model:
     dimensions).
 
     `limit` is the most tokens that it reads, `unknown` the piece that stands for what its vocabulary lacks. `products`
-    are the inner
-    products of two sets of vectors.
+    are the inner products of two sets of vectors.
     """
 
     tokenize: Callable[[str], Tokens]
@@ -450,8 +446,7 @@ def balancing(s: np.ndarray, a: np.ndarray, b: np.ndarray, temperature: float) -
     """What has to be added to the columns of S, so that choosing rows sum up to b over all of a.
 
     It is the minimum of the convex ``T sum_i a_i log sum_j b_j exp((S_ij + v_j) / T) - b v``, which Newton's method
-    finds: from a
-    high temperature down, since the minimum at one is a good start at the next.
+    finds: from a high temperature down, since the minimum at one is a good start at the next.
     """
     v = np.zeros_like(b)
 

@@ -13,8 +13,8 @@ from twmd_registry.train.data import TrainingData
 
 PLAIN = ["the", "a", "sat", "on", "mat", "ran", "over", "hill", "saw", "again"]
 GOOD, BAD = ("rain", "today"), ("cat", "dog")
-"""What ratings depend on, and the untrained models know nothing of: a good word in the prediction is worth a point,
-a bad one costs one.
+"""What ratings depend on, and the untrained models know nothing of: a good word in the prediction is worth a point, a
+bad one costs one.
 """
 
 

@@ -4,8 +4,8 @@ The alphabet of every file here: B pairs, N hypothesis tokens, M reference token
 
 An aligner is written once, for the hypothesis side, as a function of ``S`` (B, N, M), the `PaddedTokens` of each side
 and `AlignmentSettings`; it returns C of shape (B,). The reference side is the same function of the transposed problem,
-so that swapping two texts exchanges precision and recall by construction. Every text has at least one token.
-Aligners are pure and differentiable. Beside each is a function of the same arguments that returns its plan (B, N, M).
+so that swapping two texts exchanges precision and recall by construction. Every text has at least one token. Aligners
+are pure and differentiable. Beside each is a function of the same arguments that returns its plan (B, N, M).
 """
 
 from __future__ import annotations

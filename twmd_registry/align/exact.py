@@ -28,12 +28,10 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSetting
 
     The row and column sums of a plan are the tokens' shares: 1/m and 1/n, or their weights divided by the weights' sum
     (Zhao et al. 2019, Eq. 1 and 2). The cost of moving x to y, both of length one, is ``1 - x y`` (with ``linear`` that
-    gives
-    ``C = max <pi, S>``, the TWMD paper's Eq. 2), ``|x - y|^2 = 2 - 2 x y``, or ``|x - y|``.
+    gives ``C = max <pi, S>``, the TWMD paper's Eq. 2), ``|x - y|^2 = 2 - 2 x y``, or ``|x - y|``.
 
     The plan is POT's network simplex in float64, and an assignment where both texts have as many tokens of one weight;
-    C is
-    differentiable in S, with the plan as its gradient (which by the envelope theorem it is).
+    C is differentiable in S, with the plan as its gradient (which by the envelope theorem it is).
 
     Args:
         s: Similarities; shape (B, N, M).

@@ -25,11 +25,11 @@ def sinkhorn(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSett
     """Score the tempered transport plan (TWMD paper, Eq. 5 and 6).
 
     The plan starts as ``exp(+S/T)`` (the paper prints a minus; it maximises similarity). One sweep makes every
-    reference token's weights sum to one and then every hypothesis token's; after the last sweep
-    ``pi = exp(L)/m``, whose row sums are exact. ``expected``: ``C = <pi, S>``. ``entropic``: ``C`` adds the
-    tempered plan's entropy per token, ``C = <pi, S> - T mean_i sum_j p_ij log p_ij`` with ``p = m pi`` (so that
-    without column sums to respect it is Eq. 7). With weights a and b the plan starts as ``a_i b_j exp(S_ij/T)`` and its
-    rows and columns sum to the weights: a token of weight 2 is two tokens of weight 1.
+    reference token's weights sum to one and then every hypothesis token's; after the last sweep ``pi = exp(L)/m``,
+    whose row sums are exact. ``expected``: ``C = <pi, S>``. ``entropic``: ``C`` adds the tempered plan's entropy per
+    token, ``C = <pi, S> - T mean_i sum_j p_ij log p_ij`` with ``p = m pi`` (so that without column sums to respect it
+    is Eq. 7). With weights a and b the plan starts as ``a_i b_j exp(S_ij/T)`` and its rows and columns sum to the
+    weights: a token of weight 2 is two tokens of weight 1.
 
     Args:
         s: Similarities; shape (B, N, M).

@@ -117,8 +117,7 @@ def command(name: str, *, example: str, lexical: Sequence[str] | None = None) ->
         name: The word of the command line.
         example: Command lines, for the help.
         lexical: For a command with a parameter ``metrics`` or ``metric`` and those of `settings`: SacreBLEU's metrics
-            that may be named
-            there. The metrics are read before the command runs, to ``arguments.asked``.
+            that may be named there. The metrics are read before the command runs, to ``arguments.asked``.
     """
 
     def declare(run: Run) -> Command:

@@ -1,6 +1,4 @@
-"""``twmd fit-mean``, ``twmd fit-idf`` and ``twmd fit-baseline``: commands that fit a part of a specification to
-texts.
-"""
+"""``twmd fit-mean``, ``twmd fit-idf`` and ``twmd fit-baseline``: fit a part of a specification to texts."""
 
 from __future__ import annotations
 

@@ -149,7 +149,5 @@ def _resampling(systems: int, segments: int, seed: int) -> Resampling:
 
 
 def shared_originals(tasks: Sequence[ScoringTask]) -> list[str] | None:
-    """Return the texts that were translated, from the first table with a column ``source``; None where there is
-    none.
-    """
+    """Return the source texts, from the first table with a column ``source``; None where there is none."""
     return next((task.originals for task in tasks if task.originals is not None), None)

@@ -89,8 +89,7 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
 
     Raises:
         SpecError: Unknown metric, preset or key, an impossible value, a key that none of the metrics uses, a part that
-            no signature has, or
-            the same metric with the same settings twice.
+            no signature has, or the same metric with the same settings twice.
     """
     parts = parts_of(arguments)
     own = [name for name in names if name not in lexical]

@@ -61,8 +61,7 @@ def verify_command(arguments: Arguments) -> int:
     """Score again, and say whether a record, or a number from a paper, holds (exit status 0) or not (1).
 
     RECORD is a file that 'twmd score --record' wrote. Without files, those that it names are taken, if they are here
-    with the same content.
-    Beside a SIGNATURE, VALUE is the number as it was printed.
+    with the same content. Beside a SIGNATURE, VALUE is the number as it was printed.
     """
     options = options_of(arguments)
     parts = parts_of(arguments)

@@ -62,8 +62,7 @@ class TextCache:
     """Keeps texts up to a number of bytes; the least recently used go first.
 
     A turn is one call of a scorer. What a turn has used makes no room for more of the same turn: going round more texts
-    than fit
-    would otherwise push out each of them just before it is needed again, and find none.
+    than fit would otherwise push out each of them just before it is needed again, and find none.
 
     Attributes:
         most_bytes: The bound; the largest that any turn asked for.

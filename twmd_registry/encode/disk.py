@@ -89,18 +89,14 @@ class DiskCache:
     """Keeps encoded texts between processes, for one call of a scorer.
 
     A shard is one safetensors file, named by its texts, in a folder named by everything else that vectors depend on:
-    content of the model,
-    layers, how long texts are read, the kind of device, and the versions of the libraries that compute them. Shards
-    never change. Writers hold
-    a lock; readers need none. The shards of all models take at most as many bytes as the call may use; those that were
-    not used for longest
-    make room, but none that this call has used: going round more texts than fit would otherwise remove each just before
-    it is needed again.
-    No text is written, but its token ids are.
+    content of the model, layers, how long texts are read, the kind of device, and the versions of the libraries that
+    compute them. Shards never change. Writers hold a lock; readers need none. The shards of all models take at most as
+    many bytes as the call may use; those that were not used for longest make room, but none that this call has used:
+    going round more texts than fit would otherwise remove each just before it is needed again. No text is written, but
+    its token ids are.
 
     Whatever fails, scoring continues: a damaged shard is removed and its texts are encoded again, and a folder that
-    cannot be used is left
-    alone for the rest of the call; each with one warning.
+    cannot be used is left alone for the rest of the call; each with one warning.
     """
 
     def __init__(self, encoder: Encoder, most_bytes: int, folder: Path | None = None) -> None:

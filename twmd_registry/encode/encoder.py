@@ -237,8 +237,8 @@ def hidden_states(
 ) -> dict[int, Tensor]:
     """Run a network up to the highest layer asked for.
 
-    Hidden state k < L is what layer k receives (k = 0: the embeddings); hidden state L is the network's own
-    output. Layers above the highest one asked for are never run, where a network keeps its layers in a list.
+    Hidden state k < L is what layer k receives (k = 0: the embeddings); hidden state L is the network's own output.
+    Layers above the highest one asked for are never run, where a network keeps its layers in a list.
 
     Args:
         network: The encoder.

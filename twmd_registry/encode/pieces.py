@@ -1,10 +1,8 @@
 """What the pieces of a vocabulary are: which begin a word, which are punctuation, how they read.
 
 WordPiece marks pieces that continue a word (``##ing``), byte-level BPE and SentencePiece those that begin one
-(``Ġthe``,
-``▁the``). In the latter, punctuation and ideographs stand without a mark inside ``(see`` or ``我们``; they count as words
-of
-their own, as they do in WordPiece, so that dropping the rest of words does not drop whole sentences.
+(``Ġthe``, ``▁the``). In the latter, punctuation and ideographs stand without a mark inside ``(see`` or ``我们``; they
+count as words of their own, as they do in WordPiece, so that dropping the rest of words does not drop whole sentences.
 """
 
 from __future__ import annotations

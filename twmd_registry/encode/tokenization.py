@@ -35,8 +35,8 @@ class TokenIds(NamedTuple):
 
     Attributes:
         ids: One array of token ids per text, special tokens included.
-        special: One array per text: 0 for a token of the text, 1 for the special token that opens it, 2 for
-            any other special token, `LEFT_OUT` for a word that is left out because the vocabulary does not hold it.
+        special: One array per text: 0 for a token of the text, 1 for the special token that opens it, 2 for any other
+            special token, `LEFT_OUT` for a word that is left out because the vocabulary does not hold it.
         truncated: Whether a text was cut; shape (number of texts,).
         unknown: Whether more than `UNKNOWN_SHARE` of a text's own tokens are unknown, where such are kept; shape
             (number of texts,).
@@ -79,8 +79,8 @@ def tokenise(
 ) -> TokenIds:
     """Turn texts into token ids.
 
-    The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched
-    off; a text that is too long loses tokens at its end, before the special tokens that close it.
+    The tokenizer's own truncation and padding (some published ``tokenizer.json`` files carry both) are switched off; a
+    text that is too long loses tokens at its end, before the special tokens that close it.
 
     Args:
         tokenizer: A fast tokenizer.

@@ -36,8 +36,7 @@ def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, piec
     """Words as a tokenizer reads them: normalised, and taken apart where it always does (``don ' t``).
 
     An apostrophe stands for either form, ``'`` and ``\u2019``. A word with a character that the vocabulary does not
-    hold is none
-    that could be found in a text.
+    hold is none that could be found in a text.
     """
     found = set[Phrase]()
     tokens = tokenise(

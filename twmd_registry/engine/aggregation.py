@@ -19,9 +19,8 @@ def aggregate(layers: Tensor, how: str) -> Tensor:
     Args:
         layers: Shape (T, L, D), each vector of length one.
         how: ``mean``; ``concat``; ``pmeans:P,P,..``, for every P the mean ``(mean_l z_l^P)^(1/P)`` in each dimension
-            (Eq. 4; inf is
-            the maximum, -inf the minimum), one after the other (Eq. 5); ``routing:KERNEL`` (Algorithm 1). As in a
-            specification.
+            (Eq. 4; inf is the maximum, -inf the minimum), one after the other (Eq. 5); ``routing:KERNEL`` (Algorithm
+            1). As in a specification.
 
     Returns:
         Shape (T, D), (T, L D) for ``concat``, (T, number of P's times D) for ``pmeans``; of any length.
@@ -53,8 +52,7 @@ def _routing(layers: Tensor, rest: str) -> Tensor:
     Algorithm 1).
 
     d is the squared distance, the start the layers' mean, and the coefficients are per token, so that a token's vector
-    does
-    not depend on other tokens. A token that no layer's vector is near (Epanechnikov) keeps the vector it has.
+    does not depend on other tokens. A token that no layer's vector is near (Epanechnikov) keeps the vector it has.
     """
     kernel = KERNELS[RoutingKernel(rest)]
     found = layers.mean(1)  # (T, D)

@@ -1,8 +1,8 @@
 """Centering: what is subtracted from token vectors before their norms are taken.
 
-Centering happens after a layer has been chosen and before L2 normalisation (TWMD paper, section 5). ``batch``
-and ``corpus`` are one operation with different groups: the mean of a group of texts is subtracted from each of
-its tokens. A group's mean weighs every token once per occurrence of its text.
+Centering happens after a layer has been chosen and before L2 normalisation (TWMD paper, section 5). ``batch`` and
+``corpus`` are one operation with different groups: the mean of a group of texts is subtracted from each of its tokens.
+A group's mean weighs every token once per occurrence of its text.
 """
 
 from __future__ import annotations
@@ -111,8 +111,7 @@ def center(
     """Center token vectors and scale them to length one, layer by layer.
 
     A token of which centering leaves nothing but rounding errors (`NOTHING`) has no direction; it is dropped in every
-    layer,
-    so an item may end up with no token at all (a one-word text under ``sentence`` centering does).
+    layer, so an item may end up with no token at all (a one-word text under ``sentence`` centering does).
 
     Args:
         layers: The same I items in every layer.

@@ -139,11 +139,9 @@ def score_over_ranks(
     """Score the same texts by several scorers, each process of a distributed run its share of them.
 
     Every rank calls it with the same full lists, and gets all scores, those of a single process (within 1e-5 in
-    float32).
-    Shares end where centering batches do, and what depends on the whole corpus (``centering=corpus``, ``idf=corpus``,
-    ``idf=references``) is summed up over all ranks. Warnings are given once, by rank 0. Without a process group, or
-    with one
-    process in it, this is `score_all`.
+    float32). Shares end where centering batches do, and what depends on the whole corpus (``centering=corpus``,
+    ``idf=corpus``, ``idf=references``) is summed up over all ranks. Warnings are given once, by rank 0. Without a
+    process group, or with one process in it, this is `score_all`.
 
     Args:
         scorers: As for `score_all`; the same on every rank.

@@ -12,9 +12,8 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
     """Replace tokens by all windows of n neighbouring ones, one token apart.
 
     A window's vector is the weighted mean of its tokens' vectors, its weight the sum of their weights (Eq. 3). A text
-    of
-    fewer tokens is one window, and so is every text where n is ``sentence``. A window whose tokens weigh nothing weighs
-    nothing, and has their plain mean.
+    of fewer tokens is one window, and so is every text where n is ``sentence``. A window whose tokens weigh nothing
+    weighs nothing, and has their plain mean.
 
     Args:
         tokens: I items.

@@ -43,8 +43,8 @@ def check_segments(predictions: Any, references: Any, *, first_row: int = 0) -> 
         The same texts, references always as lists.
 
     Raises:
-        InputError: Not a list, empty, different numbers of rows, references that look transposed, a row that
-            is not text, a mixture of texts and lists, an empty list, or text that is not valid Unicode.
+        InputError: Not a list, empty, different numbers of rows, references that look transposed, a row that is not
+            text, a mixture of texts and lists, an empty list, or text that is not valid Unicode.
     """
     for name, values in (("predictions", predictions), ("references", references)):
         if not _is_list(values):

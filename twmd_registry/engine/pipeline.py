@@ -60,8 +60,8 @@ from twmd_registry.text_flags import TextFlags
 Item = TypeVar("Item")
 
 CHUNK_TOKENS = 65_536
-"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions). Two chunks are in memory: the
-next one is encoded while one is aligned.
+"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions). Two chunks are in memory:
+the next one is encoded while one is aligned.
 """
 ACCELERATOR_CHUNKS = 4
 """Times as many on an accelerator: among more texts more are of one length, and less of a batch is padding."""

@@ -42,8 +42,8 @@ def normalise(c: Tensor, of_hypothesis: Tensor, of_reference: Tensor, same: Tens
 def combine_sides(sides: Sides, selves: tuple[Tensor, Tensor] | None = None, same: Tensor | None = None) -> PRF:
     """Precision, recall and F1 of some pairs.
 
-    F1 is the harmonic mean of the two C's first, normalised afterwards; C(X, X) has the same value from both
-    sides, so one normaliser serves all three.
+    F1 is the harmonic mean of the two C's first, normalised afterwards; C(X, X) has the same value from both sides, so
+    one normaliser serves all three.
 
     Args:
         sides: C(X, Y) from both sides.

@@ -42,14 +42,11 @@ class Alignment:
         reference_shares: How much each counts; shape (M,), likewise.
         similarities: S, cosines (inner products, with ``vectors=raw``); shape (N, M).
         plans: By side (``precision`` and ``recall`` for a two-sided metric, else ``score``), how much of which token
-            goes where;
-            each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for moverscore,
-            of
-            plan times cost the EMD; ``objective=entropic`` adds T times the mean entropy of the rows). Transport plans
-            have the shares as row sums
-            (precision) or column sums (recall), exact transport as both; a greedy token gives all it has to one
-            partner;
-            sbert spreads evenly; wordset_cka weighs each similarity by itself.
+            goes where; each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for
+            moverscore, of plan times cost the EMD; ``objective=entropic`` adds T times the mean entropy of the rows).
+            Transport plans have the shares as row sums (precision) or column sums (recall), exact transport as both; a
+            greedy token gives all it has to one partner; sbert spreads evenly; wordset_cka weighs each similarity by
+            itself.
     """
 
     signature: Signature
@@ -121,8 +118,7 @@ class Counts(NamedTuple):
             hold them.
         repeated: Predictions and references that had occurred before and were not encoded again.
         oov: Tokens of different texts that the vocabulary does not hold: unknown tokens of an encoder, or words that
-            have no
-            vector in a table of word vectors and were left out.
+            have no vector in a table of word vectors and were left out.
     """
 
     segments: int
@@ -140,8 +136,7 @@ class ScoreSet:
     Attributes:
         signature: What was applied.
         scores: *The* score of every segment, finite, in the range that the catalogue says (``twmd explain METRIC``)
-            unless it is
-            rescaled by a baseline.
+            unless it is rescaled by a baseline.
         precision: Hypothesis side of every segment, None for a one-sided metric.
         recall: Reference side of every segment, None for a one-sided metric.
         f1: F1 of every segment, None for a one-sided metric.
@@ -178,9 +173,8 @@ class ScoreSet:
 
         The alignment is computed again, with everything that it depends on (its centering batch; the whole corpus, for
         ``centering=corpus`` and the idf of these texts). It is that of one pair: with ``multiref=mean`` a segment's
-        score is the
-        mean over its references, and each has an alignment. Keep the scorer open meanwhile, or the model is loaded
-        every time.
+        score is the mean over its references, and each has an alignment. Keep the scorer open meanwhile, or the model
+        is loaded every time.
 
         Args:
             segment: Its number, from 0.
@@ -202,8 +196,8 @@ class ScoreSet:
         """Return the flat result that `evaluate` users expect.
 
         Returns:
-            The corpus score under the metric's name, corpus ``precision``, ``recall`` and ``f1`` for two-sided
-            metrics, every count of `Counts` under its own name, per-segment ``scores``, and ``signature``.
+            The corpus score under the metric's name, corpus ``precision``, ``recall`` and ``f1`` for two-sided metrics,
+            every count of `Counts` under its own name, per-segment ``scores``, and ``signature``.
         """
         result: dict[str, Any] = {str(self.metric): self.score}
         for output in Output:

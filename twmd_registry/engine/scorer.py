@@ -40,9 +40,9 @@ BASELINE_PAIRS = 10_000
 class Scorer:
     """Scores predictions against references by one specification.
 
-    The model is loaded at first use, shared with all other scorers of the process that use it with the same
-    adapter, dtype and device, and freed when the last of them is closed. A scorer can be pickled; the copy
-    loads its model again.
+    The model is loaded at first use, shared with all other scorers of the process that use it with the same adapter,
+    dtype and device, and freed when the last of them is closed. A scorer can be pickled; the copy loads its model
+    again.
 
     >>> with scorer("twmd") as twmd:
     ...     round(twmd.score(["it rains"], ["it rains"]).score, 4)
@@ -106,8 +106,7 @@ class Scorer:
         Warns:
             TwmdWarning: Once per call, and in every call, for each of: empty texts, truncated texts, texts with many
                 unknown tokens, a centering batch of one segment, a solver that stopped early, another number of
-                references
-                than in the signature from which the scorer was made.
+                references than in the signature from which the scorer was made.
         """
         return score_all([self], predictions, references)[0]
 
@@ -173,8 +172,7 @@ class EnsembleScorer(Scorer):
     2024, A.2).
 
     Each member takes the best (or mean) of several references by itself. Texts are encoded once for all members that
-    read the
-    same model.
+    read the same model.
     """
 
     def __init__(
@@ -249,16 +247,13 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
 
     Args:
         metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, each maybe with keys
-            and a weight
-            (``ensemble(stsscore,2*sbert;layer=6)``); a signature, which gives the scorer back that it was written by;
-            or a specification
-            (``parse(signature)``), which takes run options only.
+            and a weight (``ensemble(stsscore,2*sbert;layer=6)``); a signature, which gives the scorer back that it was
+            written by; or a specification (``parse(signature)``), which takes run options only.
         preset: A preset's name; without one, the preset tuned for the model.
         keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature
-            only
-            run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
-            ``background=FILE``, ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``; their
-            content must be what the signature says.
+            only run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
+            ``background=FILE``, ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``; their content must be what the
+            signature says.
 
     Raises:
         SpecError: Unknown metric, preset or key, or a value that is not possible; beside a signature, a key that it

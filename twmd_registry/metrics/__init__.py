@@ -1,7 +1,7 @@
 """The `evaluate` modules of this package, one per metric.
 
-In a checkout they lie in the top-level folder ``metrics/``, where ``evaluate.load("metrics/twmd")`` finds them;
-a wheel carries them in here. Either way they are importable as ``twmd_registry.metrics.<name>.<name>``.
+In a checkout they lie in the top-level folder ``metrics/``, where ``evaluate.load("metrics/twmd")`` finds them; a wheel
+carries them in here. Either way they are importable as ``twmd_registry.metrics.<name>.<name>``.
 """
 
 from twmd_registry.plugins.evaluate.hook import metrics_folder

@@ -136,9 +136,7 @@ def _own(backend: str, operator: str) -> str:
 
 
 def _read_legacy() -> str | None:
-    """Return the precision by torch's old interface; None where the caller has used the new one (torch 2.9 and
-    later).
-    """
+    """Return the precision by torch's old interface; None where the caller has used the new one."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:

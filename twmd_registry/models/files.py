@@ -74,8 +74,8 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         paths: Whether `model` may be a folder; not when a signature names it.
 
     Returns:
-        Its files. A local folder is named ``./folder``, never by its whole path, unless its content is the
-        embedded model's, which then gives it its name.
+        Its files. A local folder is named ``./folder``, never by its whole path, unless its content is the embedded
+        model's, which then gives it its name.
 
     Raises:
         ModelError: No such folder or Hub model, no network, or no safetensors weights.

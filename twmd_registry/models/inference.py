@@ -98,8 +98,8 @@ class OneDnnLinear(nn.Linear):
 
     torch multiplies float32 by MKL, which on two cores of an AMD EPYC reaches 180 billion operations a second where
     oneDNN reaches 400. oneDNN wants weights in an order of its own, which torch computes in every product, bfloat16's
-    too; within `onednn_layout` it is computed once. Parameters and results are those of ``nn.Linear``, but for the order
-    of sums.
+    too; within `onednn_layout` it is computed once. Parameters and results are those of ``nn.Linear``, but for the
+    order of sums.
     """
 
     keeps = False

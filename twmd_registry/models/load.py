@@ -170,8 +170,8 @@ def _reason(error: Exception) -> str:
 def _check_complete(network: Any, missing: set[str], files: ModelFiles) -> None:
     """Refuse an encoder with weights that its files do not hold.
 
-    A pooler may be missing from a bare encoder, which never uses it. The head of a regression model is checked
-    where heads are known (an adapter may bring it).
+    A pooler may be missing from a bare encoder, which never uses it. The head of a regression model is checked where
+    heads are known (an adapter may bring it).
     """
     inside = f"{network.base_model_prefix}."
     headed = hasattr(network, network.base_model_prefix)
@@ -226,8 +226,8 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
 def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast) -> int | None:
     """Return the most tokens a network can read, special tokens included; None when it has no limit.
 
-    The smaller of the tokenizer's and the network's. RoBERTa-like networks start counting positions after the
-    padding index, so their table holds fewer tokens than it has rows.
+    The smaller of the tokenizer's and the network's. RoBERTa-like networks start counting positions after the padding
+    index, so their table holds fewer tokens than it has rows.
     """
     limits = [tokenizer.model_max_length]
     table = getattr(getattr(network, "embeddings", None), "position_embeddings", None)

@@ -1,10 +1,8 @@
 """A regression model that reads the two texts apart: the cosine of their mean vectors, mapped onto the ratings' scale.
 
 ``logit = weight * cos(u, v) + bias``, u and v the means of the last hidden states (Reimers & Gurevych 2019, the
-regression
-objective, with a trained line instead of the bare cosine). It takes what a cross-encoder takes, the tokens of a pair in
-one row, so that
-both are scored and trained by the same code.
+regression objective, with a trained line instead of the bare cosine). It takes what a cross-encoder takes, the tokens
+of a pair in one row, so that both are scored and trained by the same code.
 """
 
 from __future__ import annotations

@@ -158,8 +158,7 @@ def read_table(path: Path) -> WordTable:
 
     Raises:
         ModelError: A pickle, an empty file, a line (or a word of a binary table) with another number of numbers, with
-            something
-            that is no number, with one that is not finite, or without a word; names it.
+            something that is no number, with one that is not finite, or without a word; names it.
     """
     try:
         with path.open("rb") as file:

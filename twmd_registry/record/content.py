@@ -25,8 +25,8 @@ class Resampling:
     """The test and the intervals that are published with scores.
 
     Attributes:
-        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation) of every system against the first;
-            None without a test.
+        test: ``bs`` (paired bootstrap) or ``ar`` (approximate randomisation) of every system against the first; None
+            without a test.
         samples: Samples of the test; 0 without a test.
         resamples: Bootstrap resamples of the intervals; 0 without intervals, and where the test gives them.
         seed: Of both.
@@ -129,8 +129,8 @@ class RecordedScores:
 
     Attributes:
         signature: The long form; number of references, resamples and seed included.
-        keys: The keys of the signature once more, as text: to be read without a parser, and to notice an edit.
-            Empty for a metric of SacreBLEU.
+        keys: The keys of the signature once more, as text: to be read without a parser, and to notice an edit. Empty
+            for a metric of SacreBLEU.
         counts: As in `Counts`; for a metric of SacreBLEU, the number of segments.
         score: The corpus score; of a metric of SacreBLEU, on its scale of 0 to 100.
         sides: Corpus precision, recall and f1 of a two-sided metric; empty for others.

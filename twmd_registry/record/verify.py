@@ -38,8 +38,7 @@ from twmd_registry.registry.versions import describe_changes
 from twmd_registry.version import __version__
 
 TOLERANCES = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1e-2}
-"""What compute batch, device and library versions may move a segment's score by, for each number format of the
-encoder.
+"""What compute batch, device and library versions may move a segment's score by, for each number format of the encoder.
 """
 WORST = 5
 """How many segments are named."""
@@ -407,8 +406,8 @@ def verify_number(
         tolerance: What the score may be off by beside its rounding; None for `TOLERANCES`.
 
     Returns:
-        The scores now; whether the number agrees; what rounding and number format allow; whether the number was read
-        as 100 times the score.
+        The scores now; whether the number agrees; what rounding and number format allow; whether the number was read as
+        100 times the score.
 
     Raises:
         SpecError: `value` is not a number, or not a signature.

@@ -43,8 +43,8 @@ _reread: ContextVar[set[str] | None] = ContextVar("reread", default=None)
 def sha256_of(path: Path) -> str:
     """Return the sha256 of a file.
 
-    A large file is read again only when its size or time has changed; a file in the Hub's cache is not read at all
-    when its name there is its sha256. Under `reread` every file is read, once.
+    A large file is read again only when its size or time has changed; a file in the Hub's cache is not read at all when
+    its name there is its sha256. Under `reread` every file is read, once.
 
     Raises:
         ModelError: The file cannot be read.
@@ -125,9 +125,9 @@ def weight_files(folder: Path) -> list[Path]:
 def tokenizer_files(folder: Path) -> list[Path]:
     """List the files of a folder's tokenizer: ``tokenizer.json``, or without one the older vocabulary files.
 
-    Older vocabularies come with added and special tokens in files of their own; ``tokenizer.json`` holds its own.
-    In front of them are the files for versions of transformers, as ``tokenizer.4.0.json``, of which the library reads
-    what fits its own version.
+    Older vocabularies come with added and special tokens in files of their own; ``tokenizer.json`` holds its own. In
+    front of them are the files for versions of transformers, as ``tokenizer.4.0.json``, of which the library reads what
+    fits its own version.
 
     Raises:
         ModelError: ``tokenizer_config.json`` names a file for versions that is not in the folder.

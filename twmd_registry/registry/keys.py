@@ -1,7 +1,7 @@
 """The keys of a specification: name, short name, what they accept, how a value is read and written.
 
-One key has one name everywhere: Python, ``evaluate.load``, the command line, presets and signatures. The
-order of `KEYS` is the order in a signature.
+One key has one name everywhere: Python, ``evaluate.load``, the command line, presets and signatures. The order of
+`KEYS` is the order in a signature.
 """
 
 from __future__ import annotations

@@ -18,16 +18,16 @@ class RunOptions:
 
     Attributes:
         device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.
-        batch_tokens: Most padded tokens that go through the encoder at once; None picks a number that suits
-            the device. Halved by itself when memory runs out.
-        keep_references: Most main memory for encoded references between calls: a number of bytes, or ``"256MB"``
-            (kB, MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of
-            a model share the memory, up to the largest of their limits; it is freed with the model. It does nothing
-            for a regression model, which reads both texts at once.
+        batch_tokens: Most padded tokens that go through the encoder at once; None picks a number that suits the device.
+            Halved by itself when memory runs out.
+        keep_references: Most main memory for encoded references between calls: a number of bytes, or ``"256MB"`` (kB,
+            MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
+            model share the memory, up to the largest of their limits; it is freed with the model. It does nothing for a
+            regression model, which reads both texts at once.
         disk_cache: Most disk space for encoded texts, written like `keep_references`; 0 for none. With it, another
-            process that scores the same texts by the same model, layers and length limit encodes nothing. The texts
-            are in the folder ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression
-            model either.
+            process that scores the same texts by the same model, layers and length limit encodes nothing. The texts are
+            in the folder ``cache`` of this package's home (``twmd cache ls``). It does nothing for a regression model
+            either.
         progress: Show a progress bar on stderr. It is shown only on a terminal and only when the work is long.
     """
 

@@ -1,7 +1,7 @@
 """Presets: named, complete settings of a metric, and where their numbers come from.
 
-They come with this package, from packages that name a TOML file in the entry-point group `GROUP`, and from files that
-a user has added (``twmd preset add``). All have one form: a table per preset, with ``provenance``, keys shared by its
+They come with this package, from packages that name a TOML file in the entry-point group `GROUP`, and from files that a
+user has added (``twmd preset add``). All have one form: a table per preset, with ``provenance``, keys shared by its
 metrics, and a table per metric with its own keys. ``tuned`` names the keys whose values were chosen by measurement,
 ``tuned_on`` the data; hashes of these data are in a safetensors file with the TOML file's name.
 """

@@ -2,10 +2,9 @@
 
 ``twmd|output:f1|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:4|...|nrefs:1|version:0.3.0``
 
-The metric first, then every key the metric uses in the order of `twmd_registry.registry.keys.KEYS`, then the
-number of references and the version. The short form has short key names. ``|``, ``:`` and ``%`` inside a value
-(and ``@`` inside a model's name, where it separates the fingerprint) are percent-encoded, so that a signature
-splits in one way only.
+The metric first, then every key the metric uses in the order of `twmd_registry.registry.keys.KEYS`, then the number of
+references and the version. The short form has short key names. ``|``, ``:`` and ``%`` inside a value (and ``@`` inside
+a model's name, where it separates the fingerprint) are percent-encoded, so that a signature splits in one way only.
 """
 
 from __future__ import annotations
@@ -133,8 +132,8 @@ def parse_signature(text: str | Signature) -> Signature:
 
     Raises:
         SignatureError: Not a signature: unknown metric, key or version, a key twice or out of order, an impossible
-            value, values that exclude each other, a key that the metric needs and that is not there. The message
-            names the column.
+            value, values that exclude each other, a key that the metric needs and that is not there. The message names
+            the column.
 
     Warns:
         TwmdWarning: A value is not written as this package writes it, or an older version wrote the signature; says

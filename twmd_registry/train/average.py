@@ -1,8 +1,7 @@
 """The mean of several adapters: runs of one recipe from other seeds, as one adapter that costs what each of them costs.
 
 Every adapter k changes a weight W by ``s_k B_k A_k``; the mean of the changed weights (Wortsman et al. 2022, "Model
-soups") is
-``W + sum_k (s_k / K) B_k A_k``, which is an adapter, too, of all their ranks together.
+soups") is ``W + sum_k (s_k / K) B_k A_k``, which is an adapter, too, of all their ranks together.
 """
 
 from __future__ import annotations
@@ -91,8 +90,8 @@ def average(
         Signature and keys of the mean.
 
     Raises:
-        SpecError: Fewer than two, the same adapter twice, a model without an adapter, or other settings or another
-            base than the first.
+        SpecError: Fewer than two, the same adapter twice, a model without an adapter, or other settings or another base
+            than the first.
         FileError: A folder that holds no trained metric, or an output that is not empty or cannot be written.
         ModelError: The model or an adapter is not to be had or damaged.
         MissingExtraError: `peft` or `accelerate` is not installed.

@@ -16,8 +16,7 @@ class Batches(BatchSampler):
     """Batches of like size, each within one pool of rows, in an order that mixes the pools.
 
     Every pool is shuffled and cut into as few batches as possible, whose sizes differ by one at most: none is left with
-    a single segment,
-    which would be its own population, or say nothing of a correlation.
+    a single segment, which would be its own population, or say nothing of a correlation.
     """
 
     def __init__(self, pools: Sequence[np.ndarray], size: int, seed: int) -> None:

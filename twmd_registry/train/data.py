@@ -144,8 +144,7 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
     """Refuse data to train on, or to choose by, that hold segments on which the metric will be tested.
 
     Two segments are the same when they have a reference in common, whatever the prediction: a model that has seen how
-    people rate
-    translations of a sentence knows the sentence. Runs of white space count as one space, and case does not
+    people rate translations of a sentence knows the sentence. Runs of white space count as one space, and case does not
     count.
 
     Raises:

@@ -110,8 +110,7 @@ class FinetuneResult(NamedTuple):
         before: On dev, untrained; None without dev.
         best: On dev, of the weights that were kept; likewise.
         loss: Mean squared error of the trained metric on up to `START_ROWS` training segments, without dropout, in
-            squared standard deviations
-            of the ratings.
+            squared standard deviations of the ratings.
         steps: Steps that were made.
     """
 
@@ -172,14 +171,12 @@ def finetune(
     """Train a metric's encoder so that its scores agree with ratings, and write what is needed to score by it.
 
     Ratings are standardised within each training set. Dropout is on, as recipe or model says. After every epoch the
-    metric is asked
-    for its scores on dev, group by group, as `twmd_registry.engine.scorer.Scorer` would give them.
+    metric is asked for its scores on dev, group by group, as `twmd_registry.engine.scorer.Scorer` would give them.
 
     Args:
         plan: What is trained, on what, how.
         output: Where it goes: the adapter (or the model), ``preset.toml``, ``README.md``, ``signature.txt``,
-            ``log.jsonl``, hashes of the
-            training data, and until it is done ``checkpoints/``.
+            ``log.jsonl``, hashes of the training data, and until it is done ``checkpoints/``.
         options: Where and how fast.
         name: Of the preset.
         resume: Go on from the last whole checkpoint of an interrupted run of the same plan.
@@ -189,8 +186,7 @@ def finetune(
 
     Raises:
         SpecError: A metric or setting that cannot be trained; nothing to resume, a plan that is not the interrupted
-            one's, or an interrupted
-            run that neither is resumed nor was removed.
+            one's, or an interrupted run that neither is resumed nor was removed.
         InputError: Data that cannot be trained on or chosen by, or that hold segments of the held-out data.
         ModelError: The model is not to be had, or gives numbers that are not finite.
         FileError: The folder cannot be written.

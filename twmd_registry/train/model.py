@@ -1,13 +1,10 @@
 """A metric as a module whose weights are trained, through the stages that score.
 
 ``mse = mean (a sim(X, Y) + b - z)^2`` (TWMD paper, 6.2: the mean squared error of similarity and rating), or
-`MSE_SHARE` times that less
-Pearson's r of sim and z. z is the rating, standardised within
-its data set; the scale a > 0 and the offset b are learned beside the encoder's weights, as ratings and similarities are
-in different
-units. Both are thrown away afterwards: an increasing line changes no correlation, and the metric's score is ``sim``. a
-is kept above 0 so that
-higher stays closer.
+`MSE_SHARE` times that less Pearson's r of sim and z. z is the rating, standardised within its data set; the scale a > 0
+and the offset b are learned beside the encoder's weights, as ratings and similarities are in different units. Both are
+thrown away afterwards: an increasing line changes no correlation, and the metric's score is ``sim``. a is kept above 0
+so that higher stays closer.
 """
 
 from __future__ import annotations

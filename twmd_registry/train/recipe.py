@@ -37,10 +37,8 @@ class Loss(StrEnum):
     """What is made small.
 
     ``mse``: the mean squared error of a line on the score (TWMD paper, 6.2). ``pearson``: `MSE_SHARE` times that, less
-    Pearson's r of scores and
-    ratings within the batch; every batch then holds segments of one group of one data set (a language pair), as the
-    agreement that is
-    reported is a group's, too.
+    Pearson's r of scores and ratings within the batch; every batch then holds segments of one group of one data set (a
+    language pair), as the agreement that is reported is a group's, too.
     """
 
     MSE = "mse"

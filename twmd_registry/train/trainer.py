@@ -1,6 +1,4 @@
-"""`MetricTrainer`: transformers' Trainer, with a judge instead of an evaluation loop; checkpoints that survive a
-kill.
-"""
+"""`MetricTrainer`: transformers' Trainer with a judge in place of its evaluation; checkpoints that survive a kill."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ KEPT = "256MB"
 TIMED = "_runtime"
 """What `Trainer` puts behind the name of every evaluation."""
 BY_LENGTH = "group_by_length"
-"""The setting (of its own up to transformers 4, a value of ``train_sampling_strategy`` since) that reorders
-evaluation rows.
+"""The setting (of its own up to transformers 4, a value of ``train_sampling_strategy`` since) that reorders evaluation
+rows.
 """
 
 
@@ -58,8 +58,8 @@ def make_compute_metrics(
         references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists by
             split (``dataset.split``), or a function from the set to its list. None for the decoded labels.
         prefix: Stands before the name of every score. `Trainer` puts ``eval_`` before that.
-        offload: What happens to the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"``
-            frees them, None leaves them where they are.
+        offload: What happens to the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"`` frees
+            them, None leaves them where they are.
         keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
             predictions only; 0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets
             them.

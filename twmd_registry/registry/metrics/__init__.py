@@ -37,8 +37,8 @@ class Metric:
         highest: The largest value that can occur, None when there is no bound.
         identical: The score of a text against itself, None when the model decides.
         citation: BibTeX.
-        aligner: The module of `twmd_registry.align` whose function of the same name returns C(X, Y), and whose
-            function with ``_plan`` after that name returns the plan; None for a metric that aligns no tokens.
+        aligner: The module of `twmd_registry.align` whose function of the same name returns C(X, Y), and whose function
+            with ``_plan`` after that name returns the plan; None for a metric that aligns no tokens.
         untrainable: Why the metric cannot be trained; None when it can.
     """
 
