@@ -48,8 +48,8 @@ def histogram(values: Sequence[np.ndarray], label: str, digits: int) -> str:
         for i, own in enumerate(heights)
     ]
     low, high = (f"{end:.{digits}f}" for end in (edges[0], edges[-1]))
-    shape = {"size": (WIDTH, HEIGHT, bottom, SIDE), "outlines": outlines}
-    return render("histogram.svg", label=label, low=low, high=high, most=int(counts.max()), **shape)
+    size, most = (WIDTH, HEIGHT, bottom, SIDE), int(counts.max())
+    return render("histogram.svg", size=size, label=label, low=low, high=high, most=most, outlines=outlines)
 
 
 def line_style(i: int) -> str:

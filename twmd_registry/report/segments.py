@@ -81,8 +81,8 @@ def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight
         system, segment = divmod(place, scores.shape[1])
         if len(chosen) < most and segment not in chosen:
             own = ranks[:, system, segment]
-            ends = np.nanargmax(own), np.nanargmin(own)
-            high, low = (f"{columns[k].name} ranks it above {own[k]:.0%}" for k in ends)
+            extremes = int(np.nanargmax(own)), int(np.nanargmin(own))
+            high, low = (f"{columns[k].name} ranks it above {own[k]:.0%}" for k in extremes)
             reason = f"metrics disagree on {systems[system]}: {high}, and {low}, of all other scores"
             chosen[segment] = Highlight(segment, (system,), reason)
     return list(chosen.values())
