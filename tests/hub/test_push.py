@@ -1,25 +1,23 @@
-"""``twmd hub push`` against a Hub of our own, which knows the few requests that it takes."""
+"""``twmd hub push`` against a fake Hub that answers the requests of a push."""
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
+from huggingface_hub import constants
 
+from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.hub.space import build_space, push_space, read_token
 
-ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "hf_a-token-of-the-tests"
 
 
@@ -72,9 +70,8 @@ class Answer(BaseHTTPRequestHandler):
         if name not in self.server.spaces:
             self.reply({"error": "Repository not found"}, 404)
             return
-        self.reply(
-            {"id": name, "private": self.server.spaces[name] == "private", "sha": "0" * 40, "siblings": [], "tags": []}
-        )
+        private = self.server.spaces[name] == "private"
+        self.reply({"id": name, "private": private, "sha": "0" * 40, "siblings": [], "tags": []})
 
     def do_POST(self) -> None:
         self.note()
@@ -83,24 +80,15 @@ class Answer(BaseHTTPRequestHandler):
         if path == "/api/repos/create":
             self.create(json.loads(body))
         elif path.endswith("/preupload/main"):
-            self.reply(
-                {
-                    "files": [
-                        {"path": one["path"], "uploadMode": "regular", "shouldIgnore": False}
-                        for one in json.loads(body)["files"]
-                    ]
-                }
-            )
+            how = {"uploadMode": "regular", "shouldIgnore": False}
+            self.reply({"files": [{"path": file["path"]} | how for file in json.loads(body)["files"]]})
         elif path.endswith("/commit/main"):
-            self.commit(
-                [json.loads(line) for line in body.splitlines()],
-                path.removeprefix("/api/spaces/").removesuffix("/commit/main"),
-            )
-        else:  # the card's front matter, which the Hub checks first
-            self.reply(
-                {"errors": [], "warnings": []} if path == "/api/validate-yaml" else {"error": "unknown"},
-                200 if "yaml" in path else 404,
-            )
+            name = path.removeprefix("/api/spaces/").removesuffix("/commit/main")
+            self.commit([json.loads(line) for line in body.splitlines()], name)
+        elif path == "/api/validate-yaml":  # the card's front matter, which the Hub checks first
+            self.reply({"errors": [], "warnings": []})
+        else:
+            self.reply({"error": "unknown"}, 404)
 
     def create(self, asked: dict[str, Any]) -> None:
         if self.server.refuse:
@@ -119,13 +107,8 @@ class Answer(BaseHTTPRequestHandler):
             for line in lines
             if line["key"] == "file"
         }
-        self.reply(
-            {
-                "commitUrl": f"{self.server.address}/spaces/{name}/commit/{'1' * 40}",
-                "commitOid": "1" * 40,
-                "success": True,
-            }
-        )
+        url = f"{self.server.address}/spaces/{name}/commit/{'1' * 40}"
+        self.reply({"commitUrl": url, "commitOid": "1" * 40, "success": True})
 
 
 @pytest.fixture
@@ -139,90 +122,80 @@ def hub() -> Iterator[Hub]:
     server.server_close()
 
 
-def push(
-    endpoint: str, tmp_path: Path, *arguments: str, token: str | None = TOKEN, offline: str = "0"
-) -> subprocess.CompletedProcess[str]:
-    """Push in a process of its own: the Hub's client reads its environment once."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "TRANSFORMERS_OFFLINE"}
-    }
-    environment |= {
-        "HF_ENDPOINT": endpoint,
-        "HF_HUB_OFFLINE": offline,
-        "HF_HOME": str(tmp_path / "hf"),
-        "PYTHONPATH": str(ROOT),
-    }
-    environment |= {"HF_TOKEN": token} if token else {}
-    command = [sys.executable, "-m", "twmd_registry.cli", "hub", "push", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+Push: TypeAlias = Callable[..., tuple[int, str, str]]
 
 
-def one_line(done: subprocess.CompletedProcess[str], status: int) -> str:
-    assert done.returncode == status, done.stderr
-    assert done.stdout == ""
-    assert TOKEN not in done.stderr
-    assert re.fullmatch(r"twmd: .+\n", done.stderr)
-    return done.stderr
+@pytest.fixture
+def push(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Push:
+    """Push to the fake Hub; returns status, output and errors, in which no token may be."""
+    monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no token"))
+
+    def run(*arguments: str, token: str | None = TOKEN, endpoint: str = hub.address, offline: bool = False) -> Any:
+        monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
+        monkeypatch.setenv("HF_TOKEN", token or "")
+        status = main(["hub", "push", *arguments])
+        printed = capsys.readouterr()
+        assert TOKEN not in printed.out + printed.err
+        return status, printed.out, printed.err
+
+    return run
 
 
-def test_push_creates_the_space_and_uploads_what_build_writes(hub: Hub, tmp_path: Path) -> None:
-    done = push(hub.address, tmp_path, "twmd", "my-org/twmd", "--private")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"pushed {hub.address}/spaces/my-org/twmd; load it with evaluate.load('my-org/twmd')\n"
-    assert TOKEN not in done.stdout + done.stderr
+def error_of(pushed: tuple[int, str, str]) -> str:
+    status, out, error = pushed
+    assert (status, out) == (1, "")
+    assert re.fullmatch(r"twmd: .+\n", error)
+    return error
+
+
+def test_push_creates_the_space_and_uploads_the_files_of_build(hub: Hub, push: Push, tmp_path: Path) -> None:
+    status, out, error = push("twmd", "my-org/twmd", "--private")
+    assert status == 0, error
+    assert out == f"pushed {hub.address}/spaces/my-org/twmd; load it with evaluate.load('my-org/twmd')\n"
     assert hub.spaces == {"my-org/twmd": "private"}
     build_space("twmd", tmp_path / "built")
     assert hub.files == {file.name: file.read_text(encoding="utf-8") for file in (tmp_path / "built").iterdir()}
     assert set(hub.tokens) == {f"Bearer {TOKEN}"}
 
 
-def test_second_push_commits_to_what_is_there_under_another_name_too(hub: Hub, tmp_path: Path) -> None:
+def test_push_commits_to_an_existing_space_of_another_name(hub: Hub, push: Push, tmp_path: Path) -> None:
     hub.spaces["org/mover_2"] = "public"
     (tmp_path / "token").write_text(f"{TOKEN}\n", encoding="utf-8")
-    done = push(hub.address, tmp_path, "moverscore", "org/mover_2", "--token-file", str(tmp_path / "token"), token=None)
-    assert done.returncode == 0, done.stderr
+    status, _, error = push("moverscore", "org/mover_2", "--token-file", str(tmp_path / "token"), token=None)
+    assert status == 0, error
     assert {"mover_2.py", "README.md", "app.py", "requirements.txt"} == set(hub.files)
     assert set(hub.tokens) == {f"Bearer {TOKEN}"}
 
 
-def test_private_push_does_not_write_to_a_public_space(hub: Hub, tmp_path: Path) -> None:
+def test_private_push_does_not_write_to_a_public_space(hub: Hub, push: Push) -> None:
     hub.spaces["org/twmd"] = "public"
-    assert "org/twmd exists and is public" in one_line(push(hub.address, tmp_path, "twmd", "org/twmd", "--private"), 1)
+    assert "org/twmd exists and is public" in error_of(push("twmd", "org/twmd", "--private"))
     assert hub.files == {}
 
 
-@pytest.mark.parametrize(
-    ("status", "message"),
-    [
-        (401, "HTTP 401): the token must be valid"),
-        (400, "HTTP 400): see whether the owner"),
-        (501, "HTTP 501): try again later"),
-    ],
-)
-def test_refusal_is_one_line_without_the_token(hub: Hub, tmp_path: Path, status: int, message: str) -> None:
-    hub.refuse = status  # the fake's answer repeats the token
-    assert message in one_line(push(hub.address, tmp_path, "twmd", "org/twmd"), 1)
+def test_refusal_is_one_line_without_the_token(hub: Hub, push: Push) -> None:
+    advice = {401: "the token must be valid", 400: "see whether the owner", 501: "try again later"}
+    for status, words in advice.items():
+        hub.refuse = status  # the fake's answer repeats the token
+        assert f"HTTP {status}): {words}" in error_of(push("twmd", "org/twmd"))
     assert hub.files == {}
 
 
-def test_without_a_network_it_is_one_line(tmp_path: Path) -> None:
-    assert "the upload to org/twmd failed (" in one_line(push("http://127.0.0.1:9", tmp_path, "twmd", "org/twmd"), 1)
-
-
-def test_offline_is_said(hub: Hub, tmp_path: Path) -> None:
-    assert "HF_HUB_OFFLINE unset?" in one_line(push(hub.address, tmp_path, "twmd", "org/twmd", offline="1"), 1)
+def test_missing_network_and_offline_mode_are_one_line(hub: Hub, push: Push) -> None:
+    assert "the upload to org/twmd failed (" in error_of(push("twmd", "org/twmd", endpoint="http://127.0.0.1:9"))
+    assert "HF_HUB_OFFLINE unset?" in error_of(push("twmd", "org/twmd", offline=True))
     assert hub.seen == []
 
 
-def test_without_a_token_nothing_is_sent(hub: Hub, tmp_path: Path) -> None:
-    assert "no token to write to the Hub" in one_line(push(hub.address, tmp_path, "twmd", "org/twmd", token=None), 1)
+def test_push_without_a_token_sends_nothing(hub: Hub, push: Push) -> None:
+    assert "no token to write to the Hub" in error_of(push("twmd", "org/twmd", token=None))
     assert hub.seen == []
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"two words", b"two\nlines", "tökén".encode(), b"\xff"])
-def test_file_that_holds_no_token_is_refused_and_not_shown(tmp_path: Path, content: bytes) -> None:
+def test_file_without_a_token_is_refused_and_not_shown(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.write_bytes(content)
     with pytest.raises(FileError, match="token") as refused:

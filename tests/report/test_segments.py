@@ -20,7 +20,6 @@ from twmd_registry.report.segments import (
     mark_differences,
     percentile_ranks,
     reference_lengths,
-    score_ranges,
     split_pieces,
     split_words,
     word_frequencies,
@@ -43,8 +42,6 @@ def test_range_and_disagreement_are_the_widest_of_all_pairs() -> None:
     table = comparison(["a", "b", "c"], 9)
     ranks = [percentile_ranks(one) for one in table.columns]
     for segment in range(9):
-        own = [cell.segments[segment] for cell in table.columns[0].cells]
-        assert score_ranges(table.columns[0])[segment] == max(x - y for x in own for y in own)
         for system in range(3):
             places = [one[system, segment] for one in ranks]
             assert disagreements(table.columns)[system, segment] == max(x - y for x in places for y in places)
@@ -54,7 +51,6 @@ def test_undefined_score_is_never_highlighted() -> None:
     first = np.array([[0.1, np.nan, 0.5, 0.9], [0.2, 0.3, 0.4, 0.8]])
     second = np.array([[1.0, 2.0, 3.0, 4.0], [4.0, np.nan, 2.0, 1.0]])
     columns = column("first", first), column("second", second)
-    assert math.isnan(score_ranges(columns[0])[1])
     assert np.isnan(percentile_ranks(columns[0])).tolist() == np.isnan(first).tolist()
     assert np.isnan(disagreements(columns)).tolist() == [[False, True, False, False], [False, True, False, False]]
     assert 1 not in [one.segment for one in choose_highlights(SystemComparison(("a", "b"), columns), 20)]
@@ -65,7 +61,8 @@ def test_highlights_are_half_system_differences_and_half_metric_disagreements() 
     table = comparison(["a.txt", "b.txt"], 50)
     highlights = choose_highlights(table, 8)
     differing, rest = highlights[:4], highlights[4:]
-    assert [one.segment for one in differing] == np.argsort(-score_ranges(table.columns[0]))[:4].tolist()
+    spans = np.ptp([cell.segments for cell in table.columns[0].cells], axis=0)
+    assert [one.segment for one in differing] == np.argsort(-spans)[:4].tolist()
     first, cells = differing[0], table.columns[0].cells
     best, worst = (cells[i].segments[first.segment] for i in first.systems)
     assert best > worst

@@ -32,14 +32,10 @@ _PACKAGE = resources.files("twmd_registry")
 def card_text(metric: str) -> dict[str, Any]:
     """Read the hand-written part of a metric's card, ``data/cards/METRIC.toml``; texts are Markdown.
 
-    Args:
-        metric: The metric's name.
-
-    Returns:
-        Per field its text; `example`, the texts that every card scores; `scores`, the scores of the embedded preset to
-        three digits: of the examples, of `unrelated` texts (every tenth prediction of WMT17 against the reference 1,960
-        rows further on) and of unrelated `words` (400 pairs of the vocabulary's words of three ASCII letters or more:
-        every tenth of the first 4,000 against the word 4,000 further on); `papers`, rows of the papers' tables.
+    `example` has the texts that every card scores, `scores` the scores of the embedded preset to three digits: of the
+    examples, of `unrelated` texts (every tenth prediction of WMT17 against the reference 1,960 rows further on) and of
+    unrelated `words` (400 pairs of the vocabulary's words of three ASCII letters or more: every tenth of the first
+    4,000 against the word 4,000 further on); `papers` are rows of the papers' tables.
 
     Raises:
         SpecError: The metric has no card.
@@ -56,11 +52,8 @@ def card_text(metric: str) -> dict[str, Any]:
 def write_card(metric: str) -> str:
     """Write a metric's card: front matter, and the sections that the Hub's metric cards have.
 
-    Args:
-        metric: The metric's name.
-
     Returns:
-        Markdown. Its Python examples are doctests that build on one another.
+        Markdown. Its Python examples are doctests that build on each other.
 
     Raises:
         SpecError: The metric has no card.
@@ -110,10 +103,10 @@ def measured_correlations() -> list[tuple[str, ...]]:
 
 
 def paper_correlations(table: str, row: str) -> list[tuple[str, str, dict[str, str]]]:
-    """Return the correlations that a paper prints in a row of a table, one entry per model.
+    """Return the correlations that a paper prints in a row of a table of `twmd_registry.papers`.
 
     Args:
-        table: One of `twmd_registry.papers.experiment.experiment_names`.
+        table: The table's name.
         row: The paper's name of the metric.
 
     Returns:

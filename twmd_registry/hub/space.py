@@ -21,29 +21,20 @@ from twmd_registry.demo.page import build_page
 build_page("{metric}").launch()
 '''
 REQUIREMENTS = f"twmd-registry[embedded,demo]=={__version__}\n"
-SPACE = re.compile(r"(?P<owner>[A-Za-z0-9][\w.-]*)/(?P<name>[A-Za-z]\w*)", re.ASCII)
+SPACE = re.compile(r"[A-Za-z0-9][\w.-]*/([A-Za-z]\w*)", re.ASCII)
 """ORG/NAME; NAME becomes a Python module, so no hyphen."""
 TOKEN = re.compile(r"[!-~]+")
 """The characters of an HTTP header; the HTTP library's errors show others."""
 
 
 def card_files(metric: str) -> dict[str, str]:
-    """Return the text of a Space's card, page and requirements, by file name.
-
-    Args:
-        metric: The metric's name.
-
-    Raises:
-        SpecError: The metric has no card.
-    """
+    """Return the text of a Space's card, page and requirements, by file name; `SpecError` without a card."""
     app = APP.format(metric=metric)
     return {"README.md": write_card(metric), "app.py": app, "requirements.txt": REQUIREMENTS}
 
 
 def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path:
-    """Build a metric's Space: its card, page, requirements and `evaluate` module.
-
-    Needs no network, no token and no model.
+    """Build a metric's Space: its card, page, requirements and `evaluate` module; needs no network, token or model.
 
     Args:
         metric: The metric's name.
@@ -71,11 +62,7 @@ def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path
 
 
 def write_cards(folder: Path) -> None:
-    """Write card, page and requirements of every metric with a card into a folder of its name, over existing files.
-
-    Args:
-        folder: ``hub_cards`` of a checkout.
-    """
+    """Write card, page and requirements of every metric with a card into a folder of its name, over existing files."""
     for metric in metrics_with_card():
         _write(card_files(metric), folder / metric)
 
@@ -87,26 +74,18 @@ def _write(files: dict[str, str], folder: Path) -> None:
 
 
 def read_token(file: Path | None) -> str:
-    """Read the token for writing to the Hub.
-
-    Args:
-        file: A file with the token and nothing else; None for the environment's (``HF_TOKEN``) or that of ``hf auth
-            login``.
-
-    Returns:
-        The token. No message of this package shows it.
+    """Read the token for writing to the Hub from a file; None for ``HF_TOKEN``, or that of ``hf auth login``.
 
     Raises:
-        FileError: There is no token, the file cannot be read, or its text cannot be a token.
+        FileError: There is no token, the file cannot be read, or its text cannot be a token. No message shows it.
     """
     if file is None:
         from huggingface_hub import get_token
 
         token, source = get_token() or "", "the environment"
         if not token:
-            raise FileError(
-                "no token to write to the Hub: set HF_TOKEN, run 'hf auth login', or give --token-file FILE."
-            )
+            ways = "set HF_TOKEN, run 'hf auth login', or give --token-file FILE"
+            raise FileError(f"no token to write to the Hub: {ways}.")
     else:
         try:
             token, source = file.read_text(encoding="utf-8").strip(), str(file)
@@ -136,16 +115,14 @@ def push_space(metric: str, space: str, *, token: str, private: bool = False) ->
     """
     match = SPACE.fullmatch(space)
     if match is None:
-        raise SpecError(
-            f"{space!r} cannot be the name of a metric's Space: expected ORG/NAME, NAME of letters, digits and '_' "
-            "only (it names a module)."
-        )
+        expected = "expected ORG/NAME, NAME of letters, digits and '_' only (it names a module)"
+        raise SpecError(f"{space!r} cannot be the name of a metric's Space: {expected}.")
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
     api = HfApi(token=token)
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch, match["name"])
+        folder = Path(scratch, match[1])
         build_space(metric, folder, module=folder.name)
         repo: dict[str, Any] = {"repo_id": space, "repo_type": "space"}
         try:

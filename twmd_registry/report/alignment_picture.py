@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ PIXELS = 40_000_000
 """Of the largest PNG, about."""
 BASE_FONT = "DejaVu Sans"
 """A font that matplotlib brings along."""
-UNFIT_FONTS = ("Last Resort", "STIX", "cm", "DejaVu Sans Display", "DejaVu Serif Display")
+_UNFIT = ("Last Resort", "STIX", "cm", "DejaVu Sans Display", "DejaVu Serif Display")
 """Beginnings of the names of fonts without ordinary letters."""
 NOTO = {"CJK": "CJK", "HIRAGANA": "CJK", "KATAKANA": "CJK", "HANGUL": "CJK", "BOPOMOFO": "CJK"}
 """The Noto Sans font for characters whose Unicode name begins with a word; of other scripts, the word itself."""
@@ -98,11 +98,7 @@ def check_picture_file(path: Path) -> None:
 
 
 def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
-    """Check that both texts have tokens, and not too many.
-
-    Args:
-        alignment: The alignment.
-        most: Tokens of one side that can be drawn.
+    """Check that both texts have tokens, and at most `most`.
 
     Raises:
         SpecError: Too many tokens.
@@ -112,9 +108,8 @@ def check_drawable(alignment: Alignment, most: int = MOST_TOKENS) -> None:
     if not rows or not columns:
         raise InputError(f"there is nothing to draw: the {'reference' if rows else 'hypothesis'} has no tokens.")
     if max(rows, columns) > most:
-        raise SpecError(
-            f"{rows} and {columns} tokens: at most {most} tokens a side can be drawn; explain(i) gives the data."
-        )
+        limit = f"at most {most} tokens a side can be drawn"
+        raise SpecError(f"{rows} and {columns} tokens: {limit}; explain(i) gives the data.")
 
 
 def title(alignment: Alignment) -> str:
@@ -160,14 +155,10 @@ def _marginals(alignment: Alignment, side: str) -> list[dict[str, np.ndarray]]:
 
 
 def heat_maps(alignment: Alignment, *, level: int = 2, least: float = 0.0) -> str:
-    """Write a heading, a key and a table per side of an alignment as HTML.
+    """Write a heading of `level`, a key and a table per side of an alignment as HTML.
 
-    The page's style needs the templates ``alignment.css`` and ``light.css`` or ``dark.css``.
-
-    Args:
-        alignment: The alignment.
-        level: Of the headings.
-        least: Cells below this share of the greatest amount stay empty, which makes a page much smaller.
+    The page's style needs the templates ``alignment.css`` and ``light.css`` or ``dark.css``. Cells below the share
+    `least` of the greatest amount stay empty, which makes a page much smaller.
     """
     return render("heat_maps.html", sides=_sides(alignment), level=level, least=least)
 
@@ -180,11 +171,8 @@ def _sides(alignment: Alignment) -> list[dict[str, Any]]:
         plan, bars = alignment.plans[side], _marginals(alignment, side)
         longest = [float(max(abs(values).max() for values in own.values())) or 1.0 for own in bars]
         cells = zip(rows, plan.tolist(), alignment.similarities.tolist(), strict=True)
-        values: dict[str, Any] = {
-            "rows": [(*token, *own) for token, *own in cells],
-            "columns": columns,
-            "heading": HEADINGS[side],
-        }
+        values: dict[str, Any] = {"heading": HEADINGS[side], "columns": columns}
+        values["rows"] = [(*token, *own) for token, *own in cells]
         values |= {"row_bars": bars[0], "row_most": longest[0], "column_bars": bars[1], "column_most": longest[1]}
         sides.append(values | {"most": float(np.abs(plan).max()) or 1.0, "negative": bool((plan < 0).any())})
     return sides
@@ -201,12 +189,7 @@ def _plot(alignment: Alignment, suffix: str) -> bytes:
 
 
 def make_figure(alignment: Alignment, suffix: str) -> Figure:
-    """Draw an alignment on a figure that is as large as its tokens need; call it within `plain_style`.
-
-    Args:
-        alignment: The alignment.
-        suffix: ``.png``, ``.svg`` or ``.pdf``.
-    """
+    """Draw an alignment on a figure as large as its tokens need, for a file of `suffix`; call it in `plain_style`."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -225,18 +208,14 @@ def make_figure(alignment: Alignment, suffix: str) -> Figure:
     for side, panel in zip(alignment.sides, panels, strict=True):
         _draw_side(panel, alignment, side, (rows, columns), cell)
     meanings = {"share": "the tokens' shares", "sum": "sums of the plan's rows or columns, where they differ"}
-    drawn = [
-        name for name in meanings if any(name in bars for s in alignment.sides for bars in _marginals(alignment, s))
-    ]
-    handles = [Patch(color=BAR_COLOURS[name], label=meanings[name]) for name in drawn]
+    drawn = {name for side in alignment.sides for bars in _marginals(alignment, side) for name in bars}
+    handles = [Patch(color=BAR_COLOURS[name], label=meanings[name]) for name in meanings if name in drawn]
     legend: dict[str, Any] = {"fontsize": 7, "title_fontsize": 7, "frameon": False, "alignment": "left"}
     figure.legend(handles=handles, title="\n".join(signature), loc="outside lower left", **legend)
     return figure
 
 
-def _draw_side(
-    panel: SubFigure, alignment: Alignment, side: str, labels: tuple[list[str], list[str]], cell: float
-) -> None:
+def _draw_side(panel: SubFigure, alignment: Alignment, side: str, labels: Sequence[list[str]], cell: float) -> None:
     """Draw one side: heading, heat map with its tokens, marginal bars along both axes, colour bar."""
     plan = alignment.plans[side]
     (rows, columns), most, negative = plan.shape, float(np.abs(plan).max()) or 1.0, bool((plan < 0).any())
@@ -277,15 +256,8 @@ def _draw_bars(axes: Axes, bars: dict[str, np.ndarray], *, upright: bool) -> Non
     ends = values.min(), values.max() or 1.0
     along = -0.5, len(bars["share"]) - 0.5
     axes.set(xlim=along if upright else ends, ylim=ends[::-1] if upright else along[::-1])
-    corner: dict[str, Any] = {"ha": "right", "va": "bottom"} if upright else {"ha": "right", "va": "top"}
-    axes.text(
-        -0.02 if upright else 1,
-        0 if upright else -0.02,
-        f"{ends[1]:.2g}",
-        transform=axes.transAxes,
-        fontsize=7,
-        **corner,
-    )
+    x, y, vertical = (-0.02, 0.0, "bottom") if upright else (1.0, -0.02, "top")
+    axes.text(x, y, f"{ends[1]:.2g}", transform=axes.transAxes, fontsize=7, ha="right", va=vertical)
 
 
 def _wrap(signature: str, width: int) -> list[str]:
@@ -309,20 +281,13 @@ def _labels(alignment: Alignment, *, own_fonts: bool) -> list[list[str]]:
         return labels
     selectors = {c for c in missing if c in JOINERS or "\ufe00" <= c <= "\ufe0f"}
     if missing - selectors:
-        warn(describe_missing(missing - selectors))
+        warn(_describe_missing(missing - selectors))
     drop = dict.fromkeys(map(ord, selectors))
     return [[text.translate(drop) for text in texts] for texts in labels]
 
 
 def find_fonts(characters: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Find installed fonts for characters.
-
-    Args:
-        characters: The characters to draw.
-
-    Returns:
-        The fonts' names, the first of them for most text, and the characters that none of them has.
-    """
+    """Find installed fonts for characters: their names, the most general first, and the characters without a font."""
     names, missing = [BASE_FONT], set(characters) - _characters(BASE_FONT)
     for name in _installed_fonts() if missing else ():
         if missing and missing & _characters(name):
@@ -336,7 +301,7 @@ def _installed_fonts() -> list[str]:
     from matplotlib.font_manager import fontManager
 
     regular = [font for font in fontManager.ttflist if font.style == "normal" and font.weight in (400, "normal")]
-    names = {font.name for font in regular if not font.name.startswith(UNFIT_FONTS)}
+    names = {font.name for font in regular if not font.name.startswith(_UNFIT)}
     return sorted(names, key=lambda name: (not name.startswith("Noto"), name))
 
 
@@ -353,7 +318,7 @@ def _characters(family: str) -> frozenset[str]:
         return frozenset()
 
 
-def describe_missing(characters: Iterable[str]) -> str:
+def _describe_missing(characters: Iterable[str]) -> str:
     """Write which characters no font has, and which fonts have them."""
     by_font: dict[str, str] = {}
     for c in sorted(characters):

@@ -19,13 +19,8 @@ WIDTH, HEIGHT, TOP, BOTTOM, SIDE = 360, 150, 8, 18, 8
 def counts_by_bin(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Count values in `BINS` bins of equal width, from the lowest to the highest value of all.
 
-    Where all values are equal but for rounding, the bins are from 0.5 below to 0.5 above them.
-
-    Args:
-        values: Finite numbers by system; shape (N,) each.
-
-    Returns:
-        Counts, shape (systems, bins), and the bins' edges, shape (bins + 1,).
+    Where all values are equal but for rounding, the bins are from 0.5 below to 0.5 above them. `values` are finite
+    numbers by system, shape (N,) each. Returns counts, shape (systems, bins), and edges, shape (bins + 1,).
 
     Raises:
         ValueError: There is no value.
@@ -44,25 +39,17 @@ def histogram(values: Sequence[np.ndarray], label: str, digits: int) -> str:
         values: Finite numbers by system, at least one; shape (N,) each.
         label: A description for readers who cannot see it.
         digits: Digits of the numbers at its ends.
-
-    Raises:
-        ValueError: There is no value.
     """
     counts, edges = counts_by_bin(values)
     bottom, step = HEIGHT - BOTTOM, (WIDTH - 2 * SIDE) / BINS
     heights = bottom - (bottom - TOP) * counts / counts.max()
-    return render(
-        "histogram.svg",
-        size=(WIDTH, HEIGHT, bottom, SIDE),
-        label=label,
-        low=f"{edges[0]:.{digits}f}",
-        high=f"{edges[-1]:.{digits}f}",
-        most=int(counts.max()),
-        outlines=[
-            (line_style(i), "".join(f"V{y:.1f}H{SIDE + step * (k + 1):.1f}" for k, y in enumerate(own)))
-            for i, own in enumerate(heights)
-        ],
-    )
+    outlines = [
+        (line_style(i), "".join(f"V{y:.1f}H{SIDE + step * (k + 1):.1f}" for k, y in enumerate(own)))
+        for i, own in enumerate(heights)
+    ]
+    low, high = (f"{end:.{digits}f}" for end in (edges[0], edges[-1]))
+    size, most = (WIDTH, HEIGHT, bottom, SIDE), int(counts.max())
+    return render("histogram.svg", size=size, label=label, low=low, high=high, most=most, outlines=outlines)
 
 
 def line_style(i: int) -> str:

@@ -73,11 +73,7 @@ class Report:
 
 
 def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) -> dict[int, Alignment | str]:
-    """Align a segment again, by the first metric with an alignment.
-
-    Args:
-        highlight: The segment and its systems.
-        scores: By system, the scores by every metric.
+    """Align a segment again, by the first metric with an alignment; `scores` are by system and metric.
 
     Returns:
         By the system's number, the alignment, or the reason why it cannot be drawn.
@@ -101,16 +97,10 @@ def align_highlight(highlight: Highlight, scores: Sequence[Sequence[ScoreSet]]) 
 
 
 def report_page(report: Report) -> str:
-    """Write a report as a page of HTML.
+    """Write a report as a page of HTML, which can be encoded as UTF-8 whatever the texts and names are.
 
     Texts are in the page as JSON in which no character can end its script element; the page's script inserts them as
-    text. A Content-Security-Policy allows that one script, by its hash, and no address.
-
-    Args:
-        report: The content.
-
-    Returns:
-        The page; it can be encoded as UTF-8 whatever the texts and names are.
+    text. A Content-Security-Policy allows that script alone, by its hash, and no address.
     """
     comparison, resampling = report.comparison, report.comparison.resampling
     columns = comparison.columns
@@ -127,7 +117,7 @@ def report_page(report: Report) -> str:
         direction=direction,
         shown=_shown,
         significant=SIGNIFICANT,
-        test=" ".join(describe_test(resampling, comparison.systems[0])) if resampling and resampling.test else "",
+        test=describe_test(resampling, comparison.systems[0]) if resampling and resampling.test else "",
         small=describe_small_samples({"": len(columns[0].cells[0].segments)}),
         difference=_difference,
         groupings=_groupings(report.references),

@@ -25,13 +25,7 @@ _UNSPACED = re.compile(
 
 
 class Highlight(NamedTuple):
-    """A segment that a reader should look at.
-
-    Attributes:
-        segment: Its number, from 0.
-        systems: Numbers of the systems to look at, from 0.
-        reason: Why, in words.
-    """
+    """A segment to look at: its number and the systems' numbers, from 0, and the reason in words."""
 
     segment: int
     systems: tuple[int, ...]
@@ -43,27 +37,11 @@ def segment_scores(column: MetricColumn) -> np.ndarray:
     return np.array([cell.segments for cell in column.cells], dtype=np.float64)
 
 
-def score_ranges(column: MetricColumn) -> np.ndarray:
-    """Return the best system's score less the worst's, by segment.
-
-    Args:
-        column: A metric.
-
-    Returns:
-        From 0, NaN where a score is undefined; shape (segments,).
-    """
-    scores = segment_scores(column)
-    return np.asarray(scores.max(axis=0) - scores.min(axis=0))
-
-
 def percentile_ranks(column: MetricColumn) -> np.ndarray:
     """Return the share of all other scores that a score beats, ties counting half: ``(rank - 1) / (n - 1)``.
 
-    Args:
-        column: A metric; the scores of all systems are ranked together.
-
-    Returns:
-        From 0 (the worst) to 1 (the best), NaN where a score is undefined or the only one; shape (systems, segments).
+    The scores of all systems are ranked together. From 0 (the worst) to 1 (the best), NaN where a score is undefined
+    or the only one; shape (systems, segments).
     """
     from scipy.stats import rankdata
 
@@ -76,13 +54,9 @@ def percentile_ranks(column: MetricColumn) -> np.ndarray:
 
 
 def disagreements(columns: Sequence[MetricColumn]) -> np.ndarray:
-    """Return the highest less the lowest of the metrics' percentile ranks.
+    """Return the highest less the lowest of the metrics' percentile ranks; shape (systems, segments).
 
-    Args:
-        columns: The metrics.
-
-    Returns:
-        From 0 to 1, NaN where fewer than two metrics have a score; shape (systems, segments).
+    From 0 to 1, NaN where fewer than two metrics have a score.
     """
     ranks = np.array([percentile_ranks(column) for column in columns])
     known = np.isfinite(ranks)
@@ -93,16 +67,12 @@ def disagreements(columns: Sequence[MetricColumn]) -> np.ndarray:
 def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight]:
     """Choose segments: half where the first metric separates systems most, then those where metrics disagree most.
 
-    A segment is chosen once. Segments on which all agree are never chosen.
-
-    Args:
-        comparison: The scores of every segment.
-        most: The most segments to choose.
+    A segment is chosen once. Segments on which all agree are never chosen. There are at most `most` segments.
     """
     chosen: dict[int, Highlight] = {}
     columns, systems = comparison.columns, list(map(visible, comparison.systems))
     first, scores = columns[0], segment_scores(columns[0])
-    for segment in _greatest(score_ranges(first))[: most // 2 if len(systems) > 1 else 0]:
+    for segment in _greatest(np.ptp(scores, axis=0))[: most // 2 if len(systems) > 1 else 0]:
         best, worst = int(scores[:, segment].argmax()), int(scores[:, segment].argmin())
         ends = " and ".join(f"{number(first, scores[i, segment])} to {systems[i]}" for i in (best, worst))
         chosen[segment] = Highlight(segment, (best, worst), f"systems differ: {first.name} gives {ends}")
@@ -111,9 +81,8 @@ def choose_highlights(comparison: SystemComparison, most: int) -> list[Highlight
         system, segment = divmod(place, scores.shape[1])
         if len(chosen) < most and segment not in chosen:
             own = ranks[:, system, segment]
-            high, low = (
-                f"{columns[k].name} ranks it above {own[k]:.0%}" for k in (np.nanargmax(own), np.nanargmin(own))
-            )
+            extremes = int(np.nanargmax(own)), int(np.nanargmin(own))
+            high, low = (f"{columns[k].name} ranks it above {own[k]:.0%}" for k in extremes)
             reason = f"metrics disagree on {systems[system]}: {high}, and {low}, of all other scores"
             chosen[segment] = Highlight(segment, (system,), reason)
     return list(chosen.values())
@@ -128,11 +97,8 @@ def _greatest(values: np.ndarray) -> list[int]:
 def group_by(values: np.ndarray) -> list[np.ndarray]:
     """Split segments into up to `GROUPS` groups of about equal size; equal values stay together.
 
-    Args:
-        values: A value per segment; segments with NaN are in no group. Shape (segments,).
-
-    Returns:
-        The segments' indices per group, by rising value; no group is empty.
+    `values` has a value per segment; segments with NaN are in no group. Returns the segments' indices per group, by
+    rising value; no group is empty.
     """
     known = np.flatnonzero(np.isfinite(values))
     if not len(known):
@@ -150,13 +116,8 @@ def reference_lengths(references: Sequence[Sequence[str]]) -> np.ndarray:
 def word_frequencies(references: Sequence[Sequence[str]]) -> np.ndarray:
     r"""Return how frequent the words of every segment's first reference are: :math:`\exp(\frac{1}{n} \sum_i \log c_i)`.
 
-    :math:`c_i` is how often its i-th word occurs in all references of all segments.
-
-    Args:
-        references: Per segment its references.
-
-    Returns:
-        From 1, NaN where the first reference has no word; shape (segments,).
+    :math:`c_i` is how often its i-th word occurs in all references of all segments. From 1, NaN where the first
+    reference has no word; shape (segments,).
     """
     split = [[split_words(text) for text in own] for own in references]
     counts = Counter(word for own in split for text in own for word in text)
@@ -206,15 +167,8 @@ def mark_differences(predictions: Sequence[str], references: Sequence[str]) -> t
     """Mark the words by which the texts of one segment differ, as `difflib` aligns words and punctuation characters.
 
     In a prediction, a word is marked if it has no counterpart in the closest reference, the one with the highest
-    ratio of `difflib`. In a reference, a word is marked if it has no counterpart in any prediction.
-
-    Args:
-        predictions: A text per system.
-        references: The segment's references, at least one.
-
-    Returns:
-        For every prediction, and for every reference, its text in parts: plain and marked by turns, the first one
-        plain (maybe empty).
+    ratio of `difflib`. In a reference, a word is marked if it has no counterpart in any prediction. Returns every
+    prediction and every reference in parts: plain and marked by turns, the first plain (maybe empty).
 
     >>> mark_differences(["the cat sat"], ["the dog sat"])
     ([['the ', 'cat', ' sat']], [['the ', 'dog', ' sat']])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import textwrap
+from collections.abc import Sequence
 
 from tabulate import tabulate
 
@@ -12,6 +14,8 @@ from twmd_registry.record.content import MetricColumn, Resampling, SystemCompari
 from twmd_registry.registry.names import Output
 
 SIGNIFICANT = 0.05
+WIDTH = 100
+"""Columns of a terminal."""
 TEST_NAMES = {"bs": "paired bootstrap resampling", "ar": "paired approximate randomisation"}
 
 
@@ -21,26 +25,23 @@ def number(column: MetricColumn, value: float, digits: int | None = None) -> str
 
 
 def text_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a table for the terminal.
+    """Write a table for the terminal: of one system a row per metric, of several a row each, the baseline first.
 
-    Args:
-        comparison: The scores. One system gives a row per metric, several a row each, the baseline first.
-        digits: Digits after the point, see `number`.
+    Metrics that do not fit into `WIDTH` columns follow in further tables. `digits` as for `number`.
     """
-    alone = len(comparison.systems) == 1
-    body = _one_system(comparison, digits) if alone else _side_by_side(comparison, digits, "simple")
-    signatures = (f"  {line}" for line in signature_lines(comparison))
-    return "\n".join([body, *_explanation(comparison), "", "signatures:", *signatures])
+    tables = [_one_system(comparison, digits)] if len(comparison.systems) == 1 else []
+    rest = comparison.columns if not tables else ()
+    while rest:
+        several = [_side_by_side(comparison, rest[: k + 1], digits, "simple") for k in range(len(rest))]
+        fitting = [table for table in several if max(map(len, table.splitlines())) <= WIDTH] or several[:1]
+        tables, rest = [*tables, fitting[-1]], rest[len(fitting) :]
+    signatures = "\n".join(f"  {line}" for line in signature_lines(comparison))
+    return "\n\n".join([*tables, *_explanation(comparison), f"signatures:\n{signatures}"])
 
 
 def latex_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a booktabs table, with the signatures as comments.
-
-    Args:
-        comparison: The scores.
-        digits: Digits after the point, see `number`.
-    """
-    table = _side_by_side(comparison, digits, "latex_booktabs")
+    """Write a booktabs table, with the signatures as comments; `digits` as for `number`."""
+    table = _side_by_side(comparison, comparison.columns, digits, "latex_booktabs")
     for character, command in (("μ", r"$\mu$"), ("±", r"$\pm$"), ("|", r"\textbar{}")):
         table = table.replace(character, command)
     return "\n".join([table, *(f"% {line}" for line in signature_lines(comparison))])
@@ -49,13 +50,18 @@ def latex_table(comparison: SystemComparison, digits: int | None) -> str:
 def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
     """Write a table in GitHub's Markdown with the meaning of a test's marks, and the signatures as a list of code."""
     named = comparison._replace(systems=tuple(name.replace("|", r"\|") for name in comparison.systems))
-    lines = [f"- `{line}`" for line in signature_lines(comparison)]
-    return "\n".join([_side_by_side(named, digits, "github"), *_explanation(comparison), "", *lines])
+    signatures = "\n".join(f"- `{line}`" for line in signature_lines(comparison))
+    table = _side_by_side(named, named.columns, digits, "github")
+    return "\n\n".join([table, *_explanation(comparison), signatures])
 
 
 def _explanation(comparison: SystemComparison) -> list[str]:
-    resampling = comparison.resampling
-    return ["", *describe_test(resampling, comparison.systems[0])] if resampling and resampling.test else []
+    """Return the paragraph that explains the test, if there was one."""
+    own = comparison.resampling
+    if own is None or own.test is None:
+        return []
+    text = describe_test(own, comparison.systems[0])
+    return [textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)]
 
 
 def _one_system(comparison: SystemComparison, digits: int | None) -> str:
@@ -68,8 +74,8 @@ def _one_system(comparison: SystemComparison, digits: int | None) -> str:
     return tabulate(rows, headers=headers, disable_numparse=True, colalign=align)
 
 
-def _side_by_side(comparison: SystemComparison, digits: int | None, style: str) -> str:
-    columns, names = comparison.columns, list(map(visible, comparison.systems))
+def _side_by_side(comparison: SystemComparison, columns: Sequence[MetricColumn], digits: int | None, style: str) -> str:
+    names = list(map(visible, comparison.systems))
     if len(names) > 1:
         names[0] = f"Baseline: {names[0]}"
     rows = [[name, *(_score(column, column.cells[i], digits) for column in columns)] for i, name in enumerate(names)]
@@ -87,21 +93,13 @@ def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
     return shown
 
 
-def describe_test(test: Resampling, baseline: str) -> list[str]:
-    """Explain a test and its marks, in two lines.
-
-    Args:
-        test: The test.
-        baseline: The system that all others are compared with.
-    """
+def describe_test(test: Resampling, baseline: str) -> str:
+    """Explain a test against a baseline and its marks."""
     name = f"{TEST_NAMES[str(test.test)]}, {test.samples} samples, seed {test.seed}"
-    return [
-        f"{name}: every system against {visible(baseline)}. p is the probability of",
-        (
-            "a difference at least this large if both came from the same process; * marks p < 0.05. It says that "
-            "systems differ, not which is better."
-        ),
-    ]
+    return (
+        f"{name}: every system against {visible(baseline)}. p is the probability of a difference at least this large "
+        "if both came from the same process; * marks p < 0.05. It says that systems differ, not which is better."
+    )
 
 
 def signature_lines(comparison: SystemComparison) -> list[str]:
@@ -114,12 +112,7 @@ def signature_lines(comparison: SystemComparison) -> list[str]:
 
 
 def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write tab-separated values: a line per system and metric, the signature last.
-
-    Args:
-        comparison: The scores.
-        digits: Digits after the point, see `number`.
-    """
+    """Write tab-separated values: a line per system and metric, the signature last; `digits` as for `number`."""
     lines = [["system", "metric", "score", *Output, "mean", "ci", "p_value", *Counts._fields, "signature"]]
     for system, column, cell in _cells(comparison):
         numbers = [cell.score, *(cell.sides.get(output) for output in Output), cell.mean, cell.ci]
@@ -131,12 +124,7 @@ def tsv_table(comparison: SystemComparison, digits: int | None) -> str:
 
 
 def json_table(comparison: SystemComparison, *, segments: bool) -> str:
-    """Write a JSON object per system and metric, with full precision.
-
-    Args:
-        comparison: The scores.
-        segments: Whether to add every segment's score.
-    """
+    """Write a JSON object per system and metric in full precision, with every segment's score if `segments`."""
     rows = []
     for system, column, cell in _cells(comparison):
         row: dict[str, object] = {"system": system, "metric": column.name, "score": cell.score}
@@ -148,13 +136,7 @@ def json_table(comparison: SystemComparison, *, segments: bool) -> str:
 
 
 def sentence_lines(comparison: SystemComparison, digits: int | None, *, header: bool) -> str:
-    """Write a line per segment and a column per system and metric, separated by tabs.
-
-    Args:
-        comparison: The scores.
-        digits: Digits after the point, see `number`.
-        header: Whether the first line names the columns.
-    """
+    """Write a line per segment and a column per system and metric, separated by tabs; `digits` as for `number`."""
     cells = _cells(comparison)
     lines = ["\t".join(f"{_escape(system)}:{column.name}" for system, column, _ in cells)] if header else []
     numbers = [[number(column, value, digits) for value in cell.segments] for _, column, cell in cells]
