@@ -95,8 +95,8 @@ def measured_correlations() -> list[tuple[str, ...]]:
     """Read ``data/agreement.tsv``, the correlations of the embedded presets as shipped.
 
     Returns:
-        Per row: data set, metric, correlation, group (a language pair, or ``mean``), 100 times the correlation and
-        half the width of its bootstrap 95% interval, both as printed.
+        Per row: data set, metric, correlation, group (a language pair, or ``mean``), 100 times the correlation and half
+        the width of its bootstrap 95% interval, both as printed.
     """
     _, _, *lines = _PACKAGE.joinpath("data/agreement.tsv").read_text(encoding="utf-8").splitlines()
     return [tuple(line.split("\t")) for line in lines]

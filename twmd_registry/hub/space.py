@@ -39,8 +39,8 @@ def build_space(metric: str, folder: Path, *, module: str | None = None) -> Path
     Args:
         metric: The metric's name.
         folder: The folder to write; new or empty.
-        module: The Space's name, and so its module's: ``evaluate.load("ORG/NAME")`` looks for ``NAME.py``. The
-            metric's name if not given.
+        module: The Space's name, and so its module's: ``evaluate.load("ORG/NAME")`` looks for ``NAME.py``. The metric's
+            name if not given.
 
     Returns:
         The module's file, which ``evaluate.load`` accepts.

@@ -311,8 +311,8 @@ def _shown(value: object) -> str:
 def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
     """Read all rows of a table, its unpacked content in one of the forms `TABLE_SUFFIXES`; blank lines are passed over.
 
-    Rows are numbered from 1, blank lines and the header of CSV and TSV included; in JSON lines, a row has the number
-    of its line.
+    Rows are numbered from 1, blank lines and the header of CSV and TSV included; in JSON lines, a row has the number of
+    its line.
 
     Raises:
         FileError: It is not of that form; names the file and the row.

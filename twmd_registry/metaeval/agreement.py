@@ -97,8 +97,8 @@ def agreement(
 
     The statistic is computed in every part of the data; the average is the plain mean over the parts. For the interval,
     the rows of every part (the items, for ``darr`` and ``acc_eq``) are drawn with replacement, and every resample is
-    averaged; a part that is undefined in a resample is left out of that resample's average. An average over items
-    draws whole items, which get no intervals of their own. The same seed draws the same rows for every metric.
+    averaged; a part that is undefined in a resample is left out of that resample's average. An average over items draws
+    whole items, which get no intervals of their own. The same seed draws the same rows for every metric.
 
     Args:
         statistic: A value of `Statistic`.
@@ -147,16 +147,7 @@ def agreement(
 def split_parts(
     rated: RatedSegments, statistic: Statistic, averaging: str, *, threshold: float = THRESHOLD
 ) -> list[Part]:
-    """Split the data into the parts that a statistic is averaged over.
-
-    Args:
-        rated: The data.
-        statistic: The statistic.
-        averaging: A value of `Averaging`.
-        threshold: Of DARR.
-
-    Returns:
-        The parts by ascending name.
+    """Split the data into the parts that a statistic is averaged over, by ascending name.
 
     Raises:
         SpecError: There is no such averaging, or it does not go with the statistic.
@@ -194,14 +185,8 @@ def mean_estimate(values: np.ndarray) -> CorrelationEstimate:
 def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Generator) -> np.ndarray:
     """Compute a statistic of resamples, drawn with replacement.
 
-    Args:
-        estimate: The statistic.
-        resamples: How many.
-        rng: Draws them.
-
     Returns:
-        Shape (resamples,); NaN where a resample leaves the statistic undefined, and everywhere if there is only one
-        unit to draw from.
+        Shape (resamples,); NaN where a resample leaves the statistic undefined, and everywhere with a single unit.
 
     Raises:
         SpecError: A negative number of resamples.
@@ -216,27 +201,14 @@ def bootstrap(estimate: CorrelationEstimate, resamples: int, rng: np.random.Gene
 
 
 def draw(units: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw as many units as there are, with replacement, once per resample.
-
-    Returns:
-        How often every unit was drawn; shape (units, resamples), int.
-    """
+    """Draw as many units as there are, with replacement; return each unit's count, shape (units, resamples), int."""
     rows = rng.integers(0, units, size=(resamples, units))  # (resamples, units)
     cells = rows * resamples + np.arange(resamples)[:, None]
     return np.bincount(cells.ravel(), minlength=units * resamples).reshape(units, resamples)
 
 
 def warn_about_undefined(statistic: Statistic, undefined: Sequence[Undefined], defined: int) -> None:
-    """Warn about parts that are left out of an average.
-
-    Args:
-        statistic: The statistic.
-        undefined: Parts without a value.
-        defined: How many parts have a value.
-
-    Raises:
-        InputError: No part has a value.
-    """
+    """Warn about parts that are left out of an average; raise InputError where no part is defined."""
     if not undefined:
         return
     names = ", ".join(f"{name} ({n} segments: {reason})" for name, n, reason in undefined[:_SHOWN])
@@ -314,12 +286,7 @@ def system_agreement(
 
 
 def check_systems(rated: RatedSegments, statistic: str, averaging: str) -> Statistic:
-    """Return the statistic; refuse what cannot be measured on systems.
-
-    Raises:
-        SpecError: The statistic or averaging does not exist, or does not apply to systems.
-        InputError: The data do not name systems.
-    """
+    """Return the statistic; raise SpecError or InputError, as `system_agreement`, before anything is scored."""
     wanted = statistic_named(statistic)
     if wanted in PAIRWISE or averaging not in {Averaging.GROUP, Averaging.NONE}:
         expected = "systems are ranked by pearson, spearman or kendall, averaged over group or none"

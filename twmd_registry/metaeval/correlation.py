@@ -83,7 +83,7 @@ def pearson(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
-    """Compute Spearman's rho: Pearson's r of the ranks, tied rows with the mean of theirs; otherwise as `pearson`."""
+    """Compute Spearman's rho: Pearson's r of the ranks, tied rows with their mean rank; otherwise as `pearson`."""
     _check_variation(x, y)
     return pearson(stats.rankdata(x), stats.rankdata(y))
 
@@ -202,13 +202,7 @@ def _make_correlation(statistic: Statistic, ratings: np.ndarray) -> Estimator:
 
 
 def pair_rows(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pair the segments of every item.
-
-    Args:
-        items: The item of every segment; shape (N,).
-
-    Returns:
-        A row, another row of the same item, and the item's number among those with a pair; shape (P,) each.
+    """Return a row, another row of the same item, and the number of the item among those with a pair; shape (P,) each.
 
     >>> first, second, _ = pair_rows(["a", "b", "a", "c", "a"])
     >>> first.tolist(), second.tolist()
@@ -294,13 +288,7 @@ def _make_acc_eq(ratings: np.ndarray, items: Items) -> Estimator:
 def make_estimator(
     statistic: Statistic, ratings: np.ndarray, items: Items | None = None, threshold: float = THRESHOLD
 ) -> Estimator:
-    """Prepare ratings for a statistic of many metrics' scores.
-
-    Args:
-        statistic: The statistic.
-        ratings: Shape (N,).
-        items: The item of every segment; ``darr`` and ``acc_eq`` need it.
-        threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
+    """Prepare ratings, shape (N,), for a statistic of many metrics' scores; arguments as for `correlate`.
 
     Raises:
         InputError: The statistic needs items; the reason alone.
@@ -313,11 +301,7 @@ def make_estimator(
 
 
 def statistic_named(name: str) -> Statistic:
-    """Return the statistic of a name.
-
-    Raises:
-        SpecError: There is none of this name; the message lists the choices.
-    """
+    """Return the statistic of a name; raises SpecError, with the choices, where there is none."""
     try:
         return Statistic(name)
     except ValueError:
@@ -325,15 +309,12 @@ def statistic_named(name: str) -> Statistic:
 
 
 def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) -> np.ndarray:
-    """Check scores or ratings.
+    """Return scores or ratings as float64, shape (rows,).
 
     Args:
         name: What they are, for the message.
         values: Numbers.
         rows: How many there must be.
-
-    Returns:
-        The same, shape (rows,), float64.
 
     Raises:
         InputError: Another number of them, or one that is not finite; names the row.

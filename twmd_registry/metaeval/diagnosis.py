@@ -337,17 +337,9 @@ def _read_layers(
     batch_tokens: int | None,
     progress: Progress | None,
 ) -> list[LayerState]:
-    """Encode every text once, piece by piece, and return what is needed of every hidden state, the embeddings first.
+    """Encode every text once, piece by piece; return every hidden state, the embeddings first, on the CPU.
 
-    Args:
-        encoder: The model.
-        tokens: Texts that have a word each.
-        words: The text of every word, shape (W,), and the places of the words to return, ascending, shape (U,).
-        batch_tokens: Most padded tokens in the encoder at once.
-        progress: Called with the number of texts encoded.
-
-    Returns:
-        Vectors of the sampled words, shape (U, D), and the means that centerings subtract from them, all on the CPU.
+    `words` are the text of every word, shape (W,), and the places of the words to return, ascending, shape (U,).
     """
     layers, (text, sampled) = range(encoder.depth + 1), words
     expect(progress, len(tokens.lengths))

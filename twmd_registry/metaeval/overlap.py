@@ -50,23 +50,12 @@ def _hash_all(references: Iterable[str | Sequence[str]]) -> tuple[np.ndarray, np
 
 
 def hash_references(references: Iterable[str | Sequence[str]]) -> np.ndarray:
-    """Hash the references of segments.
-
-    Args:
-        references: Of every segment a text or a list of texts.
-
-    Returns:
-        Ascending, each once; shape (references,), uint64.
-    """
+    """Return the hashes of all references, ascending and each once; shape (references,), uint64."""
     return np.unique(_hash_all(references)[1])
 
 
 def write_hashes(hashes: Hashes, path: Path) -> None:
-    """Write the hashes of training data.
-
-    Raises:
-        FileError: The file cannot be written.
-    """
+    """Write the hashes of training data; raises FileError where the file cannot be written."""
     try:
         write_whole(path, save(hashes))
     except OSError as error:
@@ -74,11 +63,7 @@ def write_hashes(hashes: Hashes, path: Path) -> None:
 
 
 def read_hashes(path: Path) -> Hashes:
-    """Read the hashes of training data; none where there is no such file.
-
-    Raises:
-        ModelError: The file cannot be read, or holds something else.
-    """
+    """Read the hashes of training data, none where there is no such file; raises ModelError for a damaged file."""
     advice = "remove the file, or write it again"
     try:
         hashes: Hashes = load(path.read_bytes()) if path.is_file() else {}
@@ -136,22 +121,10 @@ def _tuned_settings(spec: MetricSpec) -> dict[str, Hashes]:
 
 
 def describe_overlap(label: str, scorer: Scorer, references: References, data: str) -> str | None:
-    """Describe how much of the data a metric was trained or tuned on.
+    """Describe how much of the data, called `data`, a metric was trained or tuned on; None for nothing.
 
     A segment is known to the metric where one of its references is a reference of the training data, whatever was
-    predicted.
-
-    Args:
-        label: Of the metric.
-        scorer: The metric.
-        references: Of the segments that it is measured on.
-        data: The name of these segments.
-
-    Returns:
-        A sentence; None where no segment is known.
-
-    Raises:
-        TwmdError: As for `training_hashes`.
+    predicted. Raises what `training_hashes` raises.
     """
     training = training_hashes(scorer)
     if not any(training.values()):
@@ -175,11 +148,7 @@ def describe_overlap(label: str, scorer: Scorer, references: References, data: s
 def warn_about_overlap(
     labels: Iterable[str], scorers: Iterable[Scorer], references: References, data: str
 ) -> tuple[str, ...]:
-    """Warn about metrics that were trained or tuned on the data they are measured on; otherwise as `describe_overlap`.
-
-    Returns:
-        The sentences.
-    """
+    """Warn about metrics that were trained or tuned on the data they are measured on, and return the sentences."""
     pairs = zip(labels, scorers, strict=True)
     texts = tuple(text for label, scorer in pairs if (text := describe_overlap(label, scorer, references, data)))
     for text in texts:

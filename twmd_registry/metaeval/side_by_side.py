@@ -54,12 +54,7 @@ class TextTable(NamedTuple):
 
 
 def as_text(table: TextTable, form: str) -> str:
-    """Write a table; names come from data files, and control characters in them are written out.
-
-    Args:
-        table: The table.
-        form: A value of `FORMATS`; ``tsv`` leaves the name out, LaTeX has it as a comment.
-    """
+    """Write a table in a form of `FORMATS`, control characters written out; ``tsv`` leaves the table's name out."""
     from tabulate import tabulate
 
     header, *rows = ([visible(cell) for cell in row] for row in (table.header, *table.rows))
@@ -70,7 +65,7 @@ def as_text(table: TextTable, form: str) -> str:
 
 
 def as_report(tables: Iterable[TextTable], notes: Iterable[str], form: str) -> str:
-    """Write tables and the lines below them, as comments where a form has them; arguments as for `as_text`."""
+    """Write tables in a form of `FORMATS`, and lines below them, as comments where the form has them."""
     sign = {FORMATS["tex"]: "% ", FORMATS["tsv"]: "# "}.get(form, "")
     below = "\n".join(f"{sign}{visible(line)}" for line in notes)
     return "\n\n".join([*(as_text(table, form) for table in tables), below])
@@ -82,11 +77,7 @@ def between(low: float | None, high: float | None, digits: int = 3) -> str | Non
 
 
 def check_compared(metrics: Iterable[Compared]) -> tuple[Compared, ...]:
-    """Return each metric once.
-
-    Raises:
-        SpecError: No metric, or a name that is not of `SEGMENT_LEXICAL`.
-    """
+    """Return each metric once; raises SpecError for no metric, or a name that is not of `SEGMENT_LEXICAL`."""
     distinct = (metrics,) if isinstance(metrics, str | MetricSpec) else tuple(dict.fromkeys(metrics))
     for metric in distinct:
         if not isinstance(metric, MetricSpec) and metric not in SEGMENT_LEXICAL:
@@ -103,17 +94,10 @@ def names_of(metrics: Iterable[Compared]) -> str:
 
 
 def score_lexically(name: str, rated: RatedSegments) -> tuple[tuple[float, ...], str]:
-    """Score every segment by a metric of SacreBLEU.
+    """Return every segment's score from 0 to 1 by a metric of SacreBLEU, and its signature after the metric's name.
 
     Sentence BLEU with its effective order (Papineni et al. 2002); chrF, the F2 of n-grams of 1 to 6 characters (Popovic
     2015); chrF++, of 1 and 2 words as well (Popovic 2017).
-
-    Args:
-        name: One of `twmd_registry.registry.names.SEGMENT_LEXICAL`.
-        rated: The segments.
-
-    Returns:
-        Scores from 0 to 1, and SacreBLEU's signature after the metric's name.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -132,20 +116,9 @@ def score_side_by_side(
 ) -> tuple[tuple[Compared, ...], tuple[LabelledScores, ...], tuple[str, ...]]:
     """Score every segment by every metric, each text encoded once per model.
 
-    Args:
-        metrics: The metrics.
-        rated: The segments; only their texts are read.
-        data: The name of the data, for warnings.
-        options: Where and how fast.
-        progress: Called with the number of segments scored.
-
     Returns:
         The metrics, specifications as they were applied; the scores of each; and a sentence for each metric that was
-        trained or tuned on these data.
-
-    Raises:
-        ModelError: As `Scorer.score`.
-        InputError: As `Scorer.score`.
+        trained or tuned on these data, whose name is `data`. Raises what `Scorer.score` raises.
 
     Warns:
         TwmdWarning: A metric was trained or tuned on some of the references.

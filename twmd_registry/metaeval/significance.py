@@ -49,8 +49,8 @@ class AgreementTest(NamedTuple):
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
     """Test the difference of two dependent Pearson correlations (Williams 1959; Graham and Baldwin 2014).
 
-    ``t = (r_a - r_b) sqrt((n - 1)(1 + r_ab)) / sqrt(2 K (n - 1) / (n - 3) + (r_a + r_b)^2 / 4 (1 - r_ab)^3)`` with
-    ``K = 1 - r_a^2 - r_b^2 - r_ab^2 + 2 r_a r_b r_ab`` follows Student's t with n - 3 degrees of freedom.
+    ``t = (r_a - r_b) sqrt((n - 1)(1 + r_ab)) / sqrt(2 K (n - 1) / (n - 3) + (r_a + r_b)^2 / 4 (1 - r_ab)^3)`` with ``K
+    = 1 - r_a^2 - r_b^2 - r_ab^2 + 2 r_a r_b r_ab`` follows Student's t with n - 3 degrees of freedom.
 
     Args:
         r_a: Of metric A with people, from -1 to 1.

@@ -172,7 +172,8 @@ class StudyResult:
     def _table(self, statistic: Statistic) -> TextTable:
         """Return a row per metric: the average with its interval, and every group's correlation, from -1 to 1."""
         study = self.study
-        groups = sorted({n for own in self.agreements for n in (*own[statistic].groups, *_undefined(own[statistic]))})
+        undefined = {name for own in self.agreements for name, *_ in own[statistic].undefined}
+        groups = sorted(undefined.union(*(own[statistic].groups for own in self.agreements)))
         tested, ranked = ["p (better)"] if study.trials else [], ["accuracy"] if study.level is Level.SYSTEM else []
         rows = list[tuple[str, ...]]()
         for k, metric in enumerate(self.scored):
@@ -186,11 +187,7 @@ class StudyResult:
         return TextTable(title, ("metric", statistic.value, "95% interval", *tested, *ranked, *groups, "n"), rows)
 
     def as_text(self, form: str) -> str:
-        """Return every table, and what is needed to repeat the study.
-
-        Args:
-            form: A value of `twmd_registry.metaeval.side_by_side.FORMATS`: text, Markdown, LaTeX or TSV.
-        """
+        """Return every table, in a form of `FORMATS`, and what is needed to repeat the study."""
         lines = [self.study.name, *(f"{metric.label}: {metric.signature}" for metric in self.scored)]
         for metric, agreements in zip(self.scored, self.agreements, strict=True):
             for statistic, own in agreements.items():
@@ -206,32 +203,22 @@ class StudyResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything but the segments' scores, ready for JSON."""
-        metrics = []
-        for k, metric in enumerate(self.scored):
-            accuracies = {
-                str(name): {"value": own.value, "low": own.low, "high": own.high, "pairs": own.n}
-                for name, own in self.accuracies[k].items()
+        metrics = [
+            {
+                "label": metric.label,
+                "signature": metric.signature,
+                "agreement": {name: own.as_dict() for name, own in self.agreements[k].items()},
+                "tests": {name: test._asdict() for name, test in self.tests[k].items()},
+                "williams": {name: test._asdict() if test else None for name, test in self.williams[k].items()},
+                "accuracy": {
+                    name: {"value": own.value, "low": own.low, "high": own.high, "pairs": own.n}
+                    for name, own in self.accuracies[k].items()
+                },
             }
-            metrics.append(
-                {
-                    "label": metric.label,
-                    "signature": metric.signature,
-                    "agreement": {str(name): own.as_dict() for name, own in self.agreements[k].items()},
-                    "tests": {str(name): test._asdict() for name, test in self.tests[k].items()},
-                    "williams": {name: test._asdict() if test else None for name, test in self.williams[k].items()},
-                    "accuracy": accuracies,
-                }
-            )
-        return {
-            "study": self.study.name,
-            "dropped": self.dropped,
-            "overlaps": list(self.overlaps),
-            "metrics": metrics,
-        }
-
-
-def _undefined(own: Agreement) -> list[str]:
-    return [name for name, _, _ in own.undefined]
+            for k, metric in enumerate(self.scored)
+        ]
+        overlaps = list(self.overlaps)
+        return {"study": self.study.name, "dropped": self.dropped, "overlaps": overlaps, "metrics": metrics}
 
 
 def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress: Progress | None = None) -> StudyResult:
@@ -373,13 +360,7 @@ def _cell(value: float, own: Interval, digits: int) -> str:
 
 
 def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
-    """Put the two texts of every pair side by side, the better rated text first.
-
-    Args:
-        data: Rated data sets of which every group has two segments of each item, with different ratings.
-
-    Returns:
-        Rows 2i and 2i + 1 are a pair.
+    """Put the two texts of every pair in rows 2i and 2i + 1, the better rated text first.
 
     Raises:
         InputError: The data name no items, or an item of a group has not two segments, or two of one rating; names it.
@@ -409,15 +390,9 @@ def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
 
 
 def prefer(better: np.ndarray, worse: np.ndarray, *, resamples: int, seed: int) -> EditPreference:
-    """Measure how often, and by how much, better texts score higher.
+    """Measure how often, and by how much, better texts score higher; scores have shape (pairs,).
 
     ``mean_i [d_i > 0] + [d_i = 0] / 2`` and ``mean_i d_i`` with ``d_i = better_i - worse_i``, equal up to `TIE`.
-
-    Args:
-        better: Scores; shape (pairs,).
-        worse: Scores of the other text of each pair.
-        resamples: Of the pairs; 0 for no intervals.
-        seed: Of the bootstrap.
 
     Raises:
         InputError: Different numbers of scores, or a score that is not finite.

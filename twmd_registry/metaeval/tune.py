@@ -49,10 +49,7 @@ SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8
 
 
 def read_tried(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
-    """Read what is to be tried for a key, instead of `GRID`.
-
-    Args:
-        texts: ``KEY=VALUE,VALUE,...`` each; a comma inside a value is written ``%2C``.
+    """Read what is to be tried for keys, ``KEY=VALUE,VALUE,...`` each; a comma inside a value is written ``%2C``.
 
     Raises:
         SpecError: No such key, no value, or an impossible value.
@@ -174,17 +171,11 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
     Groups are scored apart, so that no centering batch spans two of them; each text of a group is encoded once for all
     settings. A group that has no correlation by any setting (fewer than three rows, constant ratings) is left out.
 
-    Args:
-        scorers: The settings.
-        rated: One data set.
-        progress: Called with the number of segments scored.
-
     Returns:
         Shape (settings,).
 
     Raises:
-        InputError: No group has a correlation, or a setting's scores of a group are constant where those of others
-            vary.
+        InputError: No group has a correlation, or a group has one by some settings only.
 
     Warns:
         TwmdWarning: A group was left out; says why.
@@ -213,32 +204,18 @@ def mean_correlations(scorers: Sequence[Scorer], rated: RatedSegments, progress:
 
 
 def layers_above_embeddings(model: str, options: RunOptions) -> range:
-    """Return every layer of a model above its embeddings. Loads the model.
-
-    Raises:
-        ModelError: The model is not available or cannot be loaded.
-    """
+    """Load a model and return its layers above the embeddings; raises ModelError where it cannot be loaded."""
     spec = make_spec(MetricName.SBERT, model=model, layer=0, centering=Centering.NONE)
     encoder: Encoder = TokenAlignmentBackend(spec, options).model
     return range(1, encoder.depth + 1)
 
 
 def estimate_seconds(scorers: Sequence[Scorer], data: Sequence[RatedSegments]) -> float:
-    """Estimate how long scoring takes, from a few settings and a few segments, both spread over all there are.
+    """Estimate how long scoring takes, without loading the model, from a few settings and segments spread over all.
 
-    With t(k) the seconds that k settings take on n of N segments, S settings take
-    ``(t(1) + (S - 1) (t(k) - t(1)) / (k - 1)) N / n``. Texts are encoded once for all settings, up to the highest
-    layer; t(1) is of the last setting, which reads it.
-
-    Args:
-        scorers: The settings, S of them.
-        data: Rated data sets, of N segments together.
-
-    Returns:
-        Seconds, without those that loading the model takes.
-
-    Raises:
-        TwmdError: As for `score_all`.
+    With t(k) the seconds that k settings take on n of N segments, S settings take ``(t(1) + (S - 1) (t(k) - t(1)) / (k
+    - 1)) N / n``. Texts are encoded once for all settings, up to the highest layer; t(1) is of the last setting, which
+    reads it. Raises what `score_all` raises.
     """
     segments = [(text, own) for rated in data for text, own in zip(rated.predictions, rated.references, strict=True)]
     predictions, references = zip(*spread(segments, SAMPLE_SEGMENTS), strict=True)
@@ -267,7 +244,7 @@ def write_preset(name: str, trials: Sequence[Trial], data: Sequence[str]) -> str
     Args:
         name: The preset's name.
         trials: Best first, of one model.
-        data: What was scored: name, content and size of every data set, as in the file of their hashes.
+        data: Name, content and size of every data set, as in the file of their hashes.
     """
     scored, presets = ", ".join(data), []
     for metric in dict.fromkeys(spec.metric for spec, _ in trials):

@@ -86,7 +86,7 @@ class Experiment:
         picture: How a figure is drawn: ``kind``, and for curves ``panels``, ``x`` and ``logarithmic``.
         plans: Pairs whose transport plans' marginal errors are measured as well.
         centerings: Of a diagnosis of the model's word vectors, the centerings that are shown.
-        properties: By centering, what the paper says of the properties of `twmd_registry.metaeval.diagnosis.Property`.
+        properties: By centering, what the paper says of `twmd_registry.metaeval.diagnosis.PROPERTIES`.
         fine_tuned: Whether the model must be one that the user has fine-tuned.
     """
 

@@ -95,9 +95,7 @@ def _draw_scatter(found: Reproduction, _options: RunOptions) -> Iterator[NamedFi
 
 
 def _draw_matrix(found: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
-    """Draw the correlations of measures with each other, a matrix per column; a row's name holds those of two
-    measures.
-    """
+    """Draw the correlations of measures with each other, a matrix per column; a row's name holds two measures."""
     pairs = [tuple(setting.row.split(" ~ ")) for setting in found.settings]
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     panels = {}

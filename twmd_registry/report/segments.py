@@ -40,8 +40,8 @@ def segment_scores(column: MetricColumn) -> np.ndarray:
 def percentile_ranks(column: MetricColumn) -> np.ndarray:
     """Return the share of all other scores that a score beats, ties counting half: ``(rank - 1) / (n - 1)``.
 
-    The scores of all systems are ranked together. From 0 (the worst) to 1 (the best), NaN where a score is undefined
-    or the only one; shape (systems, segments).
+    The scores of all systems are ranked together. From 0 (the worst) to 1 (the best), NaN where a score is undefined or
+    the only one; shape (systems, segments).
     """
     from scipy.stats import rankdata
 
@@ -166,9 +166,9 @@ def split_words(text: str) -> list[str]:
 def mark_differences(predictions: Sequence[str], references: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
     """Mark the words by which the texts of one segment differ, as `difflib` aligns words and punctuation characters.
 
-    In a prediction, a word is marked if it has no counterpart in the closest reference, the one with the highest
-    ratio of `difflib`. In a reference, a word is marked if it has no counterpart in any prediction. Returns every
-    prediction and every reference in parts: plain and marked by turns, the first plain (maybe empty).
+    In a prediction, a word is marked if it has no counterpart in the closest reference, the one with the highest ratio
+    of `difflib`. In a reference, a word is marked if it has no counterpart in any prediction. Returns every prediction
+    and every reference in parts: plain and marked by turns, the first plain (maybe empty).
 
     >>> mark_differences(["the cat sat"], ["the dog sat"])
     ([['the ', 'cat', ' sat']], [['the ', 'dog', ' sat']])
