@@ -22,7 +22,7 @@ LONGEST_FUNCTION = 60
 FLOORS = (
     {"errors", "progress", "version"},
     {"registry"},
-    {"tensors"},
+    {"tensors", "text_flags"},
     {"models"},
     {"encode", "align"},
     {"engine"},

@@ -15,14 +15,14 @@ thread.
 
 @runtime_checkable
 class SizedProgress(Protocol):
-    """A progress bar, which is told how many units there are."""
+    """A progress bar, which knows how many units there are."""
 
     def expect(self, total: int) -> None:
         """Add units to what is to come."""
 
 
 def expect(progress: Progress | None, total: int) -> None:
-    """Tell how many units are to come, if anybody asks: a plain function, or None, does not.
+    """Announce how many units will come; a plain function, or None, has no use for it.
 
     Args:
         progress: What reports go to.

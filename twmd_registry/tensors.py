@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 EPSILON = torch.finfo(torch.float32).eps
 """Relative rounding error of float32."""
-UNKNOWN_SHARE = 0.1
-"""A warning names the texts of which a larger share of the tokens is unknown."""
 NOTHING = 8
 """A vector is nothing, and has no direction, when its length is at most so many times its rounding error."""
 ABSENT = float("-inf")
@@ -66,7 +63,7 @@ class TokenVectors(NamedTuple):
         return self.counted_lengths if carried is None else self._replace(counted=carried > 0).counted_lengths
 
     def select(self, keep: Tensor) -> TokenVectors:
-        """The tokens that are true in `keep` (T,); an item may be left without any."""
+        """Return the tokens that are true in `keep` (T,); an item may be left without any."""
         owners = self.owners[keep]
         lengths = torch.zeros_like(self.lengths).index_add_(0, owners, torch.ones_like(owners))
         return TokenVectors(self.vectors[keep], lengths, *(None if side is None else side[keep] for side in self[2:]))
@@ -158,40 +155,6 @@ class EncodedTexts(NamedTuple):
     unknown: Tensor
 
 
-class TextFlags(NamedTuple):
-    """What a reader should know about some different texts; each array of shape (texts,), bool.
-
-    Attributes:
-        empty: Which have no token of their own.
-        truncated: Which were cut.
-        unknown: Of which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
-        vanished: Of which nothing is left to compare.
-        wordless: Of which special tokens alone are compared.
-        weightless: Of which every token has the idf 0.
-        missing: By text, what the vocabulary does not hold of it: unknown tokens, or words without a vector, which are
-            left out.
-    """
-
-    empty: np.ndarray
-    truncated: np.ndarray
-    unknown: np.ndarray
-    vanished: np.ndarray
-    wordless: np.ndarray
-    weightless: np.ndarray
-    missing: dict[int, tuple[str, ...]]
-
-    @classmethod
-    def none(cls, texts: int) -> TextFlags:
-        """Nothing to say about so many texts."""
-        empty, truncated, unknown, vanished, wordless, weightless = np.zeros((6, texts), dtype=bool)
-        return cls(empty, truncated, unknown, vanished, wordless, weightless, missing={})
-
-    @property
-    def missing_words(self) -> list[str]:
-        """What the vocabulary does not hold of all texts."""
-        return [word for _, words in sorted(self.missing.items()) for word in words]
-
-
 class Sides(NamedTuple):
     """C(X, Y) seen from the hypothesis and from the reference; both of shape (B,)."""
 
@@ -208,7 +171,7 @@ class PRF(NamedTuple):
 
 
 def span_indices(starts: Tensor, lengths: Tensor) -> Tensor:
-    """The token positions of several spans, one after the other.
+    """Return the token positions of several spans, one after the other.
 
     Args:
         starts: First position of every span; shape (I,).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -53,6 +54,28 @@ def test_what_is_kept_is_listed_by_model(home: Path, capsys: pytest.CaptureFixtu
         "./bert@ float32": ("6", "2", "0.0"),
         "./bert@ bfloat16": ("3", "1", "0.0"),
     }
+
+
+def test_list_has_every_format(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "ls", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    score(home)
+    score(home, *tiny_keys(home))
+    capsys.readouterr()
+    assert main(["cache", "ls", "--format", "json"]) == 0
+    kept = json.loads(capsys.readouterr().out)
+    assert [(one["texts"], one["shards"]) for one in kept] == [(3, 1), (3, 1)]
+    assert sum(one["bytes"] for one in kept) == sum(
+        path.stat().st_size for path in home.rglob("cache/**/*.safetensors")
+    )
+    assert main(["cache", "ls", "--format", "tsv"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["model", "texts", "files", "MB", "last used"]
+    assert [(row[0], row[4]) for row in rows[1:]] == [(one["model"], one["used"]) for one in kept]
+    assert main(["cache", "clear", "--model", "embedded", "--format", "json"]) == 0
+    (removed,) = json.loads(capsys.readouterr().out)
+    assert removed in kept
+    assert removed["model"].startswith("sentence-transformers/all-MiniLM-L6-v2@")
 
 
 @pytest.mark.parametrize("name", ["embedded", "sentence-transformers/all-MiniLM-L6-v2"])

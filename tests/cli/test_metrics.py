@@ -76,7 +76,8 @@ class TestOrder:
 
     def test_a_paired_test_and_a_report_keep_it(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = scored(capsys, "-q", "--paired-bs", "--paired-bs-n", "20", systems=("good.txt", "poor.txt"))
-        assert [word for word in out.splitlines()[0].split() if word in NAMES] == NAMES
+        heads = [line for line in out.splitlines() if line.startswith("system ")]
+        assert [word for head in heads for word in head.split() if word in NAMES] == NAMES
         assert run(capsys, "report", "ref.txt", "-i", "good.txt", "poor.txt", "-m", *ORDER, "-o", "report.html")[0] == 0
         page = (files / "report.html").read_text(encoding="utf-8")
         heads = re.findall(rf'<th scope="col">({"|".join(NAMES)})\b', page)
@@ -166,8 +167,20 @@ class TestWidth:
         shown = run(capsys, "score", "ref.txt", "-i", "good.txt", "-m", "bleu", "twmd", "-b")[1].split()
         assert [len(number.partition(".")[2]) for number in shown] == [2, 4]
 
+    def test_a_report_prints_what_score_prints(self, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        line = ("ref.txt", "-i", "good.txt", "-m", "twmd", "bleu")
+        report = run(capsys, "report", *line, "-o", "report.html")[1]
+        assert report.removesuffix("wrote report.html\n") == run(capsys, "score", *line, "--confidence")[1]
+
 
 class TestHints:
+    @pytest.mark.parametrize("command", ["fit-mean", "fit-idf"])
+    def test_missing_argument_names_no_option_that_was_not_used(
+        self, command: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        status, _, error = run(capsys, command, "--model", "X")
+        assert (status, error.partition("): ")[2]) == (2, "Missing argument 'FILE...'.\n")
+
     @pytest.mark.parametrize(
         ("line", "words"),
         [
@@ -191,7 +204,39 @@ class TestHints:
                 "fit-baseline twmd ref.txt --centering-size 3",
                 "centering_size is a key: use --set centering_size=VALUE.",
             ),
-            ("cite rec.json --model X", "No such option '--model'."),
+            (
+                "cite rec.json --model X",
+                "No such option '--model'. model is a key of a metric, which twmd cite does not",
+            ),
+            (
+                "train stsb --model X",
+                (
+                    "No such option '--model'. model is a key of a metric, which twmd train does not take; commands that do "
+                    "have --set model=VALUE."
+                ),
+            ),
+            (
+                "diagnose --model X",
+                "No such option '--model'. MODEL is an argument: twmd diagnose MODEL.",
+            ),
+            (
+                "study stsscore --model X",
+                (
+                    "No such option '--model'. model is a key of a metric: use --stsscore or --bertscore or --sbert "
+                    "'METRIC;model=VALUE'."
+                ),
+            ),
+            ("verify rec.json --model X", "No such option '--model'. Use --part model=PATH, the copy on this machine."),
+            ("score ref.txt --model X", "No such option '--model'. model is a key: use --set model=VALUE."),
+            (
+                "tune twmd --layer 3",
+                "(Did you mean one of: '--layers', '--name'?) layer is a key: use --set layer=VALUE.",
+            ),
+            ("score --hepl", "No such option '--hepl'. Did you mean '--help'?"),
+            (
+                "fit-mean --reference-column gold ref.txt",
+                "Missing argument 'FILE...'. Name it before --reference-column: every word that follows is taken",
+            ),
             (
                 "score ref.txt -i good.txt --part model=X",
                 "--part model says where the model of a signature is, and no signature is given: use --set",
@@ -235,6 +280,22 @@ class TestHints:
         assert (status, out) == (2, "")
         assert words in err
         assert len(err.splitlines()) == 1
+
+
+def test_markdown_is_a_table_with_signatures(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "a|b.txt").write_text("\n".join(POOR), encoding="utf-8")
+    line = ("score", "ref.txt", "-i", "good.txt", "a|b.txt", "-m", "sbert", "bleu", "--format")
+    table, signatures = run(capsys, *line, "markdown")[1].split("\n\n")
+    header, rule, *rows = table.splitlines()
+    assert [cell.strip() for cell in header.split("|")] == ["", "system", "sbert", "BLEU", ""]
+    assert set(rule) == set("|-")
+    scores = json.loads(run(capsys, *line, "json")[1])
+    own = [f"{one['score']:.{4 if one['metric'] == 'sbert' else 2}f}" for one in scores]
+    assert [row.split() for row in rows] == [
+        ["|", "Baseline:", "good.txt", "|", own[0], "|", own[1], "|"],
+        ["|", r"a\|b.txt", "|", own[2], "|", own[3], "|"],
+    ]
+    assert signatures.splitlines() == [f"- `{one['signature']}`" for one in scores[:2]]
 
 
 def test_one_word_names_a_form_in_every_command(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

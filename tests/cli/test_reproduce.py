@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,30 @@ def test_numbers_are_written_in_full_with_their_signatures(data: Path, model: st
         row for row in rows if (row["metric"], row["column"], row["statistic"]) == ("TRWMD-b", "zh-en", "pearson")
     )
     assert float(row["here"]) == pytest.approx(100 * stats.pearsonr(scores, rated.ratings[zh]).statistic, abs=1e-3)
+
+
+@pytest.mark.parametrize("table", ["twmd-table8", "twmd-figure3", "twmd-figure6"])
+def test_json_holds_the_numbers_of_a_table(
+    table: str, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", table, *command, "--format", "json", "-o", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    signatures = [row.split("\t") for row in (tmp_path / f"{table}-signatures.tsv").read_text("utf-8").splitlines()]
+    assert found["signatures"] == dict(signatures)
+    if table == "twmd-table8":
+        rows = rows_of(tmp_path / f"{table}.tsv", "\t")
+        assert [row["here"] for row in found["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]
+        return
+    tsv = rows_of(tmp_path / f"{table}.tsv", "\t")
+    printed = [float(value) for row in tsv for name, value in row.items() if re.fullmatch(r"[\d.]+", name)]
+    assert [row["here"] for row in found["rows"]] == pytest.approx(printed, rel=0, abs=5.1e-5)  # four decimals
+
+
+def test_json_of_a_diagnosis_has_the_papers_verdicts(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "twmd-figure2", *command, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["rows"]) == len({(row["centering"], row["layer"]) for row in found["rows"]})
+    assert {one["paper"] for one in found["verdicts"]} - {None}
 
 
 def test_words_are_drawn_without_centering_and_under_all(

@@ -131,6 +131,12 @@ class TestOutput:
         assert row["ci"] > 0
         assert row["mean"] == pytest.approx(row["score"], abs=0.05)
 
+    def test_intervals_of_a_paired_bootstrap_are_of_its_own_resamples(self, files: Path, run: Run) -> None:
+        line = ("score", "ref.txt", "-i", "good.txt", "poor.txt", "-q", "--paired-bs", "--paired-bs-n", "60")
+        plain = run(*line)
+        assert (plain[0], plain[1].count("±"), plain[1].count("|bs:60|")) == (0, 3, 1)  # one in the header
+        assert run(*line, "--confidence") == plain == run(*line, "--confidence", "--confidence-n", "60")
+
     def test_latex_is_a_booktabs_table(self, files: Path, run: Run) -> None:
         (files / "a_b.txt").write_text("\n".join(POOR) + "\n", encoding="utf-8")
         _, out, _ = run("score", "ref.txt", "-i", "good.txt", "a_b.txt", "-m", "twmd", "--format", "latex")
@@ -276,7 +282,7 @@ class TestUsage:
             (("--set", "layer=7"), "layer=7 is out of range"),
             (("--set", "layer=3", "special=nun"), "special='nun' is not possible"),
             (("--paired-bs",), "a paired test compares systems: give two or more after -i"),
-            (("-m", "bleu", "--record", "x.json"), "--record keeps the scores of this package's metrics"),
+            (("-m", "bleu", "--record", "x.json"), "Add one of ours, as in -m bleu twmd, or leave out --record"),
             (("-m", "bleu", "--set", "temperature=1"), "--set and --preset are for metrics that are named"),
             (("-m", "blue"), "there is no metric 'blue'; did you mean 'bleu'"),
             (("-m", "twmd|output:f1"), "column 15: model is missing here"),
@@ -307,6 +313,14 @@ class TestUsage:
                 "Invalid value for '--confidence-n': 1 is not in the range x>=2.",
             ),
             (("--paired-bs", "--paired-ar"), "--paired-bs and --paired-ar are two tests: give one of them."),
+            (
+                ("--paired-bs", "--paired-bs-n", "60", "--confidence", "--confidence-n", "50"),
+                "got 60 for the test (--paired-bs-n) and 50 for the intervals (--confidence-n).",
+            ),
+            (
+                ("--paired-bs", "--confidence-n", "50"),
+                "got 1000 for the test (--paired-bs-n) and 50 for the intervals (--confidence-n).",
+            ),
         ],
     )
     def test_impossible_resampling_is_bad_usage(

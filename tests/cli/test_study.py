@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -81,6 +82,20 @@ def test_one_command_writes_tables_and_figures_and_names_what_is_missing(
     assert [row["paper"] for row in numbers if row["metric"] == "BLEU"][:3] == ["0.34", "0.32", "0.26"]
     assert [row["here"] for row in numbers if row["column"].startswith("QQP")] == [""] * 5 * 4
     assert (out / "sts-b.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_holds_the_numbers_of_every_table(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert study(folder, tmp_path / "out", "--format", "json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert list(printed) == ["table1", "table2", "table3", "table4", "auc"]
+    for name, one in printed.items():
+        rows = list(csv.DictReader((tmp_path / "out" / f"{name}.tsv").open(encoding="utf-8"), delimiter="\t"))
+        assert [list(row) for row in one["rows"]] == [list(row) for row in rows]
+        assert [row["here"] for row in one["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]
+    kept = dict(line.split("\t") for line in (tmp_path / "out" / "signatures.txt").read_text("utf-8").splitlines())
+    assert {own for one in printed.values() for own in one["signatures"].values()} == set(kept.values())
 
 
 def test_set_of_one_class_has_no_area_and_costs_nothing_else(folder: Path, tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -22,8 +25,9 @@ from rich.text import Text
 from tabulate import tabulate
 
 from tests.cli.parsing import all_commands, create_inputs, parse
-from twmd_registry.cli import main
-from twmd_registry.cli.terminal import Style, best, matches, say, shows_colours, silence
+from twmd_registry.cli import main, terminal
+from twmd_registry.cli.terminal import Style, best, complain, matches, progress_bar, say, shows_colours, silence
+from twmd_registry.errors import ModelError
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.judgments.sets import read_rated
 from twmd_registry.registry.catalogue import CATALOGUE
@@ -285,7 +289,7 @@ def test_a_file_in_another_encoding_is_named_with_the_place(
                 "report, align, "
             ),
         ),
-        (["score", "--format", "jsn"], "'jsn' is not one of 'text', 'json', 'latex', 'tsv'."),
+        (["score", "--format", "jsn"], "'jsn' is not one of 'text', 'markdown', 'latex', 'tsv', 'json'."),
         (["score", "-w", "0"], "Invalid value for '-w' / '--width': 0 is not in the range 1<=x<=16."),
     ],
 )
@@ -328,6 +332,64 @@ def test_a_fault_of_the_program_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("twmd_registry.cli.explain.entry", lambda _: torch.ones(2) @ torch.ones(3))
     with pytest.raises(RuntimeError, match="size"):
         main(["explain", "twmd"])
+
+
+class TestProgress:
+    @pytest.fixture
+    def stderr(self, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+        monkeypatch.setenv("NO_COLOR", "1")
+        monkeypatch.setattr(terminal, "PATIENCE_S", 0.05)
+        monkeypatch.setattr(terminal, "_TICK_S", 0.01)
+        return Terminal()
+
+    @staticmethod
+    def wait_for(words: str, stderr: Terminal) -> str:
+        """Return the last state of the bar, which holds the words."""
+        until = time.monotonic() + 30
+        while words not in (last := stderr.getvalue().rpartition("\r")[2]):
+            assert time.monotonic() < until, stderr.getvalue()
+            time.sleep(0.01)
+        return last
+
+    def test_total_is_shown_before_anything_is_reported(self, stderr: Terminal) -> None:
+        with redirect_stderr(stderr), progress_bar("rows", first="starting") as progress:
+            assert progress
+            progress.expect(700)
+            assert "starting" in self.wait_for(" 0/700 ", stderr)
+            progress(7)
+            assert "starting" not in self.wait_for(" 7/700 ", stderr)
+        assert not stderr.getvalue().rpartition("\r")[2]
+
+    def test_work_that_is_not_long_shows_nothing(self, stderr: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(terminal, "PATIENCE_S", 60)
+        with redirect_stderr(stderr), progress_bar("rows", 2) as progress:
+            assert progress
+            progress(1)
+            time.sleep(0.2)
+        assert not stderr.getvalue()
+
+    def test_complaint_beside_a_bar_has_a_line_of_its_own(self, stderr: Terminal) -> None:
+        with redirect_stderr(stderr), progress_bar("rows", 700):
+            self.wait_for(" 0/700 ", stderr)
+            complain("twmd:", Style.HEADER, "a word")
+        before, words, after = stderr.getvalue().partition("twmd: a word\n")
+        assert (words, before[-1:], after[:1]) == ("twmd: a word\n", "\r", "\r")
+
+    def test_score_shows_its_total_before_a_model_is_loaded(
+        self, folder: Path, stderr: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shown: list[str] = []
+
+        def load(*_: object) -> NoReturn:
+            shown.append(self.wait_for(" 0/3 ", stderr))
+            raise ModelError("enough.")
+
+        (folder / "lines.txt").write_text("a\nb\nc\n", encoding="utf-8")
+        monkeypatch.setattr("twmd_registry.cli.score.make_scorers", load)
+        with redirect_stderr(stderr):
+            assert main(["score", "lines.txt", "-i", "lines.txt"]) == 1
+        assert "loading the model" in shown[0]
+        assert stderr.getvalue().endswith("\rtwmd: enough.\n")
 
 
 class TestCompletion:

@@ -46,6 +46,16 @@ def test_every_format_gives_the_same_texts(name: str, separator: str, tmp_path: 
     assert (pasted.predictions, pasted.references) == (PREDICTIONS, REFERENCES)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_blank_lines_at_the_top_count_as_rows(name: str, tmp_path: Path) -> None:
+    text = "\n\n" + (as_json(PREDICTIONS, REFERENCES) if name.endswith("jsonl") else CSV)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    first = 3 if name.endswith("jsonl") else 4
+    for found in (read_upload(tmp_path / name), read_pasted(text)):
+        assert (found.predictions, found.references) == (PREDICTIONS, REFERENCES)
+        assert found.rows == list(range(first, first + len(PREDICTIONS)))
+
+
 def test_delimiter_is_the_character_that_gives_most_names() -> None:
     expected = ["a"], [["b", "c"]]
     for text in (

@@ -165,7 +165,7 @@ def test_the_bound_holds(folder: str, most: int) -> None:
         for predictions in (FIRST, SECOND):
             scores, number = encoded(scorer, predictions)
             cache = scorer.backend.model.references
-            assert cache.held_bytes == sum(entry.size for entry in cache._entries.values()) <= most
+            assert cache.held_bytes == sum(size for _, size, _ in cache._entries.values()) <= most
         # Going round in a turn, what fits is found, and the rest is encoded again.
         assert number == len(SECOND) + DIFFERENT - len(cache)
         assert (len(cache) == DIFFERENT) is (most == 10**6)

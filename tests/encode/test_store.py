@@ -19,7 +19,7 @@ from twmd_registry.engine import pipeline
 from twmd_registry.engine.pairs import Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.errors import ModelError, collect_warnings, warn
 from twmd_registry.models.files import find_model
-from twmd_registry.tensors import TextFlags
+from twmd_registry.text_flags import TextFlags
 
 
 @pytest.fixture(scope="module")

@@ -127,6 +127,27 @@ def test_csv_is_read_as_pythons_own_reader_does(end: str) -> None:
     assert found[4].where == "a.csv, row 6 (row 1 is the header)"
 
 
+@pytest.mark.parametrize("blank", ["", "\n", "\r\n \t\r\n\r\n"])
+@pytest.mark.parametrize(("form", "sign"), [(".csv", ";"), (".tsv", "\t")])
+def test_header_is_the_first_row_that_is_not_blank(form: str, sign: str, blank: str) -> None:
+    content = f"\ufeff{blank}a{sign}b\n1{sign}2\n\n3{sign}4\n".encode()
+    rows, header = read_rows("rows", content, form), len(blank.splitlines()) + 1
+    assert [row.values for row in rows] == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+    assert [row.number for row in rows] == [header + 1, header + 3]
+    assert rows[1].where == f"rows, row {header + 3} (row {header} is the header)"
+    with pytest.raises(FileError, match=rf"^rows, row {header} \(the header\): no column 'c'; Choices: a, b\.$"):
+        rows[0].take("c")
+    table = opened(content, form)
+    assert [values for _, values in table.read(0, 2, next(iter(table.offsets())), [])] == [row.values for row in rows]
+    with pytest.raises(FileError, match=rf"row {header} \(the header\): a column's name occurs twice"):
+        read_rows("rows", content.replace(b"b", b"a"), form)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\n \n\r\n"])
+def test_table_of_blank_lines_has_no_row(content: bytes) -> None:
+    assert read_rows("rows", content, ".csv") == []
+
+
 @pytest.mark.parametrize("tail", ["", 'z,"and one more\n'])
 def test_a_quote_that_nobody_closes_costs_its_own_row(tail: str) -> None:
     others = [f"row {i},the dog" for i in range(20)]

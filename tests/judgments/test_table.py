@@ -86,7 +86,7 @@ def test_items_that_are_numbered_anew_in_every_group_are_told_apart(tmp_path: Pa
     with pytest.warns(
         TwmdWarning,
         match=(
-            "own.csv: item 1 of de-en and of fi-en have different references: items of different groups are told apart"
+            "own.csv: item 1 of de-en and of fi-en have different references: items of different groups are different items"
         ),
     ):
         assert read_table(stored(tmp_path, ".csv", [row, other | {"reference": "Four."}])).item == [

@@ -238,10 +238,14 @@ class TestComparison:
         assert {cell.resampled for column in plain.columns for cell in column.cells} == {()}
 
     def test_every_number_of_resamples_is_signed(self) -> None:
-        assert "|bs:40|seed:1|" in self.compare("bs", 40, 30, 1).columns[0].signature
+        assert "|bs:40|seed:1|" in self.compare("bs", 40, 40, 1).columns[0].signature
         randomised = self.compare("ar", 40, 30, 1).columns[0]
         assert "|bs:30|ar:40|seed:1|" in randomised.signature
         assert randomised.cells[0].ci is not None
+
+    def test_two_numbers_of_resamples_for_one_bootstrap_are_refused(self) -> None:
+        with pytest.raises(SpecError, match=r"got 40 for the test .* and 30 for the intervals \(--confidence-n\)\.$"):
+            self.compare("bs", 40, 30, 1)
 
     @pytest.mark.parametrize("kind", ["bs", "ar"])
     def test_seed_zero_is_a_seed(self, kind: str) -> None:

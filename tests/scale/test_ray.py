@@ -7,7 +7,8 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,8 @@ from tests.scale.segments import (
     write_parquet,
 )
 from twmd_registry.cli import main
-from twmd_registry.engine.scorer import Scorer, score_all
+from twmd_registry.engine.result import ScoreSet
+from twmd_registry.engine.scorer import EnsembleScorer, Scorer, score_all, scorer
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.scale import ScaleOptions, WorkerOptions, score_dataset, score_files
 from twmd_registry.scale.storage import LOCK
@@ -100,6 +102,37 @@ def test_two_workers_one_of_which_is_killed_and_replaced_give_what_one_machine_d
     assert (record.workers, record.parts, record.rows) == (2, 4, 23)
     assert_like_one_machine(out, [first, *others], SEGMENTS)
     assert not list(out.glob("*.tries"))
+
+
+def patient(own: Scorer, note: Path) -> Scorer:
+    """An ensemble that ends a part only when the process that started the run has heard of the part's rows."""
+    here = os.getpid()
+
+    class Patient(EnsembleScorer):  # local: Ray sends it whole
+        def combine(self, sets: Sequence[ScoreSet]) -> ScoreSet:
+            until = time.monotonic() + 60
+            while os.getpid() != here and not note.exists() and time.monotonic() < until:
+                time.sleep(0.05)
+            return super().combine(sets)
+
+    return Patient(own.requested)
+
+
+def test_rows_are_reported_while_a_worker_scores_their_part(model: Path, data: Path, tmp_path: Path) -> None:
+    note, calls = tmp_path / "heard", list[int]()
+
+    def progress(rows: int) -> None:
+        calls.append(rows)
+        note.touch()
+
+    own = scorer(f"ensemble(twmd;model={model};layer=2;centering=none,trwmd;model={model};layer=2;centering=none)")
+    started = time.monotonic()
+    record = score_files(
+        [patient(own, note)], [str(data)], str(tmp_path / "out"), ScaleOptions(progress=progress), WorkerOptions(1)
+    )
+    assert (record.parts, record.rows, sum(calls)) == (1, 23, 23)
+    assert time.monotonic() - started < 60
+    assert len(calls) > 1
 
 
 def test_the_command_line_scores_in_two_passes_and_sets_bad_rows_aside(

@@ -93,6 +93,61 @@ def test_parts_score_as_one_machine_does(model: Path, data: Path, tmp_path: Path
     assert left == {".lock", "plan.json", "record.json"}
 
 
+class Bar:
+    """Progress with what it was given."""
+
+    def __init__(self) -> None:
+        self.total, self.calls = 0, list[int]()
+
+    def __call__(self, rows: int) -> None:
+        self.calls.append(rows)
+
+    def expect(self, total: int) -> None:
+        self.total += total
+
+
+@pytest.mark.parametrize("centerings", [("none",), ("corpus", "none")])
+def test_rows_are_announced_before_workers_start_and_reported_from_inside_a_part(
+    model: Path, data: Path, tmp_path: Path, centerings: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 16)
+    with (data / "a.jsonl").open("a", encoding="utf-8") as file:
+        file.write("no json\n")
+    bar, seen = Bar(), list[int]()
+
+    @contextlib.contextmanager
+    def start() -> Iterator[tuple[Any, int]]:
+        assert (bar.total, bar.calls) == (24, [])
+
+        def each(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+            for done in here(scorer, parts):
+                seen.append(sum(bar.calls))  # of this part, nothing is reported yet by the runner
+                yield done
+
+        yield each, 1
+
+    with pytest.warns(TwmdWarning, match="could not be scored: 1"):
+        score_parts(scorers(model, *centerings), [str(data)], str(tmp_path / "out"), ScaleOptions(progress=bar), start)
+    assert sum(bar.calls) == 24
+    assert len(bar.calls) > 4 * len(centerings)
+    assert seen == ([11, 23] if "corpus" in centerings else [23])
+
+
+def test_a_part_that_is_done_twice_is_reported_once(model: Path, data: Path, tmp_path: Path) -> None:
+    def again(scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        for part, _ in here(replace(scorer, folder=str(tmp_path / "lost")), parts):
+            yield part, scorer.run(part)
+
+    bar = Bar()
+    (tmp_path / "lost").mkdir()
+    score(scorers(model, "none"), data, tmp_path / "out", again, progress=bar)
+    assert (bar.total, sum(bar.calls)) == (23, 23)
+    done = Bar()
+    (tmp_path / "out" / "record.json").unlink()
+    score(scorers(model, "none"), data, tmp_path / "out", resume=True, progress=done)
+    assert (done.total, sum(done.calls)) == (23, 23)
+
+
 def test_references_of_several_columns_are_put_together(model: Path, tmp_path: Path) -> None:
     own = scorers(model, "none", "batch")
     rows = [{"ours": one, "first": several[0], "others": several[1:] or [several[0]]} for one, several in SEGMENTS]

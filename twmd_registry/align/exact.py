@@ -57,7 +57,7 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSetting
 
 
 def exact_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
-    """The best plan; shape (B, N, M)."""
+    """Return the best plan; shape (B, N, M)."""
     return _plans(GAINS[how.distance](s), hyp, ref, FREE[how.distance]).to(s)
 
 
@@ -78,7 +78,7 @@ def invert_cost(c: Tensor) -> Tensor:
 
 
 def _plans(gain: Tensor, hyp: PaddedTokens, ref: PaddedTokens, free: float) -> Tensor:
-    """The best plan of every pair, float64 on the CPU; shape (B, N, M)."""
+    """Return the best plan of every pair, float64 on the CPU; shape (B, N, M)."""
     cost = free - gain.detach().to("cpu", torch.float64).numpy()
     plans = np.zeros_like(cost)
     rows, columns = hyp.carrying.cpu().numpy(), ref.carrying.cpu().numpy()
@@ -104,7 +104,7 @@ def _weights(side: PaddedTokens) -> np.ndarray:
 
 
 def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray) -> tuple[np.ndarray, str | None]:
-    """The best plan of one pair, and what its solver had to say."""
+    """Return the best plan of one pair, and what its solver had to say."""
     n, m = cost.shape
     a, b = row_weights / row_weights.sum(), column_weights / column_weights.sum()
     if n == 1 or m == 1:
@@ -114,7 +114,7 @@ def _plan(cost: np.ndarray, row_weights: np.ndarray, column_weights: np.ndarray)
 
 
 def _assignment(cost: np.ndarray) -> np.ndarray:
-    """The best plan between as many tokens: one to one (Birkhoff), found much sooner (2,000 tokens: 0.25 s, not
+    """Return the best plan between as many tokens: one to one (Birkhoff), found much sooner (2,000 tokens: 0.25 s, not
     2.4).
     """
     from scipy.optimize import linear_sum_assignment

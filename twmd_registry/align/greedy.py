@@ -29,6 +29,6 @@ def greedy(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettin
 
 
 def greedy_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
-    """All of a token's share to its best partner, the first of several; shape (B, N, M)."""
+    """Return all of a token's share to its best partner, the first of several; shape (B, N, M)."""
     best = s.masked_fill(~ref.mask[:, None, :], ABSENT).argmax(2, keepdim=True)  # (B, N, 1)
     return torch.zeros_like(s).scatter(2, best, hyp.shares.to(s.dtype)[:, :, None])

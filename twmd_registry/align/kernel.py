@@ -34,7 +34,7 @@ def kernel(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettin
 
 
 def kernel_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
-    """Each similarity weighs itself, ``a_i b_j S_ij``: summed with S it gives C; shape (B, N, M)."""
+    """Return ``a_i b_j S_ij``, the weight of each similarity, which gives C when summed with S; shape (B, N, M)."""
     weights = [
         side.mask.to(s.dtype) if side.weights is None else torch.where(side.mask, side.weights, 0.0)
         for side in (hyp, ref)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from twmd_registry.cli.declare import Arguments, argument, command, option
-from twmd_registry.cli.output import format_table
+from twmd_registry.cli.declare import RESULT_FORMATS, Arguments, argument, command, option, output_format
+from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import say
 from twmd_registry.errors import FileError, SpecError, menu
 from twmd_registry.registry.names import EMBEDDED_MODEL
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @command("cache", example="twmd cache clear --model embedded")
 @argument("action", type=click.Choice(["ls", "clear"]))
 @option("--model", metavar="NAME", help="Of this model only.")
+@output_format(*RESULT_FORMATS)
 def cache_command(arguments: Arguments) -> int:
     """List or remove the encoded texts that '--disk-cache SIZE' keeps.
 
@@ -36,14 +37,18 @@ def cache_command(arguments: Arguments) -> int:
             clear(folder, [use.model for use in uses])
     except OSError as error:
         raise FileError(f"the disk cache in {folder} cannot be used: {error}.") from error
+    if arguments.format == "json":  # of the models that were listed, or removed
+        say(as_json([use._asdict() | {"used": _time(use.used)} for use in uses]))
+        return 0
     texts, size = sum(use.texts for use in uses), sum(use.bytes for use in uses) / 1e6
     if arguments.action == "clear":
         print(f"removed {texts} texts, {size:.1f} MB, from {folder}")
         return 0
-    print(f"{folder}: {texts} texts, {size:.1f} MB (each run brings its own bound: --disk-cache SIZE)")
-    if uses:
+    if arguments.format == "text":
+        print(f"{folder}: {texts} texts, {size:.1f} MB (each run brings its own bound: --disk-cache SIZE)")
+    if uses or arguments.format != "text":
         rows = [[use.model, use.texts, use.shards, f"{use.bytes / 1e6:.1f}", _time(use.used)] for use in uses]
-        say(format_table(("model", "texts", "files", "MB", "last used"), rows, "text"))
+        say(format_table(("model", "texts", "files", "MB", "last used"), rows, arguments.format))
     return 0
 
 

@@ -49,22 +49,43 @@ class Command(click.RichCommand):
         try:
             return super().parse_args(ctx, repeat_options(self, args))
         except click.NoSuchOption as error:
-            raise click.UsageError(error.format_message() + self._hint_to_set(error.option_name), ctx) from error
+            hint = self._hint_to_name(error.option_name, ctx)
+            close = [name for name in error.possibilities or () if not (hint and name == "--help")]
+            shown = click.NoSuchOption(error.option_name, error.message, close).format_message()
+            raise click.UsageError(shown + hint, ctx) from error
         except click.MissingParameter as error:
-            greedy = ", ".join(param.opts[-1] for param in self.params if isinstance(param, ManyOption))
-            hint = f" Name it before {greedy}: they take every word after them." if greedy else ""
+            greedy = [name for param in self.params if isinstance(param, ManyOption) for name in param.opts]
+            used = ", ".join(name for name in greedy if name in args)
+            hint = f" Name it before {used}: every word that follows is taken as its value." if used else ""
             raise click.UsageError(error.format_message() + hint, ctx) from error
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
 
-    def _hint_to_set(self, name: str) -> str:
-        """Say how a key of the specification is set, where an unknown option is called like one."""
+    def _hint_to_name(self, option: str, ctx: click.Context) -> str:
+        """Say how what an unknown option is called like is named here: an argument, or a key of the specification."""
+        from twmd_registry.registry.artifacts import PART_NAMES
         from twmd_registry.registry.keys import KEYS
 
-        key = name.lstrip("-").partition("=")[0].replace("-", "_")
-        takes_keys = any(param.name == "set" for param in self.params)
-        return f" {key} is a key: use --set {key}=VALUE." if takes_keys and key in KEYS else ""
+        key = option.lstrip("-").partition("=")[0].replace("-", "_")
+        if any(isinstance(param, click.Argument) and param.name == key for param in self.params):
+            return f" {key.upper()} is an argument: {ctx.command_path} {key.upper()}."
+        if key not in KEYS:
+            return ""
+        names = [param.name for param in self.params]
+        if "set" in names:
+            return f" {key} is a key: use --set {key}=VALUE."
+        members = [param.opts[-1] for param in self.params if isinstance(param, click.Option) and _takes_keys(param)]
+        if members:
+            return f" {key} is a key of a metric: use {' or '.join(members)} 'METRIC;{key}=VALUE'."
+        if "part" in names and key in PART_NAMES:
+            return f" Use --part {key}=PATH, the copy on this machine."
+        return f" {key} is a key of a metric, which {ctx.command_path} does not take; commands that do have --set {key}=VALUE."
+
+
+def _takes_keys(param: click.Option) -> bool:
+    """Whether an option is a metric with its keys."""
+    return param.metavar == "METRIC" and not isinstance(param.type, MetricParameter)
 
 
 def repeat_options(command: click.Command, words: Sequence[str]) -> list[str]:

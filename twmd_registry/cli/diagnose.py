@@ -73,14 +73,19 @@ def _read(arguments: Arguments) -> list[str]:
     return list(dict.fromkeys([*rated.predictions, *references]))
 
 
+def diagnosis_dict(found: Diagnosis) -> dict[str, Any]:
+    """Return a diagnosis by names, for JSON."""
+    rows = [
+        {"centering": row.centering, "layer": row.layer}
+        | {name: one._asdict() for name, one in row.similarities.items()}
+        for row in found.rows
+    ]
+    return {**found._asdict(), "rows": rows, "verdicts": [one._asdict() for one in found.verdicts]}
+
+
 def _format(found: Diagnosis, form: str) -> str:
     if form == "json":
-        rows = [
-            {"centering": row.centering, "layer": row.layer}
-            | {name: one._asdict() for name, one in row.similarities.items()}
-            for row in found.rows
-        ]
-        return as_json({**found._asdict(), "rows": rows, "verdicts": [one._asdict() for one in found.verdicts]})
+        return as_json(diagnosis_dict(found))
     names = list(found.rows[0].similarities)
     rows_of_text = [
         [row.centering, row.layer, *(_number(*row.similarities[name][:2]) for name in names)] for row in found.rows

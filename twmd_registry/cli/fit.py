@@ -123,8 +123,8 @@ def fit_baseline_command(arguments: Arguments) -> int:
     from twmd_registry.engine.baseline import BASELINE
     from twmd_registry.models.fitted import save
 
-    (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     with progress_bar("pairs", arguments.pairs) as progress:
+        (scorer,) = make_scorers(arguments.asked, options_of(arguments))
         content = scorer.fit_baseline(texts, arguments.pairs, arguments.seed, progress)
     path = save(BASELINE, content, arguments.output or BASELINE.home)
     print(path.read_text(encoding="utf-8"), end="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +21,16 @@ STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs", "ts
 
 
 def as_json(value: object) -> str:
-    """Write a value as JSON."""
-    return json.dumps(value, indent=1, ensure_ascii=False)
+    """Write a value as JSON; numbers that are undefined are null, for JSON has no NaN."""
+    return json.dumps(_defined(value), indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _defined(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _defined(one) for key, one in value.items()}
+    return [_defined(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +23,6 @@ from twmd_registry.cli.declare import (
     settings,
 )
 from twmd_registry.cli.files import write_file
-from twmd_registry.cli.requested import make_scorers, options_of
 from twmd_registry.cli.score import check_output, check_shared, compare, marked, record_of, sacrebleu_seed, score_tasks
 from twmd_registry.cli.tasks import ScoringTask, read_tasks
 from twmd_registry.cli.terminal import progress_bar, say
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
 REPORTED = (MetricName.TWMD, MetricName.BERTSCORE_CENTERED, MetricName.MOVERSCORE, "bleu", "chrf")
 RESAMPLES = 1000
 """SacreBLEU's number of bootstrap resamples, as `twmd score` has it."""
-DIGITS = 4
-"""After the point, as `twmd score` has it."""
 HIGHLIGHTS = 20
 
 
@@ -98,23 +94,20 @@ def report_command(arguments: Arguments) -> int:
     from twmd_registry.report.segments import choose_highlights
     from twmd_registry.report.table import text_table
 
-    scorers = make_scorers(asked, options_of(arguments))
-    started = time.perf_counter()
-    scores = score_tasks(tasks, scorers)
-    seconds = time.perf_counter() - started
+    scorers, scores, seconds = score_tasks(tasks, arguments)
     references = tasks[0].references
     resampling = _resampling(len(tasks), len(references), arguments.seed)
     comparison = compare(tasks, asked, scorers, scores, resampling, segments=True, keep_resamples=True)
     labels = [column.name for column, one in zip(comparison.columns, asked, strict=True) if one.spec]
     data = ", ".join(source.short_name for source in tasks[0].reference_sources) or tasks[0].name
     try:  # as for `twmd score`: neither the scores nor the page are lost when the other cannot be written
-        say(text_table(comparison, DIGITS), *marked(comparison))
+        say(text_table(comparison, None), *marked(comparison))
         sys.stdout.flush()
     finally:
         check_writable(arguments.output)
         chosen = choose_highlights(comparison, HIGHLIGHTS)
         highlights = []
-        with progress_bar("alignments", len(chosen)) as progress:
+        with progress_bar("alignments", len(chosen), first="") as progress:
             for highlight in chosen:
                 highlights.append((highlight, align_highlight(highlight, scores)))
                 if progress:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from twmd_registry.cli.declare import (
     FOLDER,
     INPUT_FOLDER,
+    RESULT_FORMATS,
     Arguments,
     argument,
     command,
@@ -16,8 +17,9 @@ from twmd_registry.cli.declare import (
     output_format,
     run_options,
 )
-from twmd_registry.cli.diagnose import WORDS, write_diagnosis
+from twmd_registry.cli.diagnose import WORDS, diagnosis_dict, write_diagnosis
 from twmd_registry.cli.files import check_folder, write_file
+from twmd_registry.cli.output import as_json
 from twmd_registry.cli.requested import options_of
 from twmd_registry.cli.terminal import progress_bar, say
 from twmd_registry.registry.names import EMBEDDED_MODEL
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from twmd_registry.registry.options import RunOptions
 
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
-"""From a word of ``--format`` to the suffix of `twmd_registry.metaeval.table.FORMATS`."""
+"""From a word of ``--format`` to the suffix of `twmd_registry.metaeval.table.FORMATS`; json has no tables."""
 
 
 @command("reproduce", example="twmd reproduce twmd-table2 --data-dir data/ -o out/")
@@ -47,7 +49,7 @@ SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
     metavar="K",
     help="Hidden state (default: the paper's for its models, else the preset's or by rule).",
 )
-@output_format(*SUFFIXES)
+@output_format(*RESULT_FORMATS)
 @option(
     "-o", "--output", type=FOLDER, metavar="DIR", help="Write the table (text, Markdown, LaTeX, TSV) and signatures."
 )
@@ -90,7 +92,8 @@ def reproduce_command(arguments: Arguments) -> int:
         write_file(arguments.output / f"{experiment.name}-signatures.tsv", signatures.encode())
         for name, content in draw_pictures(found, options):
             write_file(arguments.output / name, content)
-    say(found.text(SUFFIXES[arguments.format]))
+    form = arguments.format
+    say(as_json(found.as_dict()) if form == "json" else found.text(SUFFIXES[form]))
     return 0
 
 
@@ -116,6 +119,17 @@ def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOpt
         )
     if arguments.output:
         write_diagnosis(found._replace(model=short_name(found.model)), arguments.output, experiment.name)
+    printed = {
+        (centering, one): word
+        for centering, words in experiment.properties.items()
+        for one, word in zip(Property, words, strict=True)
+    }
+    if arguments.format == "json":
+        content = diagnosis_dict(found)
+        for verdict in content["verdicts"]:
+            verdict["paper"] = printed.get((verdict["centering"], verdict["property"]))
+        say(as_json(content))
+        return 0
     names = list(found.rows[0].similarities)
     cosines = [
         (str(row.centering), str(row.layer), *(f"{row.similarities[name].mean:.3f}" for name in names))
@@ -124,11 +138,6 @@ def _run_diagnosis(experiment: Experiment, arguments: Arguments, options: RunOpt
     about = f"{experiment.about} {found.texts} texts, {found.words} words. Here: {short_name(found.model)}."
     tables = [TextTable(about, ("centering", "layer", *names), cosines)]
     if experiment.properties:
-        printed = {
-            (centering, one): word
-            for centering, words in experiment.properties.items()
-            for one, word in zip(Property, words, strict=True)
-        }
         rows: list[tuple[str, ...]] = [
             (str(one.centering), str(one.property), WORDS[one.holds], printed.get((one.centering, one.property), "-"))
             for one in found.verdicts

@@ -37,10 +37,10 @@ def score_on_ray(arguments: Arguments) -> int:
     from twmd_registry.scale.runner import ScaleOptions, score_files
     from twmd_registry.scale.workers import WorkerOptions
 
-    scorers = make_scorers(arguments.asked, options_of(arguments))
     found: list[ScoredDataset] = []
     try:  # scores are printed even if their record cannot be written
-        with progress_bar("rows") as progress:
+        with progress_bar("rows", first="starting Ray") as progress:
+            scorers = make_scorers(arguments.asked, options_of(arguments))
             part_rows = arguments.part_rows or PART_ROWS
             manner = ScaleOptions(
                 columns_of(arguments), part_rows, bool(arguments.resume), bool(arguments.strict), progress, found.append

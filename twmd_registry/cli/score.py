@@ -16,6 +16,7 @@ from twmd_registry.cli.declare import (
     FILE,
     FINITE,
     POSITIVE,
+    RESULT_FORMATS,
     Arguments,
     MetricParameter,
     argument,
@@ -45,6 +46,7 @@ RAY_OPTIONS = ("output", "part_rows", "num_workers", "num_gpus", "resume", "stri
 RAY_PANEL = "With --engine ray"
 TESTS_PANEL = "Tests and intervals (SacreBLEU's)"
 RESAMPLES = click.IntRange(min=2)
+DEFAULT_RESAMPLES = 1000
 
 
 class _PathOrUrl(click.Path):
@@ -97,7 +99,7 @@ sacrebleu_seed = option(
 )
 @settings
 @columns
-@output_format("text", "json", "latex", "tsv")
+@output_format(*RESULT_FORMATS)
 @option("-b", "--score-only", is_flag=True, help="Print the numbers alone.")
 @option("-sh", "--short", is_flag=True, help="Short signatures.")
 @option("-sl", "--sentence-level", is_flag=True, help="Print one line per segment.")
@@ -130,10 +132,9 @@ sacrebleu_seed = option(
 @option(
     "--confidence-n",
     type=RESAMPLES,
-    default=1000,
     metavar="N",
     panel=TESTS_PANEL,
-    help="Resamples of the intervals (default: 1000).",
+    help="Resamples of the intervals (default: 1000; --paired-bs has them from its own resamples).",
 )
 @sacrebleu_seed
 @option(
@@ -197,8 +198,9 @@ def score_command(arguments: Arguments) -> int:
     if arguments.record:
         if not any(one.spec for one in asked):
             raise SpecError(
-                "--record keeps the scores of this package's metrics, and SacreBLEU's beside them: name one of "
-                "ours in -m."
+                "--record keeps the scores of this package's metrics, and SacreBLEU's beside them; got SacreBLEU's "
+                f"alone. Add one of ours, as in -m {' '.join(one.name for one in asked)} twmd, or leave out --record: "
+                "SacreBLEU's signatures are printed with the scores."
             )
         check_output(arguments.record, arguments)
     tasks = read_tasks(arguments)
@@ -208,10 +210,7 @@ def score_command(arguments: Arguments) -> int:
     resampling = _resampling(arguments)
     with collect_warnings():  # they come again
         check_resampling(resampling, len(tasks), len(tasks[0].references))
-    scorers = make_scorers(asked, options_of(arguments))
-    started = time.perf_counter()
-    scores = score_tasks(tasks, scorers)
-    seconds = time.perf_counter() - started
+    scorers, scores, seconds = score_tasks(tasks, arguments)
     segments = arguments.sentence_level
     comparison = compare(tasks, asked, scorers, scores, resampling, short=arguments.short, segments=segments)
     try:  # neither the scores nor the record are lost when the other cannot be written
@@ -227,7 +226,7 @@ def score_command(arguments: Arguments) -> int:
 def check_output(path: Path, arguments: Arguments) -> None:
     """Refuse an output file that is an input or no regular file; warn at a terminal that a file cannot be written.
 
-    The warning comes before the work, so that a user who watches can stop it. Scores are printed in any case.
+    The warning comes before the work, so that a user can stop it. Scores are printed in any case.
 
     Raises:
         FileError: As for `check_target`.
@@ -240,14 +239,24 @@ def check_output(path: Path, arguments: Arguments) -> None:
             warn(f"{error} Only the scores will be printed.")
 
 
-def score_tasks(tasks: list[ScoringTask], scorers: list[Scorer]) -> list[list[ScoreSet]]:
-    """Every system's scores by every scorer, with a progress bar; errors as for `score_all`."""
-    if not scorers:
-        return [[] for _ in tasks]
-    from twmd_registry.engine.scorer import score_all
+def score_tasks(tasks: list[ScoringTask], arguments: Arguments) -> tuple[list[Scorer], list[list[ScoreSet]], float]:
+    """Score every system by every metric of this package that is asked for, with a progress bar.
 
+    Returns:
+        The scorers, per system a result of each, and the seconds without those of starting.
+
+    Raises:
+        TwmdError: As for `make_scorers` and `score_all`.
+    """
+    if not any(one.spec for one in arguments.asked):
+        return [], [[] for _ in tasks], 0.0
     with progress_bar(total=sum(len(task.system.predictions) for task in tasks)) as progress:
-        return [score_all(scorers, task.system.predictions, task.references, progress=progress) for task in tasks]
+        scorers = make_scorers(arguments.asked, options_of(arguments))
+        from twmd_registry.engine.scorer import score_all
+
+        started = time.perf_counter()
+        scores = [score_all(scorers, task.system.predictions, task.references, progress=progress) for task in tasks]
+    return scorers, scores, time.perf_counter() - started
 
 
 def record_of(
@@ -264,9 +273,9 @@ def record_of(
 def _resampling(arguments: Arguments) -> Resampling:
     from twmd_registry.record.content import Resampling
 
-    resamples = arguments.confidence_n if arguments.confidence else 0
-    if arguments.paired_bs:
-        return Resampling("bs", arguments.paired_bs_n, resamples, arguments.seed)
+    if arguments.paired_bs:  # its intervals come from its own resamples
+        return Resampling("bs", arguments.paired_bs_n, arguments.confidence_n or 0, arguments.seed)
+    resamples = (arguments.confidence_n or DEFAULT_RESAMPLES) if arguments.confidence else 0
     if arguments.paired_ar:
         return Resampling("ar", arguments.paired_ar_n, resamples, arguments.seed)
     return Resampling(None, 0, resamples, arguments.seed)
@@ -306,7 +315,7 @@ def compare(
     own = iter(zip(scorers, zip(*scores, strict=True), strict=True) if scorers else ())
     systems = [(task.name, task.system.predictions) for task in tasks]
     metrics = [one.name if one.spec is None else next(own) for one in asked]
-    with progress_bar("steps") as progress:
+    with progress_bar("steps", first="") as progress:
         return compare_systems(systems, tasks[0].references, metrics, resampling=resampling, progress=progress, **shown)
 
 
@@ -319,7 +328,15 @@ def marked(comparison: SystemComparison) -> tuple[Rule, ...]:
 
 def render(comparison: SystemComparison, arguments: Arguments) -> str:
     """The output in the form that was asked for."""
-    from twmd_registry.report.table import json_table, latex_table, number, sentence_lines, text_table, tsv_table
+    from twmd_registry.report.table import (
+        json_table,
+        latex_table,
+        markdown_table,
+        number,
+        sentence_lines,
+        text_table,
+        tsv_table,
+    )
 
     digits = arguments.width
     if arguments.format == "json":
@@ -329,4 +346,5 @@ def render(comparison: SystemComparison, arguments: Arguments) -> str:
     if arguments.score_only:
         cells = [(column, column.cells[i]) for i in range(len(comparison.systems)) for column in comparison.columns]
         return "\n".join(number(column, cell.score, digits) for column, cell in cells)
-    return {"tsv": tsv_table, "latex": latex_table}.get(arguments.format, text_table)(comparison, digits)
+    tables = {"markdown": markdown_table, "latex": latex_table, "tsv": tsv_table}
+    return tables.get(arguments.format, text_table)(comparison, digits)

@@ -9,6 +9,7 @@ import rich_click as click
 from twmd_registry.cli.declare import (
     FOLDER,
     INPUT_FOLDER,
+    RESULT_FORMATS,
     Arguments,
     Declare,
     argument,
@@ -18,6 +19,7 @@ from twmd_registry.cli.declare import (
     run_options,
 )
 from twmd_registry.cli.files import write_file
+from twmd_registry.cli.output import as_json
 from twmd_registry.cli.reproduce import SUFFIXES, write_tables
 from twmd_registry.cli.requested import options_of
 from twmd_registry.cli.terminal import progress_bar, say
@@ -47,7 +49,7 @@ def _member(name: str) -> Declare:
     metavar="DIR",
     help="Tables (text, Markdown, LaTeX, TSV), figures (PNG, SVG, CSV).",
 )
-@output_format(*SUFFIXES)
+@output_format(*RESULT_FORMATS)
 @_member("stsscore")
 @_member("bertscore")
 @_member("sbert")
@@ -92,6 +94,9 @@ def study_command(arguments: Arguments) -> int:
     write_file(arguments.output / "signatures.txt", signatures.encode())
     for name, content in draw_data_sets(found):
         write_file(arguments.output / name, content)
+    if arguments.format == "json":
+        say(as_json({name: one.as_dict() for name, one in found.items()}))
+        return 0
     say("\n\n".join(one.text(SUFFIXES[arguments.format]) for one in found.values()))
     print(f"\n{signatures}", end="")
     return 0

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from twmd_registry.errors import visible
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from rich.text import Text
     from tqdm import tqdm
 
-PATIENCE_S = 2.0
+PATIENCE_S = 1.0
 """Seconds after which work counts as long and a progress bar appears."""
+_TICK_S = 0.5
+"""Seconds between two looks at the clock of a bar that nothing is reported to."""
 _HEADED = re.compile(r"^(?P<header>.+)\n(?P<rule>-+(?: +-+)*)\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
 _LINE = re.compile(r".+")
 _CELL = re.compile(r"\S+(?: \S+)*")
@@ -90,6 +93,8 @@ def complain(head: str, style: Style, message: object) -> None:
     """Write one line to stderr, whatever the message holds: the name of a file, say, that would steer the terminal."""
     if sys.stderr is None:
         return
+    for bar in _bars:
+        bar.clear()
     line = visible(count_rows_from_one(" ".join(part.strip() for part in str(message).splitlines() if part.strip())))
     if shows_colours(sys.stderr):
         _paint(sys.stderr, f"{head} {line}", lambda text: text.stylize(str(style), 0, len(head)))
@@ -170,34 +175,69 @@ def silence(*, wanted: bool) -> Iterator[None]:
 
 
 class ProgressBar:
-    """What reports of progress go to: a bar with what is done, the total, the rate and the time left."""
+    """What reports of progress go to: a bar with what is done, the total, the rate and the time left.
+
+    Threads may share it.
+    """
 
     def __init__(self, bar: tqdm[NoReturn]) -> None:
         """Report to a bar of tqdm."""
-        self._bar = bar
+        self._bar, self._lock = bar, Lock()
 
     def __call__(self, done: int) -> None:
-        """Move the bar on."""
-        self._bar.update(done)
+        """Move the bar on; by 0, only its clock."""
+        with self._lock:
+            if done:
+                self._bar.set_postfix_str("", refresh=False)
+            self._bar.update(done)
 
     def expect(self, total: int) -> None:
         """Add to what is to come."""
-        self._bar.total = (self._bar.total or 0) + total
+        with self._lock:
+            self._bar.total = (self._bar.total or 0) + total
+
+    def clear(self) -> None:
+        """Free the line of the bar for another text; the bar appears again below it."""
+        with self._lock:
+            self._bar.clear()
+
+
+_bars: list[ProgressBar] = []
+"""The bars that are open."""
 
 
 @contextlib.contextmanager
-def progress_bar(unit: str = "segments", total: int | None = None) -> Iterator[ProgressBar | None]:
+def progress_bar(
+    unit: str = "segments", total: int | None = None, first: str = "loading the model"
+) -> Iterator[ProgressBar | None]:
     """Show a bar on stderr when that is a terminal and the work turns out to be long; else nothing.
 
     Args:
         unit: What is counted.
         total: How many there are; None where the work itself says it later.
+        first: What is done before the first unit, shown until then.
     """
     if not sys.stderr.isatty():
         yield None
         return
     from tqdm import tqdm
 
-    # miniters: the steps of the work differ in size, and after a large one tqdm would wait for another such step.
-    with tqdm(unit=f" {unit}", total=total, delay=PATIENCE_S, miniters=1, leave=False, dynamic_ncols=True) as bar:
-        yield ProgressBar(bar)
+    # miniters: the steps of the work differ in size, and after a large one tqdm would wait for another such step; by 0,
+    # the bar appears, and its clock goes on, before the first step.
+    with tqdm(unit=f" {unit}", total=total, delay=PATIENCE_S, miniters=0, leave=False, dynamic_ncols=True) as bar:
+        bar.set_postfix_str(first, refresh=False)
+        progress, over = ProgressBar(bar), Event()
+
+        def tick() -> None:
+            while not over.wait(_TICK_S):
+                progress(0)
+
+        clock = Thread(target=tick, daemon=True)
+        clock.start()
+        _bars.append(progress)
+        try:
+            yield progress
+        finally:
+            _bars.remove(progress)
+            over.set()
+            clock.join()

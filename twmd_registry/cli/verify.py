@@ -110,7 +110,7 @@ def find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
         wanted.append(("-i", system.name, hashes))
     found, problems = dict[str, list[Path]]({"--refs": [], "-i": []}), []
     for role, name, hashes in wanted:
-        # A stranger may have written the record: no name in it leads out of these folders.
+        # The record is untrusted: no name in it leads out of these folders.
         inside = not Path(name).is_absolute() and ".." not in Path(name).parts
         here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
         same = next((place for place in here if hashlib.sha256(place.read_bytes()).hexdigest() in hashes), None)

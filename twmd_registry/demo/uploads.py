@@ -27,7 +27,7 @@ class UploadedTable(NamedTuple):
         predictions: One text per row.
         references: One list of texts per row.
         source: What a record keeps of the file.
-        rows: The number of every row in the file, from 1; a header is row 1.
+        rows: The number of every row in the file, from 1; a header is a row, too.
     """
 
     name: str
@@ -68,11 +68,11 @@ def read_pasted(text: str) -> UploadedTable:
     Raises:
         FileError: The text is blank; otherwise as for `read_upload`.
     """
-    text = text.strip("\n") + "\n"
+    text = text.rstrip("\n") + "\n"
     if not text.strip():
         columns = f"with the columns {PREDICTION} and {REFERENCE}"
         raise FileError(f"Nothing to score: upload a table, or paste one, {columns}.")
-    first = text.partition("\n")[0]
+    first = next(filter(str.strip, text.splitlines()))
     form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"
     name = f"pasted{form}"
     try:

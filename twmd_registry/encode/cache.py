@@ -52,16 +52,10 @@ class EncodingCache(Protocol):
     """Where encoded texts are kept for later: in main memory (`TextCache`) or in files (`DiskCache`)."""
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        """Those of some texts that are kept."""
+        """Return those of some texts that are kept."""
 
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts, as far as there is room."""
-
-
-class _CacheEntry(NamedTuple):
-    kept: CachedText
-    size: int
-    turn: int
 
 
 class TextCache:
@@ -79,11 +73,11 @@ class TextCache:
     def __init__(self) -> None:
         """Hold nothing, and keep nothing before a turn says how much."""
         self.most_bytes = self.held_bytes = 0
-        self._entries = OrderedDict[TextKey, _CacheEntry]()
+        self._entries = OrderedDict[TextKey, tuple[CachedText, int, int]]()  # with its size and its turn
         self._turn = 0
 
     def __len__(self) -> int:
-        """Texts that are held."""
+        """Return the number of texts in the cache."""
         return len(self._entries)
 
     def begin(self, most_bytes: int) -> None:
@@ -92,7 +86,7 @@ class TextCache:
         self._turn += 1
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        """Those of some texts that are held."""
+        """Return those of some texts that are held."""
         found = {key: self.get(key) for key in keys}
         return {key: kept for key, kept in found.items() if kept is not None}
 
@@ -102,22 +96,23 @@ class TextCache:
             self.put(key, kept)
 
     def get(self, key: TextKey) -> CachedText | None:
-        """A text that is held; None for one that is not."""
+        """Return a text that is held; None for one that is not."""
         entry = self._entries.get(key)
         if entry is None:
             return None
-        self._entries[key] = entry._replace(turn=self._turn)
+        text, size, _ = entry
+        self._entries[key] = text, size, self._turn
         self._entries.move_to_end(key)
-        return entry.kept
+        return text
 
     def put(self, key: TextKey, kept: CachedText) -> None:
         """Keep a text that is not held, if there is room or older ones make it."""
         size = sum(map(sys.getsizeof, (kept.vectors, kept.special, kept.ids, key.text, *kept.missing)))
         while self.held_bytes + size > self.most_bytes:
             oldest = next(iter(self._entries.items()), None)
-            if size > self.most_bytes or oldest is None or oldest[1].turn == self._turn:
+            if size > self.most_bytes or oldest is None or oldest[1][2] == self._turn:
                 return
             del self._entries[oldest[0]]
-            self.held_bytes -= oldest[1].size
-        self._entries[key] = _CacheEntry(kept, size, self._turn)
+            self.held_bytes -= oldest[1][1]
+        self._entries[key] = kept, size, self._turn
         self.held_bytes += size

@@ -79,8 +79,8 @@ class Encoder(LoadedModel):
         self.sentences_encoded = 0
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
-        """Tokens as they read: without the marks of a vocabulary that marks beginnings, and as they stand where that
-        says nothing.
+        """Return tokens as they read: without the marks of a vocabulary that marks beginnings, and as they stand where
+        that says nothing.
         """
         tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
         try:
@@ -182,7 +182,7 @@ class Encoder(LoadedModel):
         )
 
     def unknown_codes(self, ids: np.ndarray, special: np.ndarray, missing: Iterable[str]) -> np.ndarray:
-        """What stands where the vocabulary does not hold the text; see `EncodedTexts.unknown`.
+        """Return what stands where the vocabulary does not hold the text; see `EncodedTexts.unknown`.
 
         Args:
             ids: Token ids of many texts in a row; shape (T,).
@@ -209,7 +209,7 @@ class _StopForward(Exception):  # noqa: N818 - not an error: the signal that no 
 
 
 def find_blocks(network: nn.Module) -> nn.ModuleList | None:
-    """The list of a network's transformer layers; None when it keeps them otherwise (ALBERT runs one layer many
+    """Return the list of a network's transformer layers; None when it keeps them otherwise (ALBERT runs one layer many
     times).
     """
     for module in network.modules():
@@ -219,7 +219,7 @@ def find_blocks(network: nn.Module) -> nn.ModuleList | None:
 
 
 def depth_of(network: nn.Module) -> int:
-    """The number of a network's layers.
+    """Return the number of a network's layers.
 
     Raises:
         ModelError: Its configuration does not say.
@@ -286,7 +286,7 @@ def check_layer(layer: int, depth: int, model: str) -> int:
 
 
 def last_layers(asked: str, depth: int) -> tuple[int, ...]:
-    """The hidden states that ``last:N`` asks for; not the embedding layer.
+    """Return the hidden states that ``last:N`` asks for; not the embedding layer.
 
     Raises:
         SpecError: The model has fewer than N layers.
@@ -303,7 +303,7 @@ def last_layers(asked: str, depth: int) -> tuple[int, ...]:
 
 
 def rule_layer(depth: int) -> int:
-    """The layer of a model nobody tuned: five sixths of its depth, rounded.
+    """Return the layer of a model without a tuned preset: five sixths of its depth, rounded.
 
     >>> rule_layer(12), rule_layer(24), rule_layer(6)
     (10, 20, 5)

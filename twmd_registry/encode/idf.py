@@ -50,7 +50,7 @@ class DocumentFrequencies(NamedTuple):
         return np.asarray(np.log((self.documents + 1) / (self.counts + 1)), dtype=np.float32)
 
     def unseen(self, token: int | None) -> DocumentFrequencies:
-        """The same where no text holds a token (None for no change): the unknown token stands for another string
+        """Return the same where no text holds a token (None for no change): the unknown token stands for another string
         wherever it occurs.
         """
         return self._replace(counts=np.where(np.arange(len(self.counts)) == token, 0, self.counts))
@@ -94,7 +94,7 @@ def count_documents(
 
 
 def vocabulary_size(tokenizer: PreTrainedTokenizerFast) -> int:
-    """One more than the largest token id."""
+    """Return the largest token id plus 1."""
     return int(max(tokenizer.get_vocab().values())) + 1
 
 

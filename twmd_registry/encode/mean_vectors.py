@@ -114,13 +114,13 @@ def fit_background(
 
 
 def _write(means: dict[Special, Tensor], about: dict[str, str | int | None]) -> bytes:
-    """The content of a mean-vector file."""
+    """Return the content of a mean-vector file."""
     # One metadata entry only: safetensors writes several in no fixed order, and the file is named by its bytes.
     return save({str(policy): means[policy] for policy in MEANS}, metadata={"twmd": json.dumps(about, sort_keys=True)})
 
 
 def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter: str | None) -> bytes:
-    """The same means for a model that was trained with them: they were constants to it, and stay what it knows.
+    """Return the same means for a model that was trained with them, to which they were constants.
 
     Args:
         background: The means of the model before it was trained.

@@ -68,7 +68,7 @@ class Vocabulary(NamedTuple):
     raw: list[bytes]
 
     def continuing(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Which tokens continue the word of the token before them, or are a mark alone; shape (T,), bool.
+        """Return which tokens continue the word of the token before them, or are a mark alone; shape (T,), bool.
 
         Args:
             ids: Token ids of many texts in a row; shape (T,).
@@ -78,8 +78,8 @@ class Vocabulary(NamedTuple):
         return np.asarray(own & (~self._begins(ids, own, starts) | self.blank[ids]))
 
     def words(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """The word that every token belongs to, numbered from 0; a mark alone belongs to the word that follows it.
-        Shape (T,).
+        """Return the word that every token belongs to, numbered from 0; a mark alone belongs to the word that follows
+        it. Shape (T,).
 
         Args:
             ids: As for `continuing`.
@@ -92,8 +92,8 @@ class Vocabulary(NamedTuple):
         return np.asarray(np.cumsum(marks | (self._begins(ids, own, starts) & ~after_mark)) - 1)
 
     def _begins(self, ids: np.ndarray, own: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Which tokens do not continue a word: marked ones, the first of a text, those after a word's end; shape (T,),
-        bool.
+        """Return which tokens do not continue a word: marked ones, the first of a text, those after a word's end; shape
+        (T,), bool.
         """
         found = ~own | self.opens[ids] | _after(~own | self.closes[ids])
         found[starts] = True
@@ -101,7 +101,7 @@ class Vocabulary(NamedTuple):
 
 
 def _after(flags: np.ndarray) -> np.ndarray:
-    """Which places come after a flag; shape (T,)."""
+    """Return which places come after a flag; shape (T,)."""
     return np.asarray(np.r_[np.zeros(min(1, len(flags)), dtype=bool), flags[:-1]])
 
 
@@ -129,7 +129,7 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
 
 
 def _description(settings: dict[str, Any], name: str) -> Callable[[str], VocabularyEntry]:
-    """How this tokenizer's pieces are read."""
+    """Return how this tokenizer's pieces are read."""
     model = settings["model"]
     around = json.dumps([settings.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
     if model["type"] == "WordLevel":
@@ -180,7 +180,7 @@ def _sentence_piece(unknown: str | None) -> Callable[[str], VocabularyEntry]:
 
 
 def _marked(raw: bytes) -> VocabularyEntry:
-    """A piece of a vocabulary that marks where words begin, by a space."""
+    """Return a piece of a vocabulary that marks where words begin, by a space."""
     text = raw.decode("utf-8", errors="replace").strip()
     if not text:
         return VocabularyEntry(opens=False, closes=True, text="", raw=raw)

@@ -42,7 +42,7 @@ def find_stop_words(wanted: str) -> StopWords:
 
 
 def canonical(words: frozenset[str]) -> bytes:
-    """The one way to write a list: sorted, one word per line."""
+    """Return the canonical form of a list: sorted, one word per line."""
     return "".join(f"{word}\n" for word in sorted(words)).encode()
 
 

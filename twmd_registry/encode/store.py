@@ -13,7 +13,8 @@ import torch
 from twmd_registry.encode.cache import CachedText, EncodingCache, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.tokenization import Window
-from twmd_registry.tensors import EncodedTexts, TextFlags, span_indices
+from twmd_registry.tensors import EncodedTexts, span_indices
+from twmd_registry.text_flags import TextFlags
 
 
 class ReadingMode(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from twmd_registry.tensors import UNKNOWN_SHARE
+from twmd_registry.text_flags import UNKNOWN_SHARE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -63,7 +63,7 @@ class TokenIds(NamedTuple):
         return np.bincount(owners[own], minlength=len(self.ids))
 
     def select(self, rows: np.ndarray) -> TokenIds:
-        """Some of the texts, in the order given."""
+        """Return some of the texts, in the order given."""
         missing = [self.missing[i] for i in rows] if self.missing else ()
         return TokenIds(
             [self.ids[i] for i in rows],
@@ -108,14 +108,16 @@ def tokenise(
 
 
 def find_unknown(ids: np.ndarray, special: np.ndarray, unknown_id: int | None) -> np.ndarray:
-    """The places of the unknown tokens among a text's own."""
+    """Return the places of the unknown tokens among a text's own."""
     return (
         np.flatnonzero((special == 0) & (ids == unknown_id)) if unknown_id is not None else np.zeros(0, dtype=np.int64)
     )
 
 
 def codes_of(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) -> list[int]:
-    """A number for every string, the same for two that the tokenizer reads alike (in lower case, say), and never 0."""
+    """Return a number for every string, the same for two that the tokenizer reads alike (in lower case, say), and never
+    0.
+    """
     normalizer = tokenizer.backend_tokenizer.normalizer
     read = [normalizer.normalize_str(word) if normalizer else word for word in words]
     return [
@@ -166,7 +168,7 @@ def split_into_windows(
 
 
 def _windows(special: np.ndarray, window: Window) -> list[np.ndarray]:
-    """The places of every window's tokens within its text."""
+    """Return the places of every window's tokens within its text."""
     own = np.flatnonzero(np.isin(special, (0, LEFT_OUT)))
     first, last = int(own[0]), int(own[-1]) + 1
     opening, closing = np.arange(first), np.arange(last, len(special))

@@ -57,7 +57,7 @@ def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, piec
 def left_out(
     policy: WordPolicy, pieces: Vocabulary, ids: np.ndarray, own: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
-    """The tokens that a policy leaves out; special tokens are not its business.
+    """Return the tokens that a policy leaves out; special tokens are not its business.
 
     Args:
         policy: What to leave out.
@@ -85,7 +85,7 @@ def left_out(
 
 
 def _texts(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
-    """Every word as it reads, in lower case."""
+    """Return every word as it reads, in lower case."""
     raw = [bytearray() for _ in range(int(words[-1]) + 1 if len(words) else 0)]
     for number, token in zip(words.tolist(), ids.tolist(), strict=True):
         raw[number] += pieces.raw[token]
@@ -93,7 +93,9 @@ def _texts(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
 
 
 def _in_phrases(phrases: frozenset[Phrase], texts: list[str], words: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The tokens of words that are, or are part of, one of some phrases; a phrase does not reach over a text's end."""
+    """Return the tokens of words that are, or are part of, one of some phrases; a phrase does not reach over a text's
+    end.
+    """
     by_first: dict[str, list[Phrase]] = {}
     for phrase in phrases:
         by_first.setdefault(phrase[0], []).append(phrase)

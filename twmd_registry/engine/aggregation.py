@@ -35,7 +35,7 @@ def _power_means(layers: Tensor, rest: str) -> Tensor:
 
 
 def _power_mean(layers: Tensor, power: str) -> Tensor:
-    """The power mean over layers; an odd root has its number's sign. (T, L, D) to (T, D)."""
+    """Return the power mean over layers; an odd root has its number's sign. (T, L, D) to (T, D)."""
     if power.endswith("inf"):
         return layers.amin(1) if power.startswith("-") else layers.amax(1)
     p = int(power)

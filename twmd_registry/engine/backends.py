@@ -36,7 +36,7 @@ from twmd_registry.registry.names import Centering, First, Idf, MetricName, Spec
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import warn_about_other_settings
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import TextFlags
+from twmd_registry.text_flags import TextFlags
 
 Scored = tuple[list[PairScores], TextFlags]
 """The scores of all pairs by every route of a group, and what to know of the texts."""
@@ -57,7 +57,7 @@ class Backend:
         Args:
             spec: What to compute.
             options: Where and how fast.
-            parts: Where its parts are, when `spec` is a stranger's; None when the user wrote it, paths and all.
+            parts: Where its parts are, when `spec` comes from a signature; None when the user wrote it, maybe with paths.
         """
         self.requested, self.options, self.parts = spec, options, parts
         self._handle: ModelHandle | None = None
@@ -155,7 +155,7 @@ class Backend:
         )
 
     def _truncation(self, limit: int | None) -> str:
-        """The applied truncation."""
+        """Return the applied truncation."""
         return "cut" if limit is None else f"cut:{limit}"
 
     @cached_property
@@ -181,11 +181,14 @@ class Backend:
         raise NotImplementedError
 
     def work(self, group: Sequence[Any], pairs: Pairs) -> int:
-        """Units of progress that scoring such a group reports at most."""
+        """Return how many units of progress scoring such a group reports at most."""
         raise NotImplementedError
 
-    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce) -> None:
-        """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does."""
+    def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce, progress: Progress | None = None) -> None:
+        """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does.
+
+        `progress` is called with `ENCODED` for every text that was encoded.
+        """
 
 
 class TokenAlignmentBackend(Backend):
@@ -253,7 +256,7 @@ class TokenAlignmentBackend(Backend):
         return settled
 
     def _layers(self) -> int | str:
-        """The layers that are read, written as in a signature."""
+        """Return the layers that are read, written as in a signature."""
         asked, encoder = self.requested.layer, self.model
         if asked is None:
             layer = rule_layer(encoder.depth)
@@ -326,19 +329,21 @@ class TokenAlignmentBackend(Backend):
             return run.score(), run.flags
 
     def work(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> int:
-        """Every different text, twice where sums over the corpus take a pass of their own, and every pair by every
-        specification.
+        """Count every different text, twice where sums over the corpus take a pass of their own, and every pair by
+        every specification.
         """
         passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
         return len(pairs.texts) * passes * ENCODED + len(pairs.hyp) * len(group)
 
-    def sum_up(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce) -> None:
+    def sum_up(
+        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce, progress: Progress | None = None
+    ) -> None:
         """Give `total` the sums of token vectors and the document frequencies of these pairs."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
-            self.run(group, pairs, None, total).sum_up()
+            self.run(group, pairs, progress, total).sum_up()
 
     def explain(self, pairs: Pairs, pair: int) -> PairPlan:
-        """How a pair among these is aligned."""
+        """Return how a pair among these is aligned."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return self.run([self], pairs, None).explain(pair)
 
@@ -362,7 +367,7 @@ class RegressionBackend(Backend):
             return self._score_group(group, pairs, progress)
 
     def work(self, group: Sequence[RegressionBackend], pairs: Pairs) -> int:
-        """A unit per pair and order."""
+        """Count a unit per pair and order."""
         return len(pairs.hyp) * len({first for backend in group for first in backend.orders})
 
     def _score_group(self, group: Sequence[RegressionBackend], pairs: Pairs, progress: Progress | None) -> Scored:
@@ -404,7 +409,7 @@ class RegressionBackend(Backend):
 
 
 def make_backend(spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> Backend:
-    """The route of a specification's metric."""
+    """Return the backend of a specification's metric."""
     return (RegressionBackend if spec.metric is MetricName.STSSCORE else TokenAlignmentBackend)(spec, options, parts)
 
 

@@ -39,7 +39,7 @@ class Baseline(NamedTuple):
 
 
 def keys_of(spec: MetricSpec) -> dict[str, str]:
-    """What a baseline depends on, as text."""
+    """Return what a baseline depends on, as text."""
     values = {name: KEYS[name].format(value) for name, value in spec.values().items() if name not in FREE}
     return {"metric": str(spec.metric), "fingerprint": str(spec.fingerprint), **values}
 
@@ -69,7 +69,7 @@ def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str
 
 
 def write_baseline(spec: MetricSpec, found: PairScores, seed: int) -> bytes:
-    """The content of a baseline file.
+    """Return the content of a baseline file.
 
     Args:
         spec: The applied specification, without a baseline.
@@ -77,7 +77,7 @@ def write_baseline(spec: MetricSpec, found: PairScores, seed: int) -> bytes:
         seed: Of their draw.
 
     Raises:
-        ModelError: Unrelated texts score 1 or more: nothing could be told apart above that.
+        ModelError: Unrelated texts score 1 or more: no score could be above that.
     """
     values = [float(np.mean(side, dtype=np.float64)) for side in found if side is not None]
     _check(values, "these settings")

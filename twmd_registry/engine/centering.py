@@ -41,17 +41,17 @@ class GroupSums(NamedTuple):
     counts: Tensor
 
     def mean(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The means, as numbers of this format; shape (G, D); zero for a group without tokens."""
+        """Return the means, as numbers of this format; shape (G, D); zero for a group without tokens."""
         return (self.sums / self.counts.clamp(min=1)[:, None]).to(dtype)
 
     @classmethod
     def nothing(cls, groups: int, width: int, device: torch.device) -> GroupSums:
-        """The sums of so many groups without a token, of D = `width`."""
+        """Return the sums of so many groups without a token, of D = `width`."""
         sums = torch.zeros(groups, width, dtype=torch.float64, device=device)
         return cls(sums, sums[:, 0].clone())
 
     def plus(self, other: GroupSums) -> GroupSums:
-        """The sums of both."""
+        """Return the sums of both."""
         return GroupSums(self.sums + other.sums, self.counts + other.counts)
 
 

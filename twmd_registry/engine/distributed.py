@@ -5,7 +5,7 @@ scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,12 +13,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 from twmd_registry.engine.backends import Backend, Scored
-from twmd_registry.engine.pairs import Pairs, centering_step, check_segments, digest_of_texts, take_share
+from twmd_registry.engine.pairs import Pairs, Segments, centering_step, check_segments, digest_of_texts, take_share
 from twmd_registry.engine.result import PairScores, ScoreSet
 from twmd_registry.engine.scorer import Scorer, check_scorers, score_all, score_segments
 from twmd_registry.errors import InputError, SpecError, TwmdError, collect_warnings, warn
 from twmd_registry.progress import Progress
-from twmd_registry.tensors import TextFlags
+from twmd_registry.text_flags import TextFlags
 
 T = TypeVar("T")
 
@@ -28,145 +28,105 @@ def world_size() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-class _Failure(NamedTuple):
-    """An error that travels: its class and its text; one that is not this package's as the root of those that are."""
-
-    kind: type[TwmdError]
-    text: str
-
-
-class _Message(NamedTuple):
-    """What a rank tells all others: something, or that it failed."""
-
-    payload: Any
-    failure: _Failure | None = None
-
-
-class _Task(NamedTuple):
-    """What a rank was asked to do: all are asked the same."""
-
-    texts: str
-    segments: int
-    signatures: tuple[str, ...]
-
-
-class _Part(NamedTuple):
-    """What a rank found in its share, with the numbers of its texts among all."""
-
-    texts: np.ndarray
-    scores: list[PairScores]
-    flags: TextFlags
+Failure = tuple[type[TwmdError], str]
+"""An error that travels: its class (`TwmdError` for those that are not this package's) and its text."""
 
 
 class Ranks:
     """The processes of `torch.distributed`'s default group, as one of them sees it.
 
-    They speak in rounds. In every round each rank tells all others something or that it failed, so that nobody waits
-    for a rank that
-    is gone. What is summed up is added in the order of ranks, and so is the same number on all of them. It travels as
-    an object:
-    torch then finds the right device for any backend.
+    They exchange messages in rounds. In every round each rank sends a value or its error, so that no rank waits for one
+    that has ended. Sums are added in the order of ranks, and so are the same number on all of them. A message is an
+    object: torch then finds the right device for any backend.
     """
 
     def __init__(self) -> None:
-        """Find out which of them this process is."""
+        """Read the number of this process and of all."""
         self.rank, self.number = dist.get_rank(), dist.get_world_size()
-        self._told = False
+        self._failed = False
 
     def together(self, work: Callable[[], T]) -> T:
-        """Do something on every rank, and fail on every rank when one does.
+        """Do something on every rank, and fail on every rank when it fails on one.
 
         Raises:
             TwmdError: Of the class of the first error, with the rank named; the error itself where all ranks have the
                 same.
         """
         try:
-            found = work()
+            result = work()
             self.exchange(None)
         except Exception as error:
-            if self._told:
+            if self._failed:
                 raise
-            told = self._tell(_Message(None, _failure_of(error)))
-            if all(message.failure == told[0].failure for message in told):
+            own = (TwmdError, f"{type(error).__name__}: {error}")
+            if isinstance(error, TwmdError):
+                own = (type(error), str(error))
+            failures = [failure for _, failure in self._gather(None, own)]
+            if all(failure == failures[0] for failure in failures):
                 raise
-            raise _error_of(told) from error
-        return found
+            raise _error_of(failures) from error
+        return result
 
-    def exchange(self, mine: T) -> list[T]:
-        """Give something to every rank, and get what each of them gave, in the order of ranks.
+    def exchange(self, value: T) -> list[T]:
+        """Send a value to every rank, and return the values of all, in the order of ranks.
 
         Raises:
             TwmdError: A rank failed.
         """
-        told = self._tell(_Message(mine))
-        if any(message.failure for message in told):
-            self._told = True
-            raise _error_of(told)
-        return [message.payload for message in told]
+        messages = self._gather(value, None)
+        if any(failure for _, failure in messages):
+            self._failed = True
+            raise _error_of([failure for _, failure in messages])
+        return [value for value, _ in messages]
 
-    def _tell(self, message: _Message) -> list[_Message]:
-        told: list[Any] = [None] * self.number
-        dist.all_gather_object(told, message)
-        return told
+    def _gather(self, value: Any, failure: Failure | None) -> list[tuple[Any, Failure | None]]:
+        messages: list[Any] = [None] * self.number
+        dist.all_gather_object(messages, (value, failure))
+        return messages
 
-    def agree(self, task: _Task) -> None:
-        """Make sure that all ranks were asked the same.
+    def agree(self, scorers: Sequence[Scorer], segments: Segments) -> None:
+        """Check that all ranks have the same task.
 
         Raises:
             InputError: A rank has other texts than the first.
             SpecError: A rank has other metrics than the first.
         """
-        first, *others = self.exchange(task)
-        for rank, other in enumerate(others, 1):
-            if other.texts != first.texts:
+        signatures = ", ".join(scorer.signature for scorer in scorers)
+        tasks = self.exchange((digest_of_texts(segments), len(segments.predictions), signatures))
+        texts, number, metrics = tasks[0]
+        for rank, (own_texts, own_number, own_metrics) in enumerate(tasks):
+            if own_texts != texts:
                 raise InputError(
-                    f"rank {rank} was given other texts ({other.segments} segments) than rank 0 "
-                    f"({first.segments}): give every rank all "
-                    "predictions and references in one order; each scores its share by itself."
+                    f"rank {rank} was given other texts ({own_number} segments) than rank 0 ({number}): give every "
+                    "rank all predictions and references in one order; each scores its share by itself."
                 )
-            if other.signatures != first.signatures:
-                raise SpecError(
-                    f"rank {rank} scores by {', '.join(other.signatures)}, and rank 0 by {', '.join(first.signatures)}."
-                )
+            if own_metrics != metrics:
+                raise SpecError(f"rank {rank} scores by {own_metrics}, and rank 0 by {metrics}.")
 
-    def total(self, mine: Callable[[], Tensor]) -> Tensor:
-        """The sum of a tensor over all ranks."""
-        return torch.from_numpy(np.sum(self.exchange(mine().cpu().numpy()), axis=0))
+    def total(self, local: Callable[[], Tensor]) -> Tensor:
+        """Return the sum of a tensor over all ranks."""
+        return torch.from_numpy(np.sum(self.exchange(local().cpu().numpy()), axis=0))
 
     def score_group(self, group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
-        """Score this rank's share of some pairs, and get the scores of all."""
+        """Score this rank's share of some pairs, and return the scores of all."""
         share = take_share(pairs, self.rank, self.number, centering_step(backend.spec for backend in group))
-        parts = self.exchange(_Part(share.texts, *group[0].score_group(group, share.pairs, progress, self.total)))
-        return [_join(of_ranks) for of_ranks in zip(*(part.scores for part in parts), strict=True)], _flags(
-            parts, len(pairs.texts)
-        )
+        shares = self.exchange((share.texts, *group[0].score_group(group, share.pairs, progress, self.total)))
+        scores = [  # shares in the order of ranks are in the order of the data
+            PairScores(*(np.concatenate(sides) for sides in zip(*parts, strict=True) if sides[0] is not None))
+            for parts in zip(*(scores for _, scores, _ in shares), strict=True)
+        ]
+        flags = TextFlags.none(len(pairs.texts))  # of a text that is in several shares, each share sets them
+        for texts, _, own in shares:
+            for flag, of_share in zip(flags[:-1], own[:-1], strict=True):
+                flag[texts[of_share]] = True
+            flags.missing.update({int(texts[i]): words for i, words in own.missing.items()})
+        return scores, flags
 
 
-def _failure_of(error: Exception) -> _Failure:
-    if isinstance(error, TwmdError):
-        return _Failure(type(error), str(error))
-    return _Failure(TwmdError, f"{type(error).__name__}: {error}")
-
-
-def _error_of(told: Sequence[_Message]) -> TwmdError:
-    """The first failure as an error that names its rank."""
-    rank, failure = next((rank, message.failure) for rank, message in enumerate(told) if message.failure)
-    return failure.kind(f"rank {rank} of {len(told)} failed: {failure.text}")
-
-
-def _join(parts: Sequence[PairScores]) -> PairScores:
-    """Shares in the order of ranks are in the order of the data."""
-    return PairScores(*(np.concatenate(sides) for sides in zip(*parts, strict=True) if sides[0] is not None))
-
-
-def _flags(parts: Sequence[_Part], texts: int) -> TextFlags:
-    """What to know of all texts; one that is in several shares says so in each."""
-    whole = TextFlags.none(texts)
-    for part in parts:
-        for flag, of_share in zip(whole[:-1], part.flags[:-1], strict=True):
-            flag[part.texts[of_share]] = True
-        whole.missing.update({int(part.texts[i]): words for i, words in part.flags.missing.items()})
-    return whole
+def _error_of(failures: Sequence[Failure | None]) -> TwmdError:
+    """Return the first failure as an error that names its rank."""
+    rank, (kind, text) = next((rank, failure) for rank, failure in enumerate(failures) if failure)
+    return kind(f"rank {rank} of {len(failures)} failed: {text}")
 
 
 def score_over_ranks(
@@ -209,9 +169,7 @@ def score_over_ranks(
     def work() -> tuple[list[ScoreSet], list[list[str]]]:
         check_scorers(scorers)
         segments = check_segments(predictions, references)
-        ranks.agree(
-            _Task(digest_of_texts(segments), len(segments.predictions), tuple(one.signature for one in scorers))
-        )
+        ranks.agree(scorers, segments)
         found = score_segments(scorers, segments, progress=progress, score_group=ranks.score_group)
         return found, ranks.exchange(held)
 

@@ -39,7 +39,7 @@ class Explainer:
     scores: np.ndarray
 
     def __call__(self, segment: int, reference: int | None) -> Alignment:
-        """As `ScoreSet.explain`."""
+        """Do what `ScoreSet.explain` does."""
         pair = self._find(segment, reference)
         found = self._align(pair)
         sides = {"score": found.plans.hypothesis}
@@ -73,7 +73,7 @@ class Explainer:
             backend.close()
 
     def _find(self, segment: int, reference: int | None) -> int:
-        """The pair that is meant."""
+        """Return the pair of a segment and one of its references."""
         for number in (segment, *(() if reference is None else (reference,))):
             if not isinstance(number, int | np.integer) or isinstance(number, bool):
                 raise InputError(f"expected the number of a segment or reference, from 0, not {number!r}.")

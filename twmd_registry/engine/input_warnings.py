@@ -11,7 +11,7 @@ from twmd_registry.engine.pairs import Pairs
 from twmd_registry.errors import InputError, warn
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import UNKNOWN_SHARE, TextFlags
+from twmd_registry.text_flags import UNKNOWN_SHARE, TextFlags
 
 SHOWN_WORDS = SHOWN_TEXTS = 5
 """Words, and texts, that a warning names."""

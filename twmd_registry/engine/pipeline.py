@@ -54,7 +54,8 @@ from twmd_registry.registry.names import (
     Unknown,
 )
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, Sides, TextFlags, TokenVectors, pad
+from twmd_registry.tensors import EPSILON, NOTHING, PRF, EncodedTexts, Sides, TokenVectors, pad
+from twmd_registry.text_flags import TextFlags
 
 Item = TypeVar("Item")
 

@@ -55,7 +55,7 @@ def combine_sides(sides: Sides, selves: tuple[Tensor, Tensor] | None = None, sam
 
 
 def empty_score(hypothesis_empty: bool, reference_empty: bool) -> float:
-    """The score where a text has no token: 1 when both have none, else 0.
+    """Return the score where a text has no token: 1 when both have none, else 0.
 
     >>> empty_score(True, True), empty_score(True, False)
     (1.0, 0.0)
@@ -70,7 +70,7 @@ _OVER_REFERENCES: dict[Multiref, Callable[[np.ndarray, np.ndarray], np.ndarray]]
 
 
 def over_references(scores: np.ndarray, counts: np.ndarray, multiref: Multiref) -> np.ndarray:
-    """One score per segment from one per reference.
+    """Return one score per segment from one per reference.
 
     Args:
         scores: All references of segment 0, then of segment 1, ...; shape (pairs,).

@@ -160,7 +160,7 @@ class ScoreSet:
     explainer: Callable[[int, int | None], Alignment] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        """One line: signature and corpus score."""
+        """Return one line: signature and corpus score."""
         return f"{self.signature} = {self.score:.4f}"
 
     @property
@@ -199,7 +199,7 @@ class ScoreSet:
         return self.explainer(segment, reference)
 
     def as_dict(self) -> dict[str, Any]:
-        """The flat result that `evaluate` users expect.
+        """Return the flat result that `evaluate` users expect.
 
         Returns:
             The corpus score under the metric's name, corpus ``precision``, ``recall`` and ``f1`` for two-sided

@@ -29,7 +29,7 @@ from twmd_registry.registry.names import MetricName, Multiref
 from twmd_registry.registry.options import RunOptions, split_options
 from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
-from twmd_registry.tensors import TextFlags
+from twmd_registry.text_flags import TextFlags
 
 GroupScore = Callable[[Sequence[Backend], Pairs, Progress | None], Scored]
 
@@ -57,7 +57,7 @@ class Scorer:
         Args:
             spec: What to compute.
             options: Where and how fast.
-            parts: Where its parts are, when `spec` is a stranger's (a signature's); names in it are then no paths.
+            parts: Where its parts are, when `spec` comes from a signature; names in it are then no paths.
             nrefs: The number of references in the signature that `spec` was read from; texts with another number bring
                 a warning.
         """
@@ -139,9 +139,7 @@ class Scorer:
         return write_baseline(self.spec, scores, seed)
 
     def park(self) -> None:
-        """Move the model to the CPU, which frees the device's memory; it comes back when it is used again, by
-        whomever.
-        """
+        """Move the model to the CPU, which frees the device's memory; the next use of the model moves it back."""
         for one in self.members:
             one.backend.park()
 
@@ -187,7 +185,7 @@ class EnsembleScorer(Scorer):
         Args:
             spec: What to compute.
             options: Where and how fast.
-            parts: Where parts of the members are, when `spec` is a stranger's.
+            parts: Where parts of the members are, when `spec` comes from a signature.
             nrefs: As for `Scorer`.
 
         Raises:
@@ -228,7 +226,7 @@ class EnsembleScorer(Scorer):
         )
 
     def combine(self, found: Sequence[ScoreSet]) -> ScoreSet:
-        """The mean of the members' scores."""
+        """Return the mean of the members' scores."""
         scores = np.average([one.scores for one in found], axis=0, weights=self.weights)
         counts = Counts(*map(max, zip(*(one.counts for one in found), strict=True)))
         signature = Signature(self.spec, found[0].signature.nrefs)
@@ -242,7 +240,7 @@ def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
 def make_scorer(
     spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
 ) -> Scorer:
-    """The scorer of a specification; arguments as for `Scorer`."""
+    """Return the scorer of a specification; arguments as for `Scorer`."""
     return (EnsembleScorer if spec.metric is MetricName.ENSEMBLE else Scorer)(spec, options, parts, nrefs)
 
 

@@ -104,7 +104,7 @@ class TokenItems(NamedTuple):
 
 
 def make_view(spec: MetricSpec) -> TokenView:
-    """The view of an applied specification; keys that its centering does not use are set to one value."""
+    """Return the view of an applied specification; keys that its centering does not use are set to one value."""
     return TokenView(
         layers=spec.layers,
         aggregation=spec.aggregation or Aggregation.SINGLE,
@@ -162,7 +162,7 @@ class SelectedTokens(NamedTuple):
 def select(
     view: TokenView, encoded: EncodedTexts, items: TokenItems, pieces: Vocabulary | None, fitted: FittedParts
 ) -> SelectedTokens:
-    """The tokens of every item that take part, as the encoder gave them, each with its weight.
+    """Return the tokens of every item that take part, as the encoder gave them, each with its weight.
 
     Args:
         view: Which tokens and layers.
@@ -197,7 +197,7 @@ def select(
 
 
 def _wordless(encoded: EncodedTexts, own: np.ndarray, left: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """The rows of texts that had tokens of their own, have none left, and still have special ones."""
+    """Return the rows of texts that had tokens of their own, have none left, and still have special ones."""
     owners = np.repeat(np.arange(len(encoded.lengths)), encoded.lengths.cpu().numpy())
     had, have, kept = (
         np.bincount(owners, weights=which, minlength=len(encoded.lengths)) > 0 for which in (own, left, keep)
@@ -208,7 +208,7 @@ def _wordless(encoded: EncodedTexts, own: np.ndarray, left: np.ndarray, keep: np
 def _weigh(
     tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """The weight of every token (T,), and the items all of whose tokens weigh nothing (I,): there, all count the
+    """Return the weight of every token (T,), and the items all of whose tokens weigh nothing (I,): there, all count the
     same.
     """
     side = torch.from_numpy(items.side).to(ids.device)[tokens.owners]  # (T,)
@@ -218,7 +218,7 @@ def _weigh(
 
 
 def sum_items(tokens: TokenVectors, items: TokenItems) -> GroupSums:
-    """The sums of every centering group."""
+    """Return the sums of every centering group."""
     device = tokens.vectors.device
     return sum_groups(
         tokens, torch.from_numpy(items.group).to(device), torch.from_numpy(items.weight).to(device), items.groups
@@ -228,7 +228,7 @@ def sum_items(tokens: TokenVectors, items: TokenItems) -> GroupSums:
 def token_vectors(
     view: TokenView, selected: SelectedTokens, items: TokenItems, corpus: list[GroupSums] | None, fitted: FittedParts
 ) -> TokenVectors:
-    """One vector for every token of every item: centered in every layer, then aggregated."""
+    """Return one vector for every token of every item: centered in every layer, then aggregated."""
     device = selected.layers[0].vectors.device
     group = torch.from_numpy(items.group).to(device)
     means = None
@@ -263,15 +263,15 @@ def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVecto
 
 
 def _direction(code: int, width: int) -> np.ndarray:
-    """A unit vector of signs that looks random and is the same everywhere: its cosine with another one has mean 0 and
-    variance 1/D; shape (D,).
+    """Return a unit vector of signs that looks random and is the same everywhere: its cosine with another one has mean
+    0 and variance 1/D; shape (D,).
     """
     bits = np.frombuffer(hashlib.shake_256(code.to_bytes(8, signed=True)).digest(math.ceil(width / 8)), dtype=np.uint8)
     return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
 
 
 def compared(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
-    """What is compared: tokens or n-grams, with vectors of length one unless the view wants them raw.
+    """Return what is compared: tokens or n-grams, with vectors of length one unless the view wants them raw.
 
     Args:
         view: The view.
@@ -288,7 +288,8 @@ def compared(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -
 
 
 def places_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
-    """Where what is compared of an item comes from: for each unit, the places of its tokens in what the encoder said.
+    """Return where what is compared of an item comes from: for each unit, the places of its tokens in what the encoder
+    said.
 
     Args:
         view: The view.

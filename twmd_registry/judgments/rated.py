@@ -129,7 +129,7 @@ def read_table(
     item: str | None = None,
     system: str | None = None,
 ) -> RatedSegments:
-    """Read a user's own table; its form is told by the suffix, one of `TABLE_SUFFIXES`, maybe compressed.
+    """Read a user's own table; its format is given by the suffix, one of `TABLE_SUFFIXES`, maybe compressed.
 
     In CSV and TSV a field may be in double quotes, with quotes inside doubled. In JSON lines and Parquet a reference
     may be a list of texts.
@@ -196,6 +196,6 @@ def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
         own = first.setdefault(name, (group, reference))
         if own[0] != group and own[1] != reference:
             which = f"item {name} of {own[0]} and of {group} have different references"
-            warn(f"{path.name}: {which}: items of different groups are told apart.")
+            warn(f"{path.name}: {which}: items of different groups are different items.")
             return rated._replace(item=[f"{of}:{item}" for of, item in zip(rated.group, rated.item, strict=True)])
     return rated

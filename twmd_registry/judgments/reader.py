@@ -183,7 +183,7 @@ class TableRow(NamedTuple):
     Attributes:
         where: The file and the row, for messages.
         values: By column.
-        number: Its number in the file, from 1; a header is row 1.
+        number: Its number in the file, from 1; a header is a row, too.
         header: The place of the names of a table with a header, for messages; None where the row has names of its own.
     """
 
@@ -311,18 +311,20 @@ def _shown(value: object) -> str:
 def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
     """Read all rows of a table, its unpacked content in one of the forms `TABLE_SUFFIXES`; blank lines are passed over.
 
-    Rows are numbered from 1, and in CSV and TSV the header is row 1; in JSON lines, a row has the number of its line.
+    Rows are numbered from 1, blank lines and the header of CSV and TSV included; in JSON lines, a row has the number
+    of its line.
 
     Raises:
         FileError: It is not of that form; names the file and the row.
     """
     if form not in PARQUET_SUFFIXES:
         decode(name, content)  # one message for a whole file that is compressed, Parquet or in another encoding
-    begin, counted = (2, " (row 1 is the header)") if form in DELIMITERS else (1, "")
-    header = f"{name}, row 1 (the header)" if form in DELIMITERS else None
     rows = []
     try:
-        for number, values in enumerate(OpenTable(io.BytesIO(content), form).rows(), begin):
+        table = OpenTable(io.BytesIO(content), form)
+        counted = f" (row {table.header_row} is the header)" if form in DELIMITERS else ""
+        header = f"{name}, row {table.header_row} (the header)" if form in DELIMITERS else None
+        for number, values in enumerate(table.rows(), table.header_row + 1):
             where = f"{name}, row {number}{counted}"
             if isinstance(values, str):
                 raise FileError(f"{where}: {values}.")
@@ -338,6 +340,8 @@ class OpenTable:
 
     Attributes:
         columns: Its columns; none for JSON lines, whose rows name their own.
+        header_row: The number of the header in the file, from 1: that of the first row that is not blank. 0 where there
+            is none.
     """
 
     def __init__(self, file: io.BufferedIOBase, form: str) -> None:
@@ -349,6 +353,7 @@ class OpenTable:
         self._file, self._delimiter, self._begin = file, "", 0
         self._parquet: Any = None
         self.columns: tuple[str, ...] = ()
+        self.header_row = 0
         if form in PARQUET_SUFFIXES:
             import pyarrow.parquet
 
@@ -362,16 +367,19 @@ class OpenTable:
 
     def _read_header(self, delimiters: str) -> None:
         """Choose the delimiter that splits the header into most names, the first of those that do."""
-        first = next(
-            (line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0, carriage_returns=True)), ""
-        )
+        lines = (line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0, carriage_returns=True))
+        first = next(filter(str.strip, lines), "")
         self._delimiter = max(delimiters, key=lambda sign: len(_split_fields(first, sign)))
-        for start, raw, names in itertools.islice(self._records(0), 1):
+        for number, (start, raw, names) in enumerate(self._records(0), 1):
+            where = f"row {number} (the header)"
+            self.header_row, self._begin = number, start + len(raw)
             if isinstance(names, str):
-                raise ValueError(f"row 1 (the header): {names}")  # noqa: TRY004 (the content is wrong)
-            self.columns, self._begin = tuple(names), start + len(raw)
+                raise ValueError(f"{where}: {names}")  # noqa: TRY004 (the content is wrong)
+            if raw.strip():
+                self.columns = tuple(names)
+                break
         if len(set(self.columns)) < len(self.columns):
-            raise ValueError(f"row 1 (the header): a column's name occurs twice: {', '.join(self.columns)}")
+            raise ValueError(f"{where}: a column's name occurs twice: {', '.join(self.columns)}")
 
     def _records(self, offset: int) -> Iterator[tuple[int, bytes, list[str] | str]]:
         """Yield records of text from an offset on, as `_split_records` does; a line of JSON has one field."""

@@ -136,49 +136,36 @@ def agreement(
     """Measure how well scores agree with ratings.
 
     The statistic is taken within every part of the data, then the plain mean over the parts. For the interval the rows
-    of every part (the
-    items, for ``darr`` and ``acc_eq``) are drawn with replacement and the average is taken of every resample; a part
-    that is undefined in a
-    resample (all its rows are the same) is left out of that resample's average. Where the average is over items, whole
-    items are drawn: each
-    has too few rows for resamples of them to be unbiased, and gets no interval of its own. A part is drawn alike for
-    every metric that is
-    measured with the same seed. Time grows with rows x resamples; Kendall's also with the logarithm of the rows.
+    of every part (the items, for ``darr`` and ``acc_eq``) are drawn with replacement and the average is taken of every
+    resample; a part that is undefined in a resample (all its rows are the same) is left out of that resample's average.
+    Where the average is over items, whole items are drawn: each has too few rows for resamples of them to be unbiased,
+    and gets no interval of its own. A part is drawn alike for every metric with the same seed.
 
     Args:
         statistic: One of `Statistic`.
         scores: Higher is better; shape (segments,).
         rated: The ratings, and what their segments belong to.
-        averaging: One of `Averaging`; ``darr`` and ``acc_eq``, which compare segments of one item already, take
-            ``none`` and ``group``.
+        averaging: One of `Averaging`; ``none`` or ``group`` for ``darr`` and ``acc_eq``, which compare within items.
         resamples: Of the bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
         threshold: The least difference of two ratings that ``darr`` counts as an order, in points of their own scale.
 
     Returns:
-        The average with its interval, and every part. Parts without a value are warned of, and never counted as 0.
+        The average with its interval, and every part; parts without a value are left out with a warning.
 
     Raises:
-        SpecError: There is no such statistic or averaging, or they do not go together; a seed or a number of resamples
-            below 0.
-        InputError: The data do not name items or systems; another number of scores than ratings; a number that is not
-            finite; nothing has a
-            value.
+        SpecError: No such statistic or averaging, or they do not go together; a seed or resamples below 0.
+        InputError: Items or systems have no names; the numbers of scores and ratings differ; a number is not finite;
+            nothing has a value.
 
     Warns:
-        TwmdWarning: A part has no value; an interval is of fewer than
-            `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments (or items).
+        TwmdWarning: A part has no value; an interval of few segments (or items), as for `warn_about_small_samples`.
     """
     wanted, numbers = statistic_named(statistic), check_numbers("scores", scores, len(rated.ratings))
     if seed < 0:
         raise SpecError(f"expected a seed of 0 or more, not {seed}.")
-    found, undefined, resampled, samples = (
-        list[StratumAgreement](),
-        list[UndefinedStratum](),
-        list[np.ndarray](),
-        dict[str, int](),
-    )
-    whole = averaging == Averaging.ITEM
+    found, undefined, resampled = list[StratumAgreement](), list[UndefinedStratum](), list[np.ndarray]()
+    whole, samples = averaging == Averaging.ITEM, dict[str, int]()
     for k, part in enumerate(parts_of(rated, wanted, averaging, threshold=threshold)):
         try:
             estimate = STATISTICS[wanted](numbers[part.rows], part.sample)
@@ -193,9 +180,8 @@ def agreement(
     average = _average(found)
     if resamples:
         warn_about_small_samples({"items": average.units} if whole else samples)
-    means = (
-        bootstrap(average, resamples, np.random.default_rng(seed)) if whole else mean_of_defined(np.array(resampled))
-    )
+    draw = np.random.default_rng(seed)
+    means = bootstrap(average, resamples, draw) if whole else mean_of_defined(np.array(resampled))
     return Agreement(average.value, *interval(means), average.n, tuple(found), tuple(undefined))
 
 

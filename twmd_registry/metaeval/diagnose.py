@@ -30,8 +30,8 @@ PAIRS = 2000
 NEGLIGIBLE = 0.05
 """A similarity up to this, or a change from the first layer to the last up to this, counts as none."""
 TREND = 0.5
-"""Spearman's rank correlation of a similarity with the layer's number from which it counts as rising (or, negative,
-as falling).
+"""Spearman's rank correlation of a similarity with the layer's number from which it counts as rising (or, negative, as
+falling).
 """
 LEAST_LAYERS = 3
 
@@ -120,12 +120,10 @@ def diagnose(
     hold.
 
     A word is a token that is not special. Means are taken over every word of the texts: of the sentence, of the batch
-    (32
-    texts in their order), of the corpus; ``background`` is there when a mean vector comes with this package for the
-    model. The
-    similarities are cosines of (a) two random words of the corpus, (b) one word in two different sentences, (c) two
-    different words
-    of one sentence; see `Similarity` for what counts how much. All centerings and layers see the same pairs.
+    (32 texts in their order), of the corpus; ``background`` is there when a mean vector comes with this package for the
+    model. The similarities are cosines of (a) two random words of the corpus, (b) one word in two different sentences,
+    (c) two different words of one sentence; see `Similarity` for what counts how much. All centerings and layers see
+    the same pairs.
 
     Args:
         model: Hub id, folder or alias of an encoder.
@@ -155,16 +153,7 @@ def diagnose(
     with encoder.lock, torch.inference_mode(), exact_arithmetic():
         tokens = encoder.tokenise(texts)
         full = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
-        if len(full) == 0:
-            raise InputError(
-                f"there is nothing to diagnose: none of the {len(texts)} texts has a word. Give sentences of "
-                "the language at hand."
-            )
-        if len(full) == 1:
-            raise InputError(
-                "one text alone has a word: give 2 texts or more, for words of different texts are compared."
-            )
-        warn_about_small_samples({"": len(full)})
+        _check_texts(len(full), len(texts))
         kept = tokens.select(full)
         words, rng = words_of(kept), np.random.default_rng(seed)
         samples = {one: pair_words(one, words, encoder.tokenizer.unk_token_id, pairs, rng) for one in Similarity}
@@ -174,11 +163,8 @@ def diagnose(
     background = _background(model, options)
     layers = layers if background is None else with_background(layers, background)
     rows = tuple(_rows(layers, {one: _renumber(drawn, sampled) for one, drawn in samples.items()}))
-    verdicts = tuple(
-        verdict
-        for centering in layers[0].means
-        for verdict in judge([row for row in rows if row.centering is centering])
-    )
+    by_centering = [[row for row in rows if row.centering is centering] for centering in layers[0].means]
+    verdicts = tuple(verdict for own in by_centering for verdict in judge(own))
     name, truncated = f"{backend.files.name}@{backend.files.fingerprint}", int(kept.truncated.sum())
     return Diagnosis(name, len(full), len(words.ids), truncated, len(texts) - len(full), rows, verdicts)
 
@@ -195,8 +181,7 @@ def judge(rows: Sequence[LayerRow]) -> list[Verdict]:
        least `TREND`.
 
     The paper words the properties ("approximately", "in higher layers"); the bounds are ours. A similarity that is
-    undefined in a
-    layer leaves its property undefined, and so do fewer than three layers the second and the third.
+    undefined in a layer leaves its property undefined, and so do fewer than three layers the second and the third.
 
     Args:
         rows: Every layer's, in order, the embeddings' first.
@@ -238,6 +223,18 @@ def _moves(means: np.ndarray, direction: int) -> tuple[bool | None, str]:
             f"{direction * NEGLIGIBLE} and {direction * TREND}"
         ),
     )
+
+
+def _check_texts(with_words: int, texts: int) -> None:
+    """Refuse texts in which nothing can be compared, and warn of few."""
+    if with_words == 0:
+        raise InputError(
+            f"there is nothing to diagnose: none of the {texts} texts has a word. Give sentences of the language at "
+            "hand."
+        )
+    if with_words == 1:
+        raise InputError("one text alone has a word: give 2 texts or more, for words of different texts are compared.")
+    warn_about_small_samples({"": with_words})
 
 
 def _warn(empty: int, truncated: int, samples: Mapping[Similarity, WordPairs]) -> None:

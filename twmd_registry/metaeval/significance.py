@@ -45,8 +45,8 @@ class AgreementTest(NamedTuple):
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
     """Test the difference of two dependent Pearson correlations (Williams 1959; Graham and Baldwin 2014).
 
-    ``t = (r_a - r_b) sqrt((n - 1)(1 + r_ab)) / sqrt(2 K (n - 1) / (n - 3) + (r_a + r_b)^2 / 4 (1 - r_ab)^3)`` with
-    ``K = 1 - r_a^2 - r_b^2 - r_ab^2 + 2 r_a r_b r_ab`` follows Student's t with n - 3 degrees of freedom.
+    ``t = (r_a - r_b) sqrt((n - 1)(1 + r_ab)) / sqrt(2 K (n - 1) / (n - 3) + (r_a + r_b)^2 / 4 (1 - r_ab)^3)`` with ``K
+    = 1 - r_a^2 - r_b^2 - r_ab^2 + 2 r_a r_b r_ab`` follows Student's t with n - 3 degrees of freedom.
 
     Args:
         r_a: Of metric A with people, from -1 to 1.
@@ -59,8 +59,7 @@ def williams(r_a: float, r_b: float, r_ab: float, n: int) -> AgreementTest:
 
     Raises:
         InputError: Three segments or fewer; a correlation outside -1 to 1, or not a number; three correlations that no
-            data have together; or
-            metrics that are each other's opposite, whose difference has no distribution.
+            data have together; or metrics that are each other's opposite, whose difference has no distribution.
 
     Warns:
         TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` segments.
@@ -163,15 +162,11 @@ def permutation(
     """Test whether A agrees better than B by paired permutation: PERM-INPUTS of Deutsch, Dror and Roth (2021).
 
     Both metrics' scores are standardised within every part that the statistic is taken of. In a trial the scores of
-    every item are swapped
-    between the metrics with probability 1/2, all segments of an item together; where the data do not name items every
-    segment is one.
-    ``p = (1 + trials with at least the observed difference) / (1 + trials)``; a part without a value in a trial
-    is left out of that trial's mean, and a trial without any value counts as one with at least that difference. Parts
-    in which
-    either metric's statistic is undefined are left out for both. Time grows with trials x rows: seconds for 1000 trials
-    of 7 x 560 rows, most
-    of them by Kendall.
+    every item are swapped between the metrics with probability 1/2, all segments of an item together; where the data do
+    not name items every segment is one. ``p = (1 + trials with at least the observed difference) / (1 + trials)``; a
+    part without a value in a trial is left out of that trial's mean, and a trial without any value counts as one with
+    at least that difference. Parts in which either metric's statistic is undefined are left out for both. Time grows
+    with trials x rows: seconds for 1000 trials of 7 x 560 rows, most of them by Kendall.
 
     Args:
         scores_a: Of metric A, higher is better; shape (segments,).
@@ -198,13 +193,10 @@ def permutation(
     if trials < 1:
         raise SpecError(f"expected one trial or more, not {trials}.")
     check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
-    both = np.stack(
-        [check_numbers(name, own, len(rated.ratings)) for name, own in (("scores_a", scores_a), ("scores_b", scores_b))]
-    )  # (2, N)
+    named = {"scores_a": scores_a, "scores_b": scores_b}
+    both = np.stack([check_numbers(name, own, len(rated.ratings)) for name, own in named.items()])  # (2, N)
     swaps = _swaps(rated, trials, np.random.default_rng(seed))
-    observed: list[float] = []
-    permuted: list[np.ndarray] = []
-    undefined: list[UndefinedStratum] = []
+    observed, permuted, undefined = list[float](), list[np.ndarray](), list[UndefinedStratum]()
     for part in parts_of(rated, wanted, averaging, threshold=threshold):
         own = both[:, part.rows]
         try:
@@ -235,9 +227,7 @@ def _difference(statistic: Statistic, both: np.ndarray, part: Stratum) -> float:
 
 
 def _permuted(statistic: Statistic, both: np.ndarray, part: Stratum, swaps: np.ndarray) -> np.ndarray:
-    """The difference in every column of swaps; each different column is computed once, which makes small parts
-    cheap.
-    """
+    """The difference in every column of swaps; each different column is computed once, which makes small parts cheap."""
     spread = both.std(axis=1, keepdims=True)
     standard = (both - both.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)  # (2, rows)
     _, first, column = np.unique(np.packbits(swaps, axis=0), axis=1, return_index=True, return_inverse=True)

@@ -41,7 +41,7 @@ GRID: dict[str, tuple[Any, ...]] = {
 }
 """What is tried for every key but the layer; a metric that does not use a key leaves it out."""
 MOST_SETTINGS = 200
-"""Settings that are tried where nobody says what to try."""
+"""Settings that are tried by default."""
 ORDERED = ("temperature", "layer")
 """Keys of which fewer values are tried first where there are too many settings: neighbouring values score alike."""
 SAMPLE_SEGMENTS, SAMPLE_SETTINGS = 64, 8

@@ -32,7 +32,7 @@ class AdapterFiles(NamedTuple):
 
 
 def packaged_adapters() -> Path:
-    """The folder of the adapters that come with this package."""
+    """Return the folder of the adapters that come with this package."""
     return Path(str(resources.files("twmd_registry"))) / "data" / "adapters"
 
 
@@ -46,7 +46,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
 
     Args:
         adapter: A packaged name, a folder or a Hub id, with or without ``@hash``.
-        paths: Whether it may be a folder; not when a stranger's signature names it.
+        paths: Whether it may be a folder; not when a signature names it.
 
     Raises:
         ModelError: No such adapter, no safetensors, or another content than the hash says.
@@ -75,7 +75,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
 
 
 def read_adapter_config(adapter: AdapterFiles, name: str) -> Any:
-    """What an adapter's configuration says.
+    """Read an adapter's configuration.
 
     Raises:
         ModelError: It is damaged.

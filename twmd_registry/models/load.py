@@ -156,7 +156,7 @@ def load_encoder(files: ModelFiles, dtype: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What a library's error comes down to."""
+    """Return what a library's error comes down to."""
     text = str(error)
     if "trust_remote_code" in text:
         return "it needs code of its own, which is never run."
@@ -224,7 +224,7 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
 
 
 def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast) -> int | None:
-    """The most tokens a network can read, special tokens included; None when it has no limit.
+    """Return the most tokens a network can read, special tokens included; None when it has no limit.
 
     The smaller of the tokenizer's and the network's. RoBERTa-like networks start counting positions after the
     padding index, so their table holds fewer tokens than it has rows.

@@ -72,7 +72,7 @@ def _after_fork() -> None:
         if model.lock.acquire(blocking=False):
             model.lock.release()
         else:
-            del _LOADED[key]  # its owner, who may have been in the middle of a layer, loads it again
+            del _LOADED[key]  # its owner may have been in the middle of a layer, and loads it again
 
 
 os.register_at_fork(after_in_child=_after_fork)

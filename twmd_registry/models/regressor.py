@@ -28,7 +28,7 @@ from twmd_registry.models.pool import LoadedModel
 from twmd_registry.models.siamese import SiameseRegressor, load_line
 from twmd_registry.models.vectors import is_static
 from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
-from twmd_registry.tensors import UNKNOWN_SHARE, TextFlags
+from twmd_registry.text_flags import UNKNOWN_SHARE, TextFlags
 
 SHORTEST_LIMIT = 5
 """Two texts of one token each, and three special tokens."""
@@ -113,7 +113,7 @@ class Regressor(LoadedModel):
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
     def flag_texts(self, texts: Sequence[str]) -> TextFlags:
-        """Which texts have no token (blank, or every character dropped), and which have unknown ones."""
+        """Return which texts have no token (blank, or every character dropped), and which have unknown ones."""
         flags = TextFlags.none(len(texts))
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = list(texts[start : start + _TEXTS_AT_ONCE])

@@ -52,7 +52,7 @@ class StaticConfig(NamedTuple):
 
 
 def is_static(files: ModelFiles) -> bool:
-    """Whether a model is a table of word vectors, or a folder of static ones."""
+    """Return whether a model is a table of word vectors, or a folder of static ones."""
     return files.folder.is_file() or is_static_folder(files.folder)
 
 
@@ -98,7 +98,7 @@ def _network(vectors: torch.Tensor) -> Any:
 
 
 def word_tokenizer(words: list[str]) -> Tokenizer:
-    """A tokenizer that knows some words; id 0 is any other."""
+    """Return a tokenizer that knows some words; id 0 is any other."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
     tokenizer = Tokenizer(
@@ -111,7 +111,7 @@ def word_tokenizer(words: list[str]) -> Tokenizer:
 
 
 def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
-    """As the rest of the library knows tokenizers; without special tokens, which static vectors say nothing about."""
+    """Wrap a tokenizer as transformers' tokenizers are, without special tokens: static vectors have none."""
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
@@ -122,7 +122,7 @@ def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def unknown_token(model: dict[str, Any]) -> str | None:
-    """The token that stands for what a vocabulary does not hold; of the ``model`` in a ``tokenizer.json``."""
+    """Return the token that stands for what a vocabulary does not hold; of the ``model`` in a ``tokenizer.json``."""
     if model.get("unk_id") is not None:
         return str(model["vocab"][model["unk_id"]][0])
     return model.get("unk_token")
@@ -178,7 +178,7 @@ def read_table(path: Path) -> WordTable:
 
 
 def _is_text(body: bytes, width: int) -> bool:
-    """Whether what follows a header begins with a line of a word and numbers."""
+    """Return whether what follows a header begins with a line of a word and numbers."""
     line = body.lstrip(b"\r\n").partition(b"\n")[0]
     return len(line.split()) > 1 and all(_is_number(part) for part in line.split()[1:][-width:])
 
@@ -192,7 +192,7 @@ def _is_number(part: bytes | str) -> bool:
 
 
 def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: int | None) -> WordTable:
-    """All entries in one array: a large table is in memory once."""
+    """Return all entries in one array: a large table is in memory once."""
     words: dict[str, None] = {}
     numbers, read = array("f"), 0
     for word, vector in entries:
@@ -245,7 +245,7 @@ def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.
 
 
 def _binary(path: Path, header: re.Match[bytes]) -> Iterator[tuple[str, np.ndarray]]:
-    """A header, then for each word its bytes, a space, and its numbers as float32."""
+    """Return a header, then for each word its bytes, a space, and its numbers as float32."""
     words, width = int(header[1]), int(header[2])
     with path.open("rb") as file:
         file.seek(header.end())

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 
@@ -117,6 +118,29 @@ class Reproduction:
             return as_text(self._numbers(), FORMATS[suffix])
         return as_text(self.table(), FORMATS[suffix])
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return our numbers in full, NaN where undefined: a row per number, with the paper's and the signatures."""
+        if self.experiment.vary:
+            own: dict[str, Any] = {
+                "rows": [
+                    {
+                        "metric": setting.row,
+                        **setting.varied,
+                        **cell._asdict(),
+                        "segments": segments,
+                        HERE: float(value),
+                    }
+                    for cell, values in zip(self.experiment.cells, self.values.T, strict=True)
+                    if (segments := self.segments[cell.column])
+                    for setting, value in zip(self.settings, values, strict=True)
+                ],
+                "paper": [row._asdict() for row in self.experiment.printed],
+            }
+        else:
+            own = {"rows": [dict(zip(self._header, line, strict=True)) for line in self._lines()]}
+        signatures = {one.label: signature for one, signature in zip(self.settings, self.signatures, strict=True)}
+        return {"about": self.title} | own | {"signatures": signatures}
+
     def _beside(self) -> TextTable:
         columns = tuple(self.experiment.columns)
         lines = [("segments", HERE, *(str(self.segments[column]) for column in columns))]
@@ -142,13 +166,21 @@ class Reproduction:
 
     def _numbers(self) -> TextTable:
         """Lay out a line per number, empty where there is none."""
-        models = list(dict.fromkeys(row.model for row in self.experiment.printed))
-        header = ("metric", "layer", "column", "segments", "statistic", HERE, *models, "difference")
-        return TextTable(self.title, header, list(self._lines(models)))
+        lines = [tuple(_in_full(one) if isinstance(one, float) else str(one) for one in line) for line in self._lines()]
+        return TextTable(self.title, self._header, lines)
 
-    def _lines(self, models: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    @property
+    def _models(self) -> list[str]:
+        return list(dict.fromkeys(row.model for row in self.experiment.printed))
+
+    @property
+    def _header(self) -> tuple[str, ...]:
+        return ("metric", "layer", "column", "segments", "statistic", HERE, *self._models, "difference")
+
+    def _lines(self) -> Iterator[tuple[str | int | float, ...]]:
+        """Yield a line per number, by `_header`; NaN where there is none."""
         undefined = (math.nan,) * len(self.experiment.cells)
-        printed = self.experiment.printed
+        printed, models = self.experiment.printed, self._models
         for metric in dict.fromkeys(row.metric for row in (*printed, *self.rows)):
             ours = [row for row in self.rows if row.metric == metric] or [ExperimentRow(metric, HERE, "", undefined)]
             for i, row in enumerate(ours):
@@ -158,19 +190,11 @@ class Reproduction:
                 difference = _difference(row, paper) if paper else undefined
                 for c, cell in enumerate(self.experiment.cells):
                     numbers = (row.values[c], *(values[c] for (values,) in theirs), difference[c])
-                    place = (cell.column, str(self.segments[cell.column]), cell.statistic)
-                    yield (metric, row.layer, *place, *map(_in_full, numbers))
+                    yield (metric, row.layer, cell.column, self.segments[cell.column], cell.statistic, *numbers)
         for layer, (_, taus) in self.rank_agreement().items():
             for cell, tau in zip(self.experiment.cells, taus, strict=True):
-                yield (
-                    AGREEMENT,
-                    layer,
-                    cell.column,
-                    str(self.segments[cell.column]),
-                    cell.statistic,
-                    _in_full(tau),
-                    *[""] * (len(models) + 1),
-                )
+                place = (cell.column, self.segments[cell.column], cell.statistic)
+                yield (AGREEMENT, layer, *place, tau, *[math.nan] * (len(models) + 1))
 
     def _by_axis(self) -> TextTable:
         *others, _ = self.experiment.vary

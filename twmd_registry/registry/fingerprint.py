@@ -126,13 +126,35 @@ def tokenizer_files(folder: Path) -> list[Path]:
     """List the files of a folder's tokenizer: ``tokenizer.json``, or without one the older vocabulary files.
 
     Older vocabularies come with added and special tokens in files of their own; ``tokenizer.json`` holds its own.
+    In front of them are the files for versions of transformers, as ``tokenizer.4.0.json``, of which the library reads
+    what fits its own version.
+
+    Raises:
+        ModelError: ``tokenizer_config.json`` names a file for versions that is not in the folder.
     """
+    versioned = _versioned_tokenizers(folder)
     fast = folder / "tokenizer.json"
     if fast.is_file():
-        return [fast]
+        return [*versioned, fast]
     vocabulary = [folder / name for name in _SLOW_TOKENIZER if (folder / name).is_file()]
     added = [folder / name for name in _ADDED_TOKENS if (folder / name).is_file()]
-    return [*vocabulary, *added] if vocabulary else []
+    return [*versioned, *vocabulary, *added] if vocabulary else versioned
+
+
+def _versioned_tokenizers(folder: Path) -> list[Path]:
+    try:
+        settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []  # none, or broken, which the library says when it loads it
+    listed = settings.get("fast_tokenizer_files") if isinstance(settings, dict) else None
+    names = sorted(set(map(str, listed)) - {"tokenizer.json"}) if isinstance(listed, list) else []
+    for name in names:
+        if Path(name).name != name or not (folder / name).is_file():
+            raise ModelError(
+                f"tokenizer_config.json names {name!r} in fast_tokenizer_files, but the model's folder holds no such "
+                "file: fetch the model again, or remove that entry."
+            )
+    return [folder / name for name in names]
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -143,7 +165,7 @@ def model_files(folder: Path) -> list[Path]:
     download and a whole copy agree.
 
     Raises:
-        ModelError: The index of shards is not an index.
+        ModelError: The index of shards is not an index, or a tokenizer's file is missing.
     """
     settings = [folder / "config.json", folder / "tokenizer_config.json"]
     return [*weight_files(folder), *(path for path in settings if path.is_file()), *tokenizer_files(folder)]

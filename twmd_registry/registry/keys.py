@@ -353,7 +353,7 @@ def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a speci
     Args:
         name: What the user wrote.
         allowed: The keys that may be used here; all when not given.
-        owner: Who uses them, for the message.
+        owner: What uses them, for the message.
 
     Raises:
         SpecError: No such key, or not one that `owner` uses; the message lists those it does.

@@ -93,7 +93,7 @@ class Signature:
         return "|".join(fields)
 
     def __str__(self) -> str:
-        """The long form."""
+        """Return the long form."""
         return self.format()
 
 

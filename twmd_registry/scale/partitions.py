@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,18 +12,20 @@ import numpy as np
 
 from twmd_registry.engine.backends import Backend, Scored, group_by_model
 from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
-from twmd_registry.engine.pipeline import alone
+from twmd_registry.engine.pipeline import ENCODED, alone
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, collect_warnings
 from twmd_registry.judgments.reader import TableRow
-from twmd_registry.progress import Progress
+from twmd_registry.progress import Progress, StageProgress
 from twmd_registry.record.content import environment
 from twmd_registry.registry.names import Output
 from twmd_registry.scale.plan import ScalePlan, part_name
 from twmd_registry.scale.storage import OutputFolder, open_table
 from twmd_registry.scale.totals import CorpusTotals, collect, replay
 
+ReportRows = Callable[[int, int], None]
+"""Called with a part and the number of its rows that are done."""
 _SUMMARY = b"twmd"
 """The key of a part's summary in the metadata of its Parquet file."""
 ID = "id"
@@ -66,6 +68,7 @@ class PartitionScorer:
         strict: Whether a row that cannot be scored is an error.
         sums: Whether this is the first pass, which adds up `CorpusTotals`; otherwise parts are scored.
         totals: What depends on all rows; None where nothing does, or in the first pass.
+        report: Called with a part and the number of its rows that are done, while it is scored.
     """
 
     plan: ScalePlan
@@ -74,6 +77,7 @@ class PartitionScorer:
     strict: bool = False
     sums: bool = False
     totals: CorpusTotals | None = None
+    report: ReportRows | None = None
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Do the parts of a batch; an error is the name of its class, and its text as content."""
@@ -121,8 +125,10 @@ class PartitionScorer:
         backends = [member.backend for one in self.scorers for member in one.members]
         pairs = self._number(make_pairs(checked.segments), checked, part)
         tensors: list[np.ndarray] = []
-        for members in group_by_model(backends):
-            backends[members[0]].sum_up([backends[i] for i in members], pairs, collect(tensors))
+        meter = StageProgress(self._progress(part), len(pairs.counts), len(groups := group_by_model(backends)))
+        for members in groups:
+            with meter.stage(len(pairs.texts) * ENCODED) as report:
+                backends[members[0]].sum_up([backends[i] for i in members], pairs, collect(tensors), report)
         return CorpusTotals(tensors, 1)
 
     def _score(self, part: int, folder: OutputFolder) -> dict[str, Any]:
@@ -193,7 +199,22 @@ class PartitionScorer:
             return group[0].score_group(group, self._number(pairs, checked, part), progress, total)
 
         rows = [place[0] for place in checked.places]
-        return score_segments(self.scorers, checked.segments, score_group=score_group, rows=rows)
+        return score_segments(
+            self.scorers, checked.segments, progress=self._progress(part), score_group=score_group, rows=rows
+        )
+
+    def _progress(self, part: int) -> Progress | None:
+        """Return what adds up the rows of a part that are done, and reports their number."""
+        if self.report is None:
+            return None
+        report, done = self.report, 0
+
+        def add(rows: int) -> None:
+            nonlocal done
+            done += rows
+            report(part, done)
+
+        return add
 
     def _number(self, pairs: Pairs, checked: CheckedRows, part: int) -> Pairs:
         """Number segments by their rows: one that is missing leaves its place in a centering batch empty."""

@@ -8,17 +8,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from threading import Lock
 from typing import Any, NamedTuple
 
 from twmd_registry.engine.pairs import centering_step
 from twmd_registry.engine.scorer import Scorer, check_scorers
 from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.judgments.reader import Columns
-from twmd_registry.progress import Progress, expect
+from twmd_registry.progress import Progress, StageProgress, expect
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.scale.dataset_record import RECORD, ScoredDataset, make_record
-from twmd_registry.scale.partitions import TRIES, PartitionScorer, names_of, rejects_name
+from twmd_registry.scale.partitions import TRIES, PartitionScorer, ReportRows, names_of, rejects_name
 from twmd_registry.scale.plan import PART_ROWS, ScalePlan, align_part_rows, check_same, cut_into_parts, list_tables
 from twmd_registry.scale.storage import OutputFolder
 from twmd_registry.scale.totals import CorpusTotals, depend_on_corpus
@@ -122,12 +123,18 @@ def score_parts(
             record = ScoredDataset.from_json(folder.read(RECORD))
             report(record)
             return record
+        sums = depend_on_corpus(specs)
+        expect(manner.progress, plan.rows)
+        meter = StageProgress(manner.progress, plan.rows, stages=1 + sums)
         with start_workers() as (each, number):
             folder.write(PLAN, plan.to_json().encode())
             scorer = PartitionScorer(plan, tuple(scorers), folder.url, manner.strict)
-            if depend_on_corpus(specs):
-                scorer = replace(scorer, totals=_sum_up(replace(scorer, sums=True), folder, each))
-            summaries = _score(scorer, manner, each)
+            if sums:
+                with meter.stage(plan.rows) as progress:
+                    adder = replace(scorer, sums=True, report=_by_part(progress))
+                    scorer = replace(scorer, totals=_sum_up(adder, folder, each))
+            with meter.stage(plan.rows) as progress:
+                summaries = _score(replace(scorer, report=_by_part(progress)), manner, each)
         seconds = time.perf_counter() - started
         record = make_record(plan, names_of(scorers), summaries, workers=number, seconds=seconds)
         _warn(record, specs)
@@ -167,7 +174,10 @@ def _sum_up(scorer: PartitionScorer, folder: OutputFolder, each: EachPart) -> Co
     totals = CorpusTotals.from_bytes(folder.read(TOTALS)) if folder.has(TOTALS) else CorpusTotals([])
     missing = range(totals.parts, len(scorer.plan.parts))
     early: dict[int, CorpusTotals] = {}
+    for part in range(totals.parts):
+        _finish(scorer, part)
     for part, content in each(scorer, missing) if missing else ():
+        _finish(scorer, part)
         early[part] = CorpusTotals.from_bytes(content)
         while totals.parts in early:
             totals = totals.plus(early.pop(totals.parts))
@@ -177,15 +187,35 @@ def _sum_up(scorer: PartitionScorer, folder: OutputFolder, each: EachPart) -> Co
 
 def _score(scorer: PartitionScorer, manner: ScaleOptions, each: EachPart) -> list[dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
-    expect(manner.progress, scorer.plan.rows)
     for part, content in each(scorer, range(len(scorer.plan.parts))):
         summary = found[part] = json.loads(content)
         if manner.strict and summary["rejected"]:
             rejected = f"{summary['rejected']} rows of part {part} were rejected"
             raise InputError(f"{rejected} by the run that this one goes on with: see its rejects.")
-        if manner.progress:
-            manner.progress(summary["rows"] + summary["rejected"])
+        _finish(scorer, part)
     return [found[part] for part in range(len(scorer.plan.parts))]
+
+
+def _finish(scorer: PartitionScorer, part: int) -> None:
+    """Report all rows of a part, with those that were rejected, and those of a part that was finished before."""
+    if scorer.report:
+        scorer.report(part, sum(one.rows for one in scorer.plan.parts[part]))
+
+
+def _by_part(progress: Progress | None) -> ReportRows | None:
+    """Return what turns the rows that are done of every part, which may be done again, into progress."""
+    if progress is None:
+        return None
+    done, lock = dict[int, int](), Lock()
+
+    def report(part: int, rows: int) -> None:
+        with lock:  # reports of workers come by a thread
+            more = rows - done.get(part, 0)
+            if more > 0:
+                done[part] = rows
+                progress(more)
+
+    return report
 
 
 def _warn(record: ScoredDataset, specs: Sequence[MetricSpec]) -> None:

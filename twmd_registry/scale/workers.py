@@ -6,18 +6,22 @@ import contextlib
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from twmd_registry import errors
 from twmd_registry.errors import MissingExtraError, SpecError, TwmdError
-from twmd_registry.scale.partitions import PartitionScorer
+from twmd_registry.scale.partitions import PartitionScorer, ReportRows
 
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
 _LEVEL = "RAY_BACKEND_LOG_LEVEL"
 _MOST_BLOCKS = 4096
 """Pieces of work that Ray Data keeps account of."""
+_REPORT_S = 0.2
+"""Seconds between two reports of a worker."""
 
 
 class WorkerOptions(NamedTuple):
@@ -91,17 +95,58 @@ class RayWorkerPool:
         ray = import_ray()
         blocks = min(len(parts), _MOST_BLOCKS)
         numbers = ray.data.from_items([{"part": part} for part in parts], override_num_blocks=blocks)
-        own = tuple(getattr(scorer, field.name) for field in fields(scorer))
-        results = self.map(numbers, PartitionScorer, own, most=len(parts), batch_size=1)
         lost = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
         try:
-            for row in results.iter_rows():
-                if row["failure"]:
-                    raise getattr(errors, row["failure"], TwmdError)(row["content"].decode())
-                yield int(row["part"]), row["content"]
+            with _carry_reports(scorer.report) as report:
+                remote = replace(scorer, report=report)
+                own = tuple(getattr(remote, field.name) for field in fields(remote))
+                for row in self.map(numbers, PartitionScorer, own, most=len(parts), batch_size=1).iter_rows():
+                    if row["failure"]:
+                        raise getattr(errors, row["failure"], TwmdError)(row["content"].decode())
+                    yield int(row["part"]), row["content"]
         except lost as error:
             hint = "Finished parts are kept: go on by --resume."
             raise TwmdError(f"Ray has lost its workers ({type(error).__name__}). {hint}") from error
+
+
+class _Sender:
+    """Sends a worker's reports to a queue of Ray, without waiting, and a few in a second only."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue, self._due = queue, 0.0
+
+    def __call__(self, part: int, rows: int) -> None:
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + _REPORT_S
+            self._queue.actor.put_nowait.remote((part, rows))
+
+
+@contextlib.contextmanager
+def _carry_reports(report: ReportRows | None) -> Iterator[ReportRows | None]:
+    """Yield what a worker calls in its process so that `report` is called in this one, by a thread."""
+    if report is None:
+        yield None
+        return
+    from ray.exceptions import RayError
+    from ray.util.queue import Empty, Queue
+
+    queue, over = Queue(actor_options={"num_cpus": 0}), Event()
+
+    def carry() -> None:
+        with contextlib.suppress(RayError):  # without its queue, a run goes on without reports
+            while not over.is_set():
+                with contextlib.suppress(Empty):
+                    report(*queue.get(timeout=_REPORT_S))
+
+    thread = Thread(target=carry, daemon=True)
+    thread.start()
+    try:
+        yield _Sender(queue)
+    finally:
+        over.set()
+        thread.join()
+        queue.shutdown(force=True)
 
 
 @contextlib.contextmanager

@@ -118,7 +118,7 @@ def average(
 
 
 def _read(folder: Path, options: RunOptions) -> _AverageMember:
-    """What ``twmd finetune`` wrote into a folder."""
+    """Read what ``twmd finetune`` wrote into a folder."""
     if not (folder / PRESET_FILE).is_file():
         raise FileError(f"{folder} holds no {PRESET_FILE}: expected a folder that 'twmd finetune' wrote.")
     _, presets = read_preset_file(folder / PRESET_FILE)
@@ -157,7 +157,7 @@ def _check_alike(members: Sequence[_AverageMember], folders: Sequence[Path]) -> 
 
 
 def _load(members: Sequence[_AverageMember], files: ModelFiles) -> tuple[Any, list[int]]:
-    """The encoder with every adapter in it, named by its number, and their ranks."""
+    """Load the encoder with every adapter in it, named by its number; return it and their ranks."""
     from peft import PeftModel
 
     with warnings.catch_warnings():

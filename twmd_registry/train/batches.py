@@ -41,7 +41,7 @@ class Batches(BatchSampler):
         return sum(self._counts)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The numbers of the rows of every batch."""
+        """Yield the numbers of the rows of every batch."""
         draw = np.random.default_rng([self._seed, self._epoch])
         pools = zip(self._pools, self._counts, strict=True)
         batches = [batch.tolist() for pool, count in pools for batch in np.array_split(draw.permutation(pool), count)]
@@ -49,7 +49,8 @@ class Batches(BatchSampler):
 
 
 def batches_of(rows: Sequence[TrainingExample], recipe: Recipe) -> Batches:
-    """The batches of a recipe: of all rows, or of one group each, where a correlation within the batch is fitted.
+    """Return the batches of a recipe: of all rows, or of one group each, where a correlation within the batch is
+    fitted.
 
     Raises:
         InputError: A group too small for a correlation.

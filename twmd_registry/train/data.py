@@ -61,7 +61,7 @@ class RatingScale(NamedTuple):
 
 
 def scale_of(data: TrainingData) -> RatingScale:
-    """The mean and standard deviation of a data set's ratings.
+    """Return the mean and standard deviation of a data set's ratings.
 
     Raises:
         InputError: A rating that is not finite (names the row), too few, or all the same.
@@ -82,7 +82,7 @@ def scale_of(data: TrainingData) -> RatingScale:
 
 
 def examples(data: Sequence[TrainingData], scales: Sequence[RatingScale]) -> list[TrainingExample]:
-    """All segments of all data sets, each rating standardised within its own set.
+    """Return all segments of all data sets, each rating standardised within its own set.
 
     Args:
         data: The data sets.
@@ -129,7 +129,7 @@ def check_groups(rows: Sequence[TrainingExample]) -> None:
 
 
 def segments_of(data: TrainingData) -> Segments:
-    """The texts of a data set, checked.
+    """Return the texts of a data set, checked.
 
     Raises:
         InputError: A text that cannot be scored; names data set and row.
@@ -153,10 +153,10 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
     """
     tested = set().union(*map(_references, holdout))
     found = [(one, _count(one, tested)) for one in data]
-    if told := ", ".join(f"{one.name} {count} of {len(one.rated.ratings)}" for one, count in found if count):
+    if shared := ", ".join(f"{one.name} {count} of {len(one.rated.ratings)}" for one, count in found if count):
         names = ", ".join(one.name for one in holdout)
         raise InputError(
-            f"segments whose reference is held out ({names}): {told}; take them out of the data, or the test "
+            f"segments whose reference is held out ({names}): {shared}; take them out of the data, or the test "
             "means nothing."
         )
 

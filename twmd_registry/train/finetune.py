@@ -338,7 +338,7 @@ def _save_weights(run: _Prepared, recipe: Recipe, output: Path) -> None:
 
 
 def _settle(run: _Prepared, plan: FinetunePlan, output: Path, options: RunOptions) -> Scorer:
-    """The scorer of the trained metric; what it needs beside the weights is written, too."""
+    """Return the scorer of the trained metric; what it needs beside the weights is written, too."""
     place, applied = str(output.resolve()), run.backend.spec
     spec = plan.spec.replace(layer=applied.layer)
     if plan.recipe.weights is Weights.LORA:
@@ -350,7 +350,7 @@ def _settle(run: _Prepared, plan: FinetunePlan, output: Path, options: RunOption
 
 
 def _start_hashes(run: _Prepared) -> Hashes:
-    """What the weights that training began with were trained on."""
+    """Return what the weights that training began with were trained on."""
     folders = [run.backend.files.folder, *([run.backend.adapter.folder] if run.backend.adapter else [])]
     return {name: own for folder in folders for name, own in read_hashes(folder / TRAINING_DATA).items()}
 

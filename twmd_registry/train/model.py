@@ -57,7 +57,7 @@ class TrainedMetric(nn.Module):
         """Put them together.
 
         Args:
-            encoder: An encoder that nobody else uses: its weights will change.
+            encoder: An encoder of its own: its weights will change.
             job: The applied specification, and what was fitted for it.
             reading: How long texts are read.
             recipe: What is fitted, and what is made small.
@@ -78,7 +78,7 @@ class TrainedMetric(nn.Module):
         )
 
     def _rounding(self, forward: Callable[..., Any], device: str) -> Callable[..., Any]:
-        """The network's forward pass, in bfloat16 where it is trained."""
+        """Return the network's forward pass, in bfloat16 where it is trained."""
 
         def run(*args: Any, **settings: Any) -> Any:
             with torch.autocast(device, torch.bfloat16, enabled=self.training):
@@ -91,7 +91,7 @@ class TrainedMetric(nn.Module):
         return Multiref(self._job.spec.multiref or Multiref.MAX)
 
     def similarities(self, segments: Segments) -> Tensor:
-        """The similarity of every segment, differentiable in the weights.
+        """Return the similarity of every segment, differentiable in the weights.
 
         Under ``centering=batch`` and ``corpus`` these segments are the population whose mean is subtracted, however
         many they are.
@@ -128,7 +128,7 @@ class TrainedMetric(nn.Module):
         return over_references(found.chosen(self._job.spec.output), pairs.counts, self._multiref)
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:
-        """The loss of a batch; `targets` has the shape (B,)."""
+        """Return the loss of a batch; `targets` has the shape (B,)."""
         found = self.similarities(Segments(predictions, references))  # (B,)
         wanted = targets.to(found.dtype)
         mse = mse_loss(self.log_scale.exp() * found + self.offset, wanted)
@@ -157,16 +157,16 @@ class TrainedMetric(nn.Module):
             self.offset.fill_(float(targets.mean()) - scale * float(similarities.mean()))
 
     def error(self, similarities: np.ndarray, targets: np.ndarray) -> float:
-        """The mean squared error of the line on similarities; arguments as for `start_line`."""
+        """Return the mean squared error of the line on similarities; arguments as for `start_line`."""
         scale, offset = math.exp(float(self.log_scale.detach())), float(self.offset.detach())
         return float(np.mean((scale * similarities + offset - targets) ** 2))
 
     def trained(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """The weights that change, with their names."""
+        """Return the weights that change, with their names."""
         return ((name, weight) for name, weight in self.named_parameters() if weight.requires_grad)
 
     def state_dict(self, *_args: Any, **_settings: Any) -> dict[str, Tensor]:  # type: ignore[override]
-        """The weights that change, and no others: a checkpoint of an adapter holds no copy of the encoder."""
+        """Return the weights that change, and no others: a checkpoint of an adapter holds no copy of the encoder."""
         return {name: weight.detach() for name, weight in self.trained()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:  # noqa: FBT002 (nn.Module's)

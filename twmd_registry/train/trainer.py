@@ -40,8 +40,8 @@ WEIGHTS = "model.safetensors"
 
 
 class MetricTrainer(Trainer):  # type: ignore[misc]
-    """Trains a `TrainedMetric`; the judge is asked where Trainer would run its evaluation loop, and the weights it
-    likes best are kept.
+    """Trains a `TrainedMetric`; `judge` replaces Trainer's evaluation loop, and the weights that it rates best are
+    kept.
     """
 
     control: Any
@@ -61,7 +61,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         return Path(self.args.output_dir) / BEST
 
     def get_train_dataloader(self) -> Any:
-        """Our batches."""
+        """Return the data loader of our batches."""
         return self.accelerator.prepare(
             DataLoader(self.train_dataset, batch_sampler=self._batches, collate_fn=self.data_collator)
         )
@@ -85,7 +85,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         return metrics
 
     def training_step(self, *args: Any, **settings: Any) -> Any:
-        """Trainer's step, which ends the run where the weights have left the numbers.
+        """Do Trainer's step, and end the run where the weights are not finite any more.
 
         Raises:
             ModelError: They have.
@@ -117,7 +117,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
 
 
 def collate(rows: Sequence[TrainingExample]) -> dict[str, Any]:
-    """A batch as `TrainedMetric.forward` takes it."""
+    """Return a batch as `TrainedMetric.forward` takes it."""
     predictions, references, targets, _ = zip(*rows, strict=True)
     return {
         "predictions": list(predictions),
@@ -127,7 +127,7 @@ def collate(rows: Sequence[TrainingExample]) -> dict[str, Any]:
 
 
 def training_arguments(recipe: Recipe, folder: Path, batches: int, *, judged: bool, on_cpu: bool) -> TrainingArguments:
-    """Trainer's settings.
+    """Return Trainer's settings.
 
     Args:
         recipe: Ours.
@@ -164,7 +164,7 @@ def training_arguments(recipe: Recipe, folder: Path, batches: int, *, judged: bo
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint that is whole; one that a kill left half-written is passed over."""
+    """Return the newest checkpoint that is whole; one that a kill left half-written is passed over."""
     found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
     return next((path for path in found if _is_whole(path)), None)
 
@@ -179,7 +179,7 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def read_best(path: Path) -> DevelopmentAgreement:
-    """How well the kept weights agree."""
+    """Read how well the kept weights agree."""
     with safe_open(path, framework="pt") as file:
         return DevelopmentAgreement(**json.loads(file.metadata()["twmd"]))
 

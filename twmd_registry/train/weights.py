@@ -119,7 +119,7 @@ def _let_all_read(path: Path) -> None:
 
 
 def lora_modules(encoder: Encoder, layer: int) -> list[str]:
-    """The linear layers that hidden state `layer` depends on.
+    """Return the linear layers that hidden state `layer` depends on.
 
     Raises:
         SpecError: There is none.
@@ -154,7 +154,7 @@ def unfreeze(encoder: Encoder, layer: int) -> None:
 
 
 def _never_run(encoder: Encoder, layer: int) -> list[nn.Module]:
-    """The modules that a hidden state does not depend on: blocks above it, and a pooler."""
+    """Return the modules that a hidden state does not depend on: blocks above it, and a pooler."""
     above = [] if encoder.blocks is None else list(encoder.blocks[layer:])
     poolers = [module for name, module in encoder.network.named_modules() if name.rpartition(".")[2] == POOLER]
     return [inner for module in [*above, *poolers] for inner in module.modules()]

@@ -74,7 +74,7 @@ def compare_systems(
         The scores, ours on their own scale (to 1), SacreBLEU's on its (to 100).
 
     Raises:
-        SpecError: A test of a single system.
+        SpecError: As for `check_resampling`.
         InputError: SacreBLEU cannot score the texts, or a test or interval of a single segment.
 
     Warns:
@@ -103,7 +103,8 @@ def compare_systems(
 
 
 def check_resampling(resampling: Resampling, systems: int, segments: int) -> None:
-    """Refuse a test of a single system, and a test or interval of a single segment; warn where there are few.
+    """Refuse a test of a single system, a test or interval of a single segment, and two numbers of resamples for one
+    bootstrap; warn where there are few segments.
 
     Args:
         resampling: Test and intervals.
@@ -111,11 +112,17 @@ def check_resampling(resampling: Resampling, systems: int, segments: int) -> Non
         segments: Number of segments of each of them.
 
     Raises:
-        SpecError: A test of a single system.
+        SpecError: A test of a single system, or two numbers of resamples.
         InputError: A single segment.
     """
     if resampling.test and systems < 2:
         raise SpecError("a paired test compares systems: give two or more after -i.")
+    if resampling.test == "bs" and resampling.resamples not in {0, resampling.samples}:
+        raise SpecError(
+            "the paired bootstrap has its intervals from its own resamples: expected one number for both, got "
+            f"{resampling.samples} for the test (--paired-bs-n) and {resampling.resamples} for the intervals "
+            "(--confidence-n)."
+        )
     if resampling.test or resampling.resamples:
         check_sample(segments)
 

@@ -141,7 +141,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         Raises:
             InputError: No token ids, or rows that do not fit the references; names the row.
             ModelError: As for `Scorer.score`.
-            SpecError: Which evaluation set this is cannot be told, or two scores have one key.
+            SpecError: The evaluation set is unknown, or two scores have one key.
 
         Warns:
             TwmdWarning: As for `Scorer.score`, and of a number that is not finite, which is left out.

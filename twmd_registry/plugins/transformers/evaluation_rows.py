@@ -106,7 +106,7 @@ class EvaluationRows:
             labels: The decoded labels, one per row.
 
         Raises:
-            SpecError: Which evaluation set this is cannot be told.
+            SpecError: The evaluation set is unknown.
             InputError: Another number of rows than references, or other labels under one name.
         """
         if self._references is None:

@@ -1,0 +1,44 @@
+"""What is known of texts beside their scores: which are empty, cut, or unknown to the model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+UNKNOWN_SHARE = 0.1
+"""A warning names the texts of which a larger share of the tokens is unknown."""
+
+
+class TextFlags(NamedTuple):
+    """What a reader should know about some different texts; each array of shape (texts,), bool.
+
+    Attributes:
+        empty: Which have no token of their own.
+        truncated: Which were cut.
+        unknown: Of which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
+        vanished: Of which nothing is left to compare.
+        wordless: Of which special tokens alone are compared.
+        weightless: Of which every token has the idf 0.
+        missing: By text, what the vocabulary does not hold of it: unknown tokens, or words without a vector, which are
+            left out.
+    """
+
+    empty: np.ndarray
+    truncated: np.ndarray
+    unknown: np.ndarray
+    vanished: np.ndarray
+    wordless: np.ndarray
+    weightless: np.ndarray
+    missing: dict[int, tuple[str, ...]]
+
+    @classmethod
+    def none(cls, texts: int) -> TextFlags:
+        """Nothing to say about so many texts."""
+        empty, truncated, unknown, vanished, wordless, weightless = np.zeros((6, texts), dtype=bool)
+        return cls(empty, truncated, unknown, vanished, wordless, weightless, missing={})
+
+    @property
+    def missing_words(self) -> list[str]:
+        """What the vocabulary does not hold of all texts."""
+        return [word for _, words in sorted(self.missing.items()) for word in words]
