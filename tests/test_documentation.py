@@ -201,6 +201,7 @@ def test_every_block_is_of_a_language_that_a_test_reads() -> None:
         {"CONTRIBUTING.md": {"bash"}}
         | {page: {"bash", "python"} for page in PAGES}
         | {"docs/scale.md": {"bash", "python", "yaml"}}
+        | {"twmd_registry/hub/templates/metric_card.md": {"bash", "python", "bibtex"}}  # tests/hub/test_card.py
     )
     for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "twmd_registry").rglob("*.md")]:
         name = path.relative_to(ROOT).as_posix()

@@ -60,7 +60,7 @@ def cite(record: Record, form: str, *, digits: int = 4, task: str = TASK, datase
 
 
 def bibtex(citations: Collection[str]) -> str:
-    """Write BibTeX entries of the catalogue or `SACREBLEU`, and this software's, in the catalogue's order."""
+    """Write BibTeX of metrics or `SACREBLEU`, and of this software: each entry once, in the order of the catalogue."""
     known = dict.fromkeys([*(metric.citation for metric in CATALOGUE.values()), SACREBLEU])
     return "\n\n".join([*(entry for entry in known if entry in citations), SOFTWARE])
 

@@ -102,7 +102,7 @@ def report_page(report: Report) -> str:
     Texts are in the page as JSON in which no character can end its script element; the page's script inserts them as
     text. A Content-Security-Policy allows that script alone, by its hash, and no address.
     """
-    comparison, resampling = report.comparison, report.comparison.resampling
+    comparison = report.comparison
     columns = comparison.columns
     script = resources.files("twmd_registry").joinpath("report/templates/report.js").read_text(encoding="utf-8")
     data = escape_script(json.dumps(_data(report), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
@@ -117,7 +117,7 @@ def report_page(report: Report) -> str:
         direction=direction,
         shown=_shown,
         significant=SIGNIFICANT,
-        test=describe_test(resampling, comparison.systems[0]) if resampling and resampling.test else "",
+        test=describe_test(comparison),
         small=describe_small_samples({"": len(columns[0].cells[0].segments)}),
         difference=_difference,
         groupings=_groupings(report.references),

@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from twmd_registry.engine.result import Counts
 from twmd_registry.errors import visible
-from twmd_registry.record.content import MetricColumn, Resampling, SystemComparison, SystemScore
+from twmd_registry.record.content import MetricColumn, SystemComparison, SystemScore
 from twmd_registry.registry.names import Output
 
 SIGNIFICANT = 0.05
@@ -35,8 +35,9 @@ def text_table(comparison: SystemComparison, digits: int | None) -> str:
         several = [_side_by_side(comparison, rest[: k + 1], digits, "simple") for k in range(len(rest))]
         fitting = [table for table in several if max(map(len, table.splitlines())) <= WIDTH] or several[:1]
         tables, rest = [*tables, fitting[-1]], rest[len(fitting) :]
-    signatures = "\n".join(f"  {line}" for line in signature_lines(comparison))
-    return "\n\n".join([*tables, *_explanation(comparison), f"signatures:\n{signatures}"])
+    test = textwrap.fill(describe_test(comparison), WIDTH, break_long_words=False, break_on_hyphens=False)
+    signatures = "\n".join(["signatures:", *(f"  {line}" for line in signature_lines(comparison))])
+    return "\n\n".join(filter(None, [*tables, test, signatures]))
 
 
 def latex_table(comparison: SystemComparison, digits: int | None) -> str:
@@ -48,20 +49,11 @@ def latex_table(comparison: SystemComparison, digits: int | None) -> str:
 
 
 def markdown_table(comparison: SystemComparison, digits: int | None) -> str:
-    """Write a table in GitHub's Markdown with the meaning of a test's marks, and the signatures as a list of code."""
+    """Write a table of GitHub's Markdown, the meaning of a test's marks, and the signatures as a list of code."""
     named = comparison._replace(systems=tuple(name.replace("|", r"\|") for name in comparison.systems))
-    signatures = "\n".join(f"- `{line}`" for line in signature_lines(comparison))
     table = _side_by_side(named, named.columns, digits, "github")
-    return "\n\n".join([table, *_explanation(comparison), signatures])
-
-
-def _explanation(comparison: SystemComparison) -> list[str]:
-    """Return the paragraph that explains the test, if there was one."""
-    own = comparison.resampling
-    if own is None or own.test is None:
-        return []
-    text = describe_test(own, comparison.systems[0])
-    return [textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)]
+    signatures = "\n".join(f"- `{line}`" for line in signature_lines(comparison))
+    return "\n\n".join(filter(None, [table, describe_test(comparison), signatures]))
 
 
 def _one_system(comparison: SystemComparison, digits: int | None) -> str:
@@ -93,8 +85,11 @@ def _score(column: MetricColumn, cell: SystemScore, digits: int | None) -> str:
     return shown
 
 
-def describe_test(test: Resampling, baseline: str) -> str:
-    """Explain a test against a baseline and its marks."""
+def describe_test(comparison: SystemComparison) -> str:
+    """Explain the test of a comparison and its marks; empty without a test."""
+    test, baseline = comparison.resampling, comparison.systems[0]
+    if test is None or not test.test:
+        return ""
     name = f"{TEST_NAMES[str(test.test)]}, {test.samples} samples, seed {test.seed}"
     return (
         f"{name}: every system against {visible(baseline)}. p is the probability of a difference at least this large "
