@@ -18,7 +18,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.encode.tokenization import TokenIds
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.engine.centering import GroupMeans, center
+from twmd_registry.engine.centering import GroupMeans, GroupSums, center, sum_groups
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.engine.pipeline import CHUNK_TOKENS
 from twmd_registry.errors import InputError, ModelError, warn
@@ -344,34 +344,36 @@ def _read_layers(
     layers, (text, sampled) = range(encoder.depth + 1), words
     expect(progress, len(tokens.lengths))
     chosen = np.unique(text[sampled])
-    parts: list[list[tuple[np.ndarray, ...]]] = [[] for _ in layers]  # vectors, sentence means, batch means, sum
+    parts: list[list[tuple[torch.Tensor, ...]]] = [[] for _ in layers]  # vectors, sentence means, batch means
+    corpus: dict[int, GroupSums] = {}
     for start, stop in _pieces(tokens.lengths, CHUNK_TOKENS // len(layers)):
         piece = tokens.select(np.arange(start, stop))
         encoded = encoder.encode(piece, layers, batch_tokens=batch_tokens, progress=progress)
         own = encoded.special <= SPECIAL_LEVEL[Special.NONE]
-        first, end = np.searchsorted(text, [start, stop])
-        places = sampled[(sampled >= first) & (sampled < end)] - first
-        texts = chosen[(chosen >= start) & (chosen < stop)] - start
-        counts = np.bincount(text[first:end] - start)[:, None]
-        batches = np.arange(0, len(counts), BATCH_TEXTS)
+        is_here = (text[sampled] >= start) & (text[sampled] < stop)
+        places = torch.from_numpy(sampled[is_here] - np.searchsorted(text, start))
+        texts = torch.from_numpy(chosen[(chosen >= start) & (chosen < stop)] - start)
+        every = torch.arange(stop - start, device=encoded.lengths.device)
+        once = torch.ones_like(every)
         for k in layers:
-            vectors = encoded.layers[k][own].cpu().numpy()
-            sums = np.add.reduceat(vectors, np.r_[0, np.cumsum(counts)[:-1]], axis=0, dtype=np.float64)
-            by_batch = np.add.reduceat(sums, batches) / np.add.reduceat(counts, batches)
-            parts[k].append((vectors[places], (sums / counts)[texts], by_batch, sums.sum(axis=0, keepdims=True)))
+            layer = TokenVectors(encoded.layers[k], encoded.lengths).select(own)
+            sentences = sum_groups(layer, every, once, len(every)).mean().cpu()[texts]
+            batches = sum_groups(layer, every // BATCH_TEXTS, once, -(-len(every) // BATCH_TEXTS)).mean()
+            parts[k].append((layer.vectors.cpu()[places], sentences, batches.cpu()))
+            sums = sum_groups(layer, torch.zeros_like(every), once, 1)
+            corpus[k] = corpus[k].plus(sums) if k in corpus else sums
     groups = {
-        Centering.SENTENCE: np.searchsorted(chosen, text[sampled]),
-        Centering.BATCH: text[sampled] // BATCH_TEXTS,
-        Centering.CORPUS: np.zeros(len(sampled), dtype=np.int64),
+        Centering.SENTENCE: torch.from_numpy(np.searchsorted(chosen, text[sampled])),
+        Centering.BATCH: torch.from_numpy(text[sampled] // BATCH_TEXTS),
+        Centering.CORPUS: torch.zeros(len(sampled), dtype=torch.int64),
     }
     states = []
     for k in layers:
-        vectors, sentences, by_batch, sums = (np.concatenate(own) for own in zip(*parts[k], strict=True))
-        corpus = sums.sum(axis=0, keepdims=True) / len(text)
-        means: dict[Centering, GroupMeans | None] = {Centering.NONE: None, Centering.DIMENSION: None}
-        for (centering, group), mean in zip(groups.items(), (sentences, by_batch, corpus), strict=True):
-            means[centering] = GroupMeans(torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(group))
-        states.append((torch.from_numpy(vectors), means))
+        vectors, *means = (torch.cat(own) for own in zip(*parts[k], strict=True))
+        subtracted: dict[Centering, GroupMeans | None] = {Centering.NONE: None, Centering.DIMENSION: None}
+        for (centering, group), mean in zip(groups.items(), (*means, corpus[k].mean().cpu()), strict=True):
+            subtracted[centering] = GroupMeans(mean, group)
+        states.append((vectors, subtracted))
         parts[k].clear()
     return states
 
