@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from twmd_registry.demo import signature, texts
+from twmd_registry.demo import signature_tab, texts
 from twmd_registry.demo.choices import AS_PRESET, METRICS, PageSettings
 from twmd_registry.demo.table_scores import score_file
 from twmd_registry.demo.uploads import read_pasted
@@ -57,7 +57,7 @@ def explain_signature(text: str) -> dict[str, Any]:
         text: A signature, long or short.
     """
     try:
-        fields, command, notices = signature.explain_signature(text)
+        fields, command, notices = signature_tab.explain_signature(text)
     except TwmdError as error:
         raise gr.Error(str(error), print_exception=False) from error
     return {"fields": _by_header(FIELD, fields), "command": command, "notices": notices}

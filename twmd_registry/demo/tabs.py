@@ -13,7 +13,7 @@ from typing import Any
 
 import gradio as gr
 
-from twmd_registry.demo import signature, table_scores, texts
+from twmd_registry.demo import signature_tab, table_scores, texts
 from twmd_registry.demo.api import FILES
 from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, PageSettings, offered_presets
 from twmd_registry.demo.markup import messages, table
@@ -166,10 +166,10 @@ def write_downloads(result: table_scores.FileResult, cache: Path) -> tuple[list[
 def answer_signature(text: str) -> tuple[str, str, str]:
     """Explain a signature: notices or the error, the table of its fields, the command."""
     try:
-        fields, command, notices = signature.explain_signature(text)
+        fields, command, notices = signature_tab.explain_signature(text)
     except TwmdError as error:
         return messages(error=str(error)), "", ""
-    return messages(notices), table(signature.HEADERS, fields, "words"), command
+    return messages(notices), table(signature_tab.HEADERS, fields, "words"), command
 
 
 def add_signature_tab() -> None:
