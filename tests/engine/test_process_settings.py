@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import signal
@@ -127,18 +128,22 @@ NEW: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("new", NEW if NEW_INTERFACE else ["untouched"])
-def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_score(new: str, folder: Path) -> None:
-    with twmd_registry.scorer("twmd", model=str(folder), **TINY) as loaded:
-        wanted = loaded.score(PREDICTIONS, REFERENCES).scores
-        for legacy in LEGACY.values():
-            for order in ((legacy, NEW[new]), (NEW[new], legacy)):
-                reset()
-                for setting in order:
-                    setting()
-                with unchanged():
-                    assert loaded.score(PREDICTIONS, REFERENCES).scores == pytest.approx(wanted, abs=1e-5)
-    with unchanged():  # a model that is loaded under the settings
-        assert score(model=str(folder), **TINY) == pytest.approx(wanted, abs=1e-5)
+@pytest.mark.parametrize("legacy", LEGACY)
+def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_score(
+    legacy: str, new: str, folder: Path
+) -> None:
+    """In either order, before a first score of the model and after it."""
+    wanted = score(model=str(folder), **TINY)
+    orders = itertools.permutations([LEGACY[legacy], NEW[new]])
+    for before_first_score, order in itertools.product([True, False], orders):
+        reset()
+        with twmd_registry.scorer("twmd", model=str(folder), **TINY) as scorer:
+            if not before_first_score:
+                scorer.score(PREDICTIONS, REFERENCES)
+            for setting in order:
+                setting()
+            with unchanged():
+                assert scorer.score(PREDICTIONS, REFERENCES).scores == pytest.approx(wanted, abs=1e-5)
 
 
 def test_trainer_with_tf32_can_evaluate(folder: Path) -> None:
