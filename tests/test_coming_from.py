@@ -7,13 +7,13 @@ import inspect
 import json
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import sacrebleu.sacrebleu
 
 import twmd_registry
 from tests.conftest import Texts
@@ -23,6 +23,7 @@ from twmd_registry.models.files import embedded_folder
 from twmd_registry.models.fitted import save
 
 peer = pytest.importorskip("bert_score")
+bert_score_cli = pytest.importorskip("bert_score_cli.score")
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^(twmd .*)$", PAGE, flags=re.MULTILINE)
@@ -77,28 +78,29 @@ def test_every_command_runs(
     assert capsys.readouterr().out.strip()
 
 
-def test_no_option_of_bert_score_is_missing() -> None:
+def help_of(program: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a program's ``main`` prints for ``-h``."""
+    monkeypatch.setattr(sys, "argv", ["program", "-h"])
+    with pytest.raises(SystemExit):
+        program.main()
+    return capsys.readouterr().out
+
+
+def test_no_option_of_bert_score_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     functions = (peer.score, peer.BERTScorer.__init__, peer.BERTScorer.score)
     arguments = {name for function in functions for name in inspect.signature(function).parameters} - {"self"}
-    command = subprocess.run(
-        [sys.executable, "-m", "bert_score_cli.score", "-h"], capture_output=True, text=True, check=True
-    ).stdout
-    options = set(re.findall(r"(?<![\w-])(--?[a-z]\w*)", command)) - {
-        "-h",
-        "--help",
-        "--num_layers",
-        "--batch_size",
-        "--verbose",
-    }
+    printed = help_of(bert_score_cli, monkeypatch, capsys)
+    beside = {"-h", "--help", "--num_layers", "--batch_size", "--verbose"}
+    options = set(re.findall(r"(?<![\w-])(--?[a-z]\w*)", printed)) - beside
     assert {"--lang", "-r", "--use_fast_tokenizer"} <= options
     assert (arguments | options) - named_options("bert_score") == set()
 
 
-def test_no_option_of_sacrebleu_is_missing() -> None:
-    command = subprocess.run(
-        [sys.executable, "-m", "sacrebleu", "-h"], capture_output=True, text=True, check=True
-    ).stdout
-    options = set(re.findall(r"^ +(?:(--[a-z-]+)|(-[a-z]+)\b)", command, flags=re.MULTILINE))
+def test_no_option_of_sacrebleu_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = help_of(sacrebleu.sacrebleu, monkeypatch, capsys)
+    options = set(re.findall(r"^ +(?:(--[a-z-]+)|(-[a-z]+)\b)", printed, flags=re.MULTILINE))
     long = {name for name, _ in options if name}
     assert {"--metrics", "--paired-bs", "--width"} <= long
     assert long - named_options("SacreBLEU") == set()

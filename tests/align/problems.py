@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from twmd_registry.align import align, similarities
+from twmd_registry.align import ALIGNERS, align, similarities
 from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.registry.names import MetricName
 from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
@@ -18,11 +19,23 @@ from twmd_registry.tensors import PaddedTokens, TokenVectors, pad
 SIZES = [(1, 1), (1, 6), (5, 1), (3, 3), (4, 9), (12, 7), (8, 8)]
 QUICK = settings(deadline=None, max_examples=25, derandomize=True)
 """The same examples in every run, so that a law that fails here fails everywhere."""
+FEW = settings(QUICK, max_examples=10)
+"""For what takes long: fixed points."""
 SUMS = frozenset({MetricName.WORDSET_CKA})
 """Metrics whose C is a sum over pairs of tokens, not a mean: C grows with the weights, leaves the range of S, and its
 plan carries no shares. No entry of the catalogue says so, because Eq. 1 divides it out of every score. A new metric of
 this kind is named here, and nowhere else.
 """
+
+
+def different(settings: Iterable[AlignmentSettings]) -> list[tuple[MetricName, AlignmentSettings]]:
+    """Every metric with the settings that make a difference to it."""
+    found = dict[tuple[object, ...], tuple[MetricName, AlignmentSettings]]()
+    for metric in ALIGNERS:
+        for how in settings:
+            used = {MetricName.TWMD: how, MetricName.TRWMD: how._replace(iterations=1)}.get(metric)
+            found.setdefault((metric, used), (metric, how))
+    return list(found.values())
 
 
 class Problem(NamedTuple):

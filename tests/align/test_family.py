@@ -11,7 +11,19 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from tests.align.problems import QUICK, SIZES, SUMS, Problem, alone, both, problem, ragged, seeds, temperatures
+from tests.align.problems import (
+    QUICK,
+    SIZES,
+    SUMS,
+    Problem,
+    alone,
+    both,
+    different,
+    problem,
+    ragged,
+    seeds,
+    temperatures,
+)
 from tests.oracles import family as oracle
 from twmd_registry import tensors
 from twmd_registry.align import ALIGNERS, SYMMETRIC, align, similarities
@@ -47,8 +59,7 @@ def test_oracles_cover_every_aligner() -> None:
     assert set(ORACLES) == set(ALIGNERS) == set(MetricName) - {MetricName.STSSCORE, MetricName.ENSEMBLE}
 
 
-@pytest.mark.parametrize("tempering", TEMPERINGS)
-@pytest.mark.parametrize("metric", ALIGNERS)
+@pytest.mark.parametrize(("metric", "tempering"), different(TEMPERINGS))
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float32, 2e-6)])
 def test_both_sides_equal_the_oracle(
     metric: MetricName, tempering: AlignmentSettings, dtype: torch.dtype, tolerance: float
@@ -78,8 +89,8 @@ def test_choices_of_a_token_sum_to_one_in_float32_at_any_temperature(
 
 
 @pytest.mark.parametrize("metric", [MetricName.TWMD, MetricName.TRWMD])
-@pytest.mark.parametrize("tempering", TEMPERINGS)
-@pytest.mark.parametrize("cells", [1, 40, 10_000])
+@pytest.mark.parametrize("tempering", TEMPERINGS[:4])
+@pytest.mark.parametrize("cells", [1, 40])
 def test_tempering_slab_by_slab_changes_nothing(
     metric: MetricName, tempering: AlignmentSettings, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,24 +99,6 @@ def test_tempering_slab_by_slab_changes_nothing(
     monkeypatch.setattr(tensors, "SLAB_CELLS", cells)
     for one, other in zip(whole, both(metric, p, tempering), strict=True):
         torch.testing.assert_close(one, other, atol=1e-14, rtol=0)
-
-
-@pytest.mark.parametrize("metric", ALIGNERS)
-def test_padding_and_neighbours_change_nothing(metric: MetricName) -> None:
-    tempering = AlignmentSettings(0.05, 2)
-    together, _ = both(metric, problem(garbage=-77.0), tempering)
-    for b in range(len(SIZES)):
-        assert float(both(metric, alone(problem(), b), tempering)[0]) == pytest.approx(float(together[b]), abs=1e-10)
-
-
-@pytest.mark.parametrize("metric", ALIGNERS)
-def test_order_of_tokens_does_not_matter(metric: MetricName) -> None:
-    p = problem([(6, 9)])
-    turned = Problem(p.x._replace(vectors=p.x.vectors.flip(1)), p.y._replace(vectors=p.y.vectors.roll(4, 1)), [])
-    for mine, other in zip(
-        both(metric, p, AlignmentSettings(0.1, 2)), both(metric, turned, AlignmentSettings(0.1, 2)), strict=True
-    ):
-        assert float(mine) == pytest.approx(float(other), abs=1e-10)
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)
@@ -120,14 +113,13 @@ def test_swapping_the_texts_exchanges_the_sides(metric: MetricName) -> None:
     assert (metric in SYMMETRIC) is bool(torch.allclose(*there))
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("temperature", [1e-4, 1e-2, 1.0, 100.0])
-@pytest.mark.parametrize("iterations", [1, 20])
+@pytest.mark.parametrize(
+    ("metric", "tempering"), different(AlignmentSettings(t, i) for t in (1e-4, 1e-2, 100.0) for i in (1, 20))
+)
 def test_nothing_overflows_and_both_sides_of_a_text_with_itself_agree(
-    metric: MetricName, temperature: float, iterations: int
+    metric: MetricName, tempering: AlignmentSettings
 ) -> None:
     p = problem(dtype=torch.float32, garbage=1e4)
-    tempering = AlignmentSettings(temperature, iterations)
     for side in both(metric, p, tempering):
         assert bool(torch.isfinite(side).all())
     own = similarities(p.x, p.x)
@@ -172,8 +164,7 @@ def test_any_permutation_of_tokens_and_of_pairs_changes_nothing(
         torch.testing.assert_close(mine[order], other, atol=1e-10, rtol=1e-10)
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("tempering", [*TEMPERINGS, AlignmentSettings(0.1, None)])
+@pytest.mark.parametrize(("metric", "tempering"), different([*TEMPERINGS, AlignmentSettings(1.0, None)]))
 def test_normalised_by_eq_1_a_text_scores_one_with_itself(metric: MetricName, tempering: AlignmentSettings) -> None:
     p = problem(garbage=1e3)
     sides = align(metric, similarities(p.x, p.x), p.x, p.x, tempering)
@@ -195,23 +186,20 @@ def test_eq_1_scores_are_the_oracles(metric: MetricName) -> None:
         assert float(scores[b]) == pytest.approx(wanted, abs=1e-9)
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("objective", Objective)
-@pytest.mark.parametrize("temperature", [1e-4, 1e-2, 100.0])
-@pytest.mark.parametrize("iterations", [1, 20, None])
-def test_scores_and_gradients_are_finite_from_cold_to_hot(
-    metric: MetricName, objective: Objective, temperature: float, iterations: int | None
-) -> None:
+@pytest.mark.parametrize(
+    ("metric", "tempering"),
+    different(AlignmentSettings(t, i, o) for t in (1e-4, 1e-2, 100.0) for i in (1, 20, None) for o in Objective),
+)
+def test_scores_and_gradients_are_finite_from_cold_to_hot(metric: MetricName, tempering: AlignmentSettings) -> None:
     p = problem([(1, 1), (3, 3), (5, 4)], dtype=torch.float32, garbage=1e4)
     s = similarities(p.x, p.y).requires_grad_()
-    tempering = AlignmentSettings(temperature, iterations, objective)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
         found = ALIGNERS[metric](s, PaddedTokens(p.x.mask), PaddedTokens(p.y.mask), tempering)
     (slope,) = torch.autograd.grad(found.sum(), s)
     assert bool(torch.isfinite(found).all())
     assert bool(torch.isfinite(slope).all())
-    if objective is Objective.EXPECTED and metric not in SUMS:
+    if tempering.objective is Objective.EXPECTED and metric not in SUMS:
         lowest, highest = (
             torch.tensor([extreme(each) for each in p.similarities], dtype=torch.float32)
             for extreme in (np.min, np.max)
@@ -219,19 +207,14 @@ def test_scores_and_gradients_are_finite_from_cold_to_hot(
         assert bool(((found >= lowest - 1e-5) & (found <= highest + 1e-5)).all())
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("objective", Objective)
-@pytest.mark.parametrize("iterations", [1, 3, None])
-def test_padding_gets_no_gradient_and_tokens_do(
-    metric: MetricName, objective: Objective, iterations: int | None
-) -> None:
+@pytest.mark.parametrize(
+    ("metric", "tempering"), different(AlignmentSettings(0.1, i, o) for i in (1, 3, None) for o in Objective)
+)
+def test_padding_gets_no_gradient_and_tokens_do(metric: MetricName, tempering: AlignmentSettings) -> None:
     p = problem(garbage=1e3)
     s = similarities(p.x, p.y).requires_grad_()
     (slope,) = torch.autograd.grad(
-        ALIGNERS[metric](
-            s, PaddedTokens(p.x.mask), PaddedTokens(p.y.mask), AlignmentSettings(0.1, iterations, objective)
-        ).sum(),
-        s,
+        ALIGNERS[metric](s, PaddedTokens(p.x.mask), PaddedTokens(p.y.mask), tempering).sum(), s
     )
     tokens = p.x.mask[:, :, None] & p.y.mask[:, None, :]
     assert float(slope[~tokens].abs().max()) == 0
@@ -264,7 +247,7 @@ def test_hot_tempered_transport_is_pooling(metric: MetricName) -> None:
         torch.testing.assert_close(side, both(MetricName.SBERT, p, AlignmentSettings())[0], atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("temperature", [0.02, 0.1, 1.0])
+@pytest.mark.parametrize("temperature", [0.1, 1.0])
 def test_converged_twmd_is_the_limit_of_many_sweeps_and_symmetric(temperature: float) -> None:
     p = problem()
     converged = both(MetricName.TWMD, p, AlignmentSettings(temperature, None))
@@ -274,34 +257,32 @@ def test_converged_twmd_is_the_limit_of_many_sweeps_and_symmetric(temperature: f
 
 
 def test_pair_converges_the_same_alone() -> None:
-    together = both(MetricName.TWMD, problem(garbage=1e3), AlignmentSettings(0.02, None))[0]
+    together = both(MetricName.TWMD, problem(garbage=1e3), AlignmentSettings(0.2, None))[0]
     for b in range(len(SIZES)):
-        found = both(MetricName.TWMD, alone(problem(), b), AlignmentSettings(0.02, None))[0]
+        found = both(MetricName.TWMD, alone(problem(), b), AlignmentSettings(0.2, None))[0]
         assert float(found) == pytest.approx(float(together[b]), abs=1e-12)
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("temperature", [0.02, 0.1, 1.0])
-@pytest.mark.parametrize("objective", Objective)
-def test_gradients_are_those_of_the_formula(metric: MetricName, temperature: float, objective: Objective) -> None:
+@pytest.mark.parametrize(
+    ("metric", "tempering"), different(AlignmentSettings(t, 2, o) for t in (0.02, 1.0) for o in Objective)
+)
+def test_gradients_are_those_of_the_formula(metric: MetricName, tempering: AlignmentSettings) -> None:
     draw = np.random.default_rng(3)
     s = torch.tensor(draw.normal(size=(2, 3, 4)) * 0.1, requires_grad=True)
     hyp = torch.tensor([[True, True, True], [True, True, False]])
     ref = torch.tensor([[True, True, True, True], [True, True, True, False]])
-    tempering = AlignmentSettings(temperature, 2, objective)
     assert torch.autograd.gradcheck(
         lambda x: ALIGNERS[metric](x, PaddedTokens(hyp), PaddedTokens(ref), tempering), (s,), eps=1e-7, atol=1e-4
     )
 
 
-@pytest.mark.parametrize("temperature", [0.1, 1.0])
 @pytest.mark.parametrize("objective", Objective)
-def test_gradients_at_the_fixed_point_are_those_of_the_formula(temperature: float, objective: Objective) -> None:
+def test_gradients_at_the_fixed_point_are_those_of_the_formula(objective: Objective) -> None:
     s = torch.tensor(np.random.default_rng(3).normal(size=(2, 3, 4)) * 0.1, requires_grad=True)
     hyp = torch.tensor([[True, True, True], [True, True, False]])
     ref = torch.tensor([[True, True, True, True], [True, True, True, False]])
     assert torch.autograd.gradcheck(
-        lambda x: sinkhorn(x, PaddedTokens(hyp), PaddedTokens(ref), AlignmentSettings(temperature, None, objective)),
+        lambda x: sinkhorn(x, PaddedTokens(hyp), PaddedTokens(ref), AlignmentSettings(1.0, None, objective)),
         (s,),
         eps=1e-7,
         atol=1e-4,
@@ -317,12 +298,3 @@ def test_tokens_that_do_not_count_can_still_be_partners() -> None:
     s = p.similarities[0]
     assert float(sides.hypothesis[0]) == pytest.approx(oracle.greedy(s[1:]))
     assert float(sides.reference[0]) == pytest.approx(oracle.greedy(s.T))
-
-
-def test_fixed_point_that_is_not_reached_is_announced_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sinkhorn.__globals__, "MOST_CHECKS", 1)
-    p = problem([(6, 9)])
-    with pytest.warns(
-        TwmdWarning, match=r"did not converge for 1 pairs at T=0.01: after 50 sweeps the marginals are off by up to \d"
-    ):
-        both(MetricName.TWMD, p, AlignmentSettings(0.01, None))

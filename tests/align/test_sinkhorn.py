@@ -16,7 +16,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.align.problems import QUICK, Drawn, matrix, pair, pairs, seeds, temperatures
+from tests.align.problems import FEW, QUICK, Drawn, matrix, pair, pairs, seeds, temperatures
 from tests.oracles import family as oracle
 from twmd_registry.align.exact import exact
 from twmd_registry.align.settings import AlignmentSettings
@@ -69,7 +69,7 @@ def test_column_sums_are_not_exact_after_one_sweep_and_nearly_so_after_many() ->
     assert column_sums(p, AlignmentSettings(0.05, 200)) == pytest.approx([1 / 8] * 8, abs=1e-6)
 
 
-@QUICK
+@FEW
 @given(pairs, seeds, st.sampled_from([0.05, 0.2, 1.0]))
 def test_fixed_point_respects_both_texts_weights(p: Drawn, seed: int, temperature: float) -> None:
     draw = torch.Generator().manual_seed(seed)
@@ -79,7 +79,7 @@ def test_fixed_point_respects_both_texts_weights(p: Drawn, seed: int, temperatur
     assert gain == pytest.approx(float(rows.mean() + columns.mean()), abs=10 * TOLERANCE)
 
 
-@QUICK
+@FEW
 @given(pairs, st.sampled_from([0.05, 0.2, 1.0]), st.sampled_from(Objective))
 def test_fixed_point_is_where_many_sweeps_lead(p: Drawn, temperature: float, objective: Objective) -> None:
     plan = oracle.sinkhorn_plan(p.array, temperature, 500)
@@ -93,7 +93,7 @@ def test_fixed_point_is_where_many_sweeps_lead(p: Drawn, temperature: float, obj
     )
 
 
-@QUICK
+@FEW
 @given(pairs)
 def test_fixed_point_nears_exact_transport_from_below_as_it_cools(p: Drawn) -> None:
     scores = [score(p, AlignmentSettings(temperature, None)) for temperature in (1.0, 0.2, 0.04)]

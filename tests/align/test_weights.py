@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.align.problems import QUICK, SIZES, SUMS, Problem, both, problem, ragged, seeds, temperatures
+from tests.align.problems import QUICK, SIZES, SUMS, Problem, both, different, problem, ragged, seeds, temperatures
 from tests.oracles import family, movers
 from twmd_registry.align import ALIGNERS, align, similarities
 from twmd_registry.align.settings import AlignmentSettings
@@ -81,8 +81,7 @@ def times(side: PaddedTokens, factor: float | Tensor) -> PaddedTokens:
     return side._replace(weights=side.weights * factor)
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(("metric", "how"), different(HOW))
 def test_token_of_weight_k_counts_as_k_copies_of_it(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = drawn(SIZES)
     weighed = c(metric, block(x), block(y), how)
@@ -105,8 +104,9 @@ def test_so_it_does_in_any_block(
         torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("how", [how for how in EXPECTED if how.iterations or how.temperature == 1])
+@pytest.mark.parametrize(
+    ("metric", "how"), different(how for how in EXPECTED if how.iterations or how.temperature == 1)
+)
 def test_scaling_all_weights_of_a_side_changes_no_score(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = (block(side) for side in drawn(SIZES))
     # Without the cold fixed point: a text against itself needs thousands of sweeps to get there.
@@ -116,8 +116,7 @@ def test_scaling_all_weights_of_a_side_changes_no_score(metric: MetricName, how:
             torch.testing.assert_close(mine, wanted, atol=near(how, metric), rtol=0)
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("how", EXPECTED)
+@pytest.mark.parametrize(("metric", "how"), different(EXPECTED))
 def test_nor_does_it_change_c_but_for_those_that_sum(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = (block(side) for side in drawn(SIZES))
     factor = 2.5 * 0.4 * 3 if metric in SUMS else 1.0
@@ -134,8 +133,10 @@ def test_k_times_as_many_partners_add_t_log_k_to_an_entropic_objective(metric: M
     torch.testing.assert_close(more, torch.full_like(more, temperature * np.log(3)), atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize(("how", "weight"), [(how, 1.0) for how in HOW] + [(how, 0.25) for how in EXPECTED])
+@pytest.mark.parametrize(
+    ("metric", "how", "weight"),
+    [(*case, 1.0) for case in different(HOW)] + [(*case, 0.25) for case in different(EXPECTED)],
+)
 def test_equal_weights_are_no_weights(metric: MetricName, how: AlignmentSettings, weight: float) -> None:
     p = problem(garbage=1e3)
     x, y = (side._replace(weights=torch.full(side.mask.shape, weight, dtype=torch.float64)) for side in p[:2])
@@ -145,8 +146,9 @@ def test_equal_weights_are_no_weights(metric: MetricName, how: AlignmentSettings
         torch.testing.assert_close(one, scale * other, atol=tolerance, rtol=0)
 
 
-@pytest.mark.parametrize("metric", [one for one in ALIGNERS if one is not MetricName.BERTSCORE_CENTERED])
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(
+    ("metric", "how"), [case for case in different(HOW) if case[0] is not MetricName.BERTSCORE_CENTERED]
+)
 def test_token_of_weight_zero_is_absent(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = drawn(SIZES, least=0)
     assert any(0 in text.times for text in [*x, *y])
@@ -176,8 +178,7 @@ def test_weighted_exact_transport_is_the_linear_programs_optimum(sizes: list[tup
         assert float(found[b]) == pytest.approx(1 - movers.emd(1 - hyp.vectors @ ref.vectors.T, a, w), abs=1e-9)
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(("metric", "how"), different(HOW))
 def test_padding_and_neighbours_change_nothing(metric: MetricName, how: AlignmentSettings) -> None:
     x, y = drawn(SIZES, least=0)
     together = c(metric, block(x, garbage=-77.0), block(y, garbage=1e3), how)
@@ -186,19 +187,19 @@ def test_padding_and_neighbours_change_nothing(metric: MetricName, how: Alignmen
             assert float(side[b]) == pytest.approx(float(alone), rel=1e-10, abs=1e-10)
 
 
-@pytest.mark.parametrize("metric", ALIGNERS)
-@pytest.mark.parametrize("objective", Objective)
-@pytest.mark.parametrize("temperature", [1e-3, 0.1, 100.0])
-@pytest.mark.parametrize("iterations", [1, 20, None])
+@pytest.mark.parametrize(
+    ("metric", "how"),
+    different(AlignmentSettings(t, i, o) for t in (1e-3, 0.1, 100.0) for i in (1, 20, None) for o in Objective),
+)
 def test_gradients_are_finite_and_nothing_flows_where_nothing_is_carried(
-    metric: MetricName, objective: Objective, temperature: float, iterations: int | None
+    metric: MetricName, how: AlignmentSettings
 ) -> None:
     x, y = (block(side, garbage=1e3) for side in drawn([(1, 1), (3, 3), (5, 4)], least=0))
     s = similarities(x, y).to(torch.float32).requires_grad_()
     hyp, ref = (PaddedTokens(side.mask, None if side.weights is None else side.weights.float()) for side in (x, y))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TwmdWarning)
-        found = ALIGNERS[metric](s, hyp, ref, AlignmentSettings(temperature, iterations, objective))
+        found = ALIGNERS[metric](s, hyp, ref, how)
     (slope,) = torch.autograd.grad(found.sum(), s)
     assert bool(torch.isfinite(found).all())
     assert bool(torch.isfinite(slope).all())
