@@ -59,7 +59,7 @@ def weights_in(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The weights that a run gives to hypotheses and references."""
     run = backend.run([backend], make_pairs(check_segments(predictions, references)), None)
-    (fitted,) = run._fitted.values()
+    (fitted,) = run._jobs.values()
     assert fitted.weights is not None
     return fitted.weights[0].numpy(), fitted.weights[1].numpy()
 
@@ -73,8 +73,8 @@ def changed(backend: TokenAlignmentBackend, **changes: Any) -> bytes:
 def test_weight_is_the_logarithm_of_how_rare_its_token_is(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     path = save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)
     found = find_idf(str(path), backend.model.tokenizer)
-    np.testing.assert_allclose(found.frequencies.weights, expected(CORPUS), atol=1e-6)
-    assert found.frequencies.documents == len(CORPUS)
+    np.testing.assert_allclose(found.content.weights, expected(CORPUS), atol=1e-6)
+    assert found.content.documents == len(CORPUS)
 
 
 def test_special_tokens_are_in_every_text_and_tokens_of_none_get_the_most(
@@ -82,7 +82,7 @@ def test_special_tokens_are_in_every_text_and_tokens_of_none_get_the_most(
 ) -> None:
     weights = find_idf(
         str(save(FREQUENCIES, backend.fit_idf(CORPUS), tmp_path)), backend.model.tokenizer
-    ).frequencies.weights
+    ).content.weights
     vocabulary = backend.model.tokenizer.get_vocab()
     assert weights[vocabulary["[CLS]"]] == weights[vocabulary["[SEP]"]] == 0
     assert weights[vocabulary["rain"]] == pytest.approx(math.log(len(CORPUS) + 1))
@@ -132,7 +132,7 @@ def test_file_is_named_by_its_content_whatever_the_order_of_the_texts(
 def test_empty_text_is_a_text_without_any_token(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     found = find_idf(
         str(save(FREQUENCIES, backend.fit_idf([*CORPUS, "", " "]), tmp_path)), backend.model.tokenizer
-    ).frequencies
+    ).content
     assert found.documents == len(CORPUS) + 2
     np.testing.assert_allclose(found.weights, expected([*CORPUS, "", " "]), atol=1e-6)
 
@@ -256,7 +256,7 @@ def test_numbers_that_are_not_whole_are_refused(
 def test_ids_beyond_a_vocabulary_do_not_break_the_reading(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     (tmp_path / "odd.json").write_bytes(changed(backend, counts={"4": 2, "999999999999": 1}))
     found = read_idf(tmp_path / "odd.json", vocabulary_size(backend.model.tokenizer))
-    assert found.frequencies.counts[4] == 2
+    assert found.content.counts[4] == 2
 
 
 @pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.json", "nonsense"])

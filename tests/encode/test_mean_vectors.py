@@ -36,8 +36,8 @@ def test_mean_counts_every_token_of_every_occurrence(backend: TokenAlignmentBack
         Special.NONE: np.concatenate([row[1:-1] for row in rows]).mean(0),
     }
     for policy, mean in expected.items():
-        np.testing.assert_allclose(found.means[policy][2].numpy(), mean, atol=1e-6)
-    assert found.means[Special.NONE].shape == (tiny.DEPTH + 1, tiny.WIDTH)
+        np.testing.assert_allclose(found.content[policy][2].numpy(), mean, atol=1e-6)
+    assert found.content[Special.NONE].shape == (tiny.DEPTH + 1, tiny.WIDTH)
     assert (found.about["texts"], found.about["tokens"]) == (3, 12)
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import string
+from typing import Any
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models
-from transformers import PreTrainedTokenizerFast
 
 import twmd_registry
 from tests.conftest import Texts
 from tests.encode import vocabularies
 from tests.encode.vocabularies import ALL, SUBWORD, Reader
-from twmd_registry.encode.pieces import pieces_of
-from twmd_registry.encode.words import WordPolicy, as_tokenized, left_out
-from twmd_registry.errors import SpecError
+from twmd_registry.encode.words import as_tokenized, left_out
 from twmd_registry.registry.names import Part, Punctuation
 
 BYTES = ["byte-level", "byte-level with a space before"]
@@ -34,15 +31,15 @@ def words(name: str, text: str) -> list[str]:
     return [word.lower() for word in reader(name).words(text) if word]
 
 
-def stopping(read: Reader, *words: str) -> WordPolicy:
+def stopping(read: Reader, *words: str) -> dict[str, Any]:
     """The policy that leaves some words out."""
-    return WordPolicy(stop_words=as_tokenized(frozenset(words), read.tokenizer, read.pieces))
+    return {"stop_words": as_tokenized(frozenset(words), read.tokenizer, read.pieces)}
 
 
-def kept(read: Reader, policy: WordPolicy, text: str) -> list[str]:
+def kept(read: Reader, policy: dict[str, Any], text: str) -> list[str]:
     """The pieces that a policy leaves, special tokens aside."""
     ids, own, lengths = read.read([text])
-    gone = left_out(policy, read.pieces, ids, own, lengths)
+    gone = left_out(read.pieces, ids, own, lengths, **policy)
     assert not (gone & ~own).any()
     return [read.pieces.texts[i] for i in ids[own & ~gone]]
 
@@ -66,7 +63,7 @@ def test_words_next_to_punctuation_begin_there(name: str) -> None:
     glued = "".join(words(name, text))
     assert glued == text.replace(" ", "")
     assert {"the", "old", "mill", "walked"} <= set(words(name, text))
-    inside = kept(reader(name), WordPolicy(subwords=Part.DROP), text)
+    inside = kept(reader(name), {"subwords": Part.DROP}, text)
     begun = [piece for piece in inside if any(character.isalpha() for character in piece)]
     assert len(begun) == len(text.split())
 
@@ -74,7 +71,7 @@ def test_words_next_to_punctuation_begin_there(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in SUBWORD if name != "end-of-word bpe"])
 def test_ideographs_are_words_though_nothing_marks_them(name: str) -> None:
     assert len(words(name, "我们喜欢猫")) == 5
-    assert len(kept(reader(name), WordPolicy(subwords=Part.DROP), "我们喜欢猫")) == 5
+    assert len(kept(reader(name), {"subwords": Part.DROP}, "我们喜欢猫")) == 5
 
 
 @pytest.mark.parametrize("name", MARKED)
@@ -89,14 +86,14 @@ def test_wordpiece_reads_words_as_its_normalizer_writes_them() -> None:
 @pytest.mark.parametrize("name", BYTES)
 def test_emoji_of_four_bytes_is_one_word(name: str) -> None:
     assert len(words(name, "heron \U0001f600 weir")) == 3
-    assert len(kept(reader(name), WordPolicy(subwords=Part.DROP), "heron \U0001f600 weir")) == 3
+    assert len(kept(reader(name), {"subwords": Part.DROP}, "heron \U0001f600 weir")) == 3
 
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("text", ["walked away", "  walked away", "waiting at the weir"])
 def test_first_word_of_a_text_needs_no_mark(name: str, text: str) -> None:
     assert words(name, text) == text.split()
-    first = kept(reader(name), WordPolicy(subwords=Part.DROP), text)[0]
+    first = kept(reader(name), {"subwords": Part.DROP}, text)[0]
     assert text.strip().startswith(first)
 
 
@@ -154,7 +151,7 @@ def test_in_the_embedded_model_exactly_the_marked_pieces_continue(texts: Texts, 
 def test_punctuation_is_what_consists_of_it_alone(name: str) -> None:
     read = reader(name)
     text = "the heron, waiting at the weir!"
-    left = kept(read, WordPolicy(punctuation=Punctuation.DROP), text)
+    left = kept(read, {"punctuation": Punctuation.DROP}, text)
     assert "".join(left).lower() == "theheronwaitingattheweir"
     marks = {piece for piece, flat in zip(read.pieces.texts, read.pieces.punctuation, strict=True) if flat}
     assert {",", "!"} <= marks
@@ -166,14 +163,14 @@ def test_dropping_ascii_punctuation_leaves_out_single_ascii_characters_only(name
     read = reader(name)
     gone = {piece for piece, flat in zip(read.pieces.texts, read.pieces.ascii_punctuation, strict=True) if flat}
     assert {",", "!"} <= gone <= set(string.punctuation)
-    left = kept(read, WordPolicy(punctuation=Punctuation.DROP_ASCII), "the heron, waiting at the weir!")
+    left = kept(read, {"punctuation": Punctuation.DROP_ASCII}, "the heron, waiting at the weir!")
     assert "".join(left).lower() == "theheronwaitingattheweir"
 
 
 def test_dropping_ascii_punctuation_keeps_typographic_marks(embedded: Reader) -> None:
     text = "\u201cthe heron\u201d \u2013 a bird\u2026"
-    assert kept(embedded, WordPolicy(punctuation=Punctuation.DROP), text) == ["the", "heron", "a", "bird"]
-    assert kept(embedded, WordPolicy(punctuation=Punctuation.DROP_ASCII), text) == [
+    assert kept(embedded, {"punctuation": Punctuation.DROP}, text) == ["the", "heron", "a", "bird"]
+    assert kept(embedded, {"punctuation": Punctuation.DROP_ASCII}, text) == [
         "\u201c",
         "the",
         "heron",
@@ -217,7 +214,7 @@ def test_stop_word_that_the_vocabulary_writes_as_several_is_found_whole_only(nam
 def test_stop_word_of_several_does_not_reach_into_the_next_text(name: str) -> None:
     read = reader(name)
     ids, own, lengths = read.read(["heron waiting,", "walked waiting, walked"])
-    gone = left_out(stopping(read, "waiting,walked"), read.pieces, ids, own, lengths)
+    gone = left_out(read.pieces, ids, own, lengths, **stopping(read, "waiting,walked"))
     assert not gone[: lengths[0]].any()
 
 
@@ -225,13 +222,8 @@ def test_stop_word_of_several_does_not_reach_into_the_next_text(name: str) -> No
 def test_special_tokens_stay_whatever_the_list_says(name: str) -> None:
     read = reader(name)
     ids, own, lengths = read.read(["the heron", "walked"])
-    gone = left_out(
-        WordPolicy(Part.DROP, Punctuation.DROP, frozenset({("[cls]",), ("[sep]",), ("",)})),
-        read.pieces,
-        ids,
-        own,
-        lengths,
-    )
+    listed = frozenset({("[cls]",), ("[sep]",), ("",)})
+    gone = left_out(read.pieces, ids, own, lengths, subwords=Part.DROP, punctuation=Punctuation.DROP, stop_words=listed)
     assert not own.all()
     assert not gone[~own].any()
 
@@ -249,9 +241,9 @@ def test_mark_that_stands_first_is_no_part_of_the_text_before() -> None:
     read = Reader(vocabularies.bare(vocabularies.byte_level_backend(prefix=False)))
     ids, own, lengths = read.read(["  waded", "heron walked"])
     policy = stopping(read, "walked")
-    both = left_out(policy, read.pieces, ids, own, lengths)
+    both = left_out(read.pieces, ids, own, lengths, **policy)
     alone = read.read(["  waded"])
-    np.testing.assert_array_equal(both[: lengths[0]], left_out(policy, read.pieces, *alone))
+    np.testing.assert_array_equal(both[: lengths[0]], left_out(read.pieces, *alone, **policy))
 
 
 @pytest.mark.parametrize("name", ["unigram", "sentencepiece bpe", "end-of-word bpe", "word-level", "wordpiece", *BYTES])
@@ -276,7 +268,7 @@ def test_rest_of_a_word_with_an_unknown_letter_is_no_stop_word(name: str) -> Non
 def test_unknown_word_does_not_swallow_the_next_where_ends_are_marked() -> None:
     read = reader("end-of-word bpe")
     assert "[UNK]" in read.tokens(["heron \U0001f600 weir"])
-    assert "weir" in kept(read, WordPolicy(subwords=Part.DROP), "heron \U0001f600 weir")
+    assert "weir" in kept(read, {"subwords": Part.DROP}, "heron \U0001f600 weir")
 
 
 def test_word_level_vocabulary_has_no_continuing_pieces() -> None:
@@ -286,21 +278,5 @@ def test_word_level_vocabulary_has_no_continuing_pieces() -> None:
 def test_no_texts_have_no_tokens() -> None:
     read = reader("wordpiece")
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
-    assert (
-        len(
-            left_out(
-                WordPolicy(Part.DROP, Punctuation.DROP, frozenset({("a",)})),
-                read.pieces,
-                none,
-                nothing,
-                np.zeros(2, dtype=np.int64),
-            )
-        )
-        == 0
-    )
-
-
-def test_vocabulary_whose_marks_are_not_known_is_refused() -> None:
-    backend = Tokenizer(models.Unigram([("[UNK]", 0.0), ("a", -1.0)], unk_id=0))
-    with pytest.raises(SpecError, match="cannot tell how the vocabulary of .* marks words"):
-        pieces_of(PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]"))
+    policy: dict[str, Any] = {"subwords": Part.DROP, "punctuation": Punctuation.DROP, "stop_words": frozenset({("a",)})}
+    assert len(left_out(read.pieces, none, nothing, np.zeros(2, dtype=np.int64), **policy)) == 0

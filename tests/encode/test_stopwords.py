@@ -22,8 +22,8 @@ def written(folder: Path, content: str | bytes, name: str = "words.txt") -> Path
 
 def test_list_has_one_word_per_line(tmp_path: Path) -> None:
     found = find_stop_words(str(written(tmp_path, "the\nof\nétait\n")))
-    assert found.words == {"the", "of", "était"}
-    assert found.hash == hash_of(canonical(found.words))
+    assert found.content == {"the", "of", "était"}
+    assert found.hash == hash_of(canonical(found.content))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_list_is_kept_sorted_one_word_per_line() -> None:
 
 
 def test_byte_order_mark_is_no_part_of_the_first_word(tmp_path: Path) -> None:
-    assert find_stop_words(str(written(tmp_path, b"\xef\xbb\xbfthe\nof\n"))).words == {"the", "of"}
+    assert find_stop_words(str(written(tmp_path, b"\xef\xbb\xbfthe\nof\n"))).content == {"the", "of"}
 
 
 def test_another_list_has_another_hash(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_list_is_found_by_its_hash_at_home(tmp_path: Path, monkeypatch: pytest.M
     path = save(STOP_WORDS, canonical(words), tmp_path / "stopwords")
     digest = hash_of(canonical(words))
     assert path.name == f"stop-{digest}.txt"
-    assert find_stop_words(digest).words == words
+    assert find_stop_words(digest).content == words
     path.write_bytes(b"the\nof\nheron\n")
     with pytest.raises(ModelError, match="does not hold what its name says"):
         find_stop_words(digest)
@@ -100,7 +100,7 @@ def test_list_at_home_may_be_written_in_any_order_and_case(tmp_path: Path, monke
     digest = find_stop_words(str(written(tmp_path, "The\nOf\n"))).hash
     (tmp_path / "stopwords").mkdir()
     written(tmp_path / "stopwords", "The\nOf\n", STOP_WORDS.name(digest))
-    assert find_stop_words(digest).words == {"the", "of"}
+    assert find_stop_words(digest).content == {"the", "of"}
 
 
 def test_signature_names_the_list_and_gives_the_scorer_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

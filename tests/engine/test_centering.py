@@ -9,7 +9,7 @@ from hypothesis import given
 
 from tests.align.problems import QUICK, ragged, seeds
 from tests.oracles import family as oracle
-from twmd_registry.engine.centering import GroupMeans, center, sum_groups
+from twmd_registry.engine.centering import center, sum_groups
 from twmd_registry.registry.names import Centering, Vectors
 from twmd_registry.tensors import TokenVectors
 
@@ -27,10 +27,10 @@ def tokens() -> TokenVectors:
 
 
 def centered_alone(
-    tokens: TokenVectors, centering: Centering, vectors: Vectors, means: GroupMeans | None = None
+    tokens: TokenVectors, centering: Centering, vectors: Vectors, means: torch.Tensor | None = None
 ) -> TokenVectors:
     """The vectors of a single layer, centered."""
-    return center([tokens], centering, vectors, [means] if means else None)[0]
+    return center([tokens], centering, vectors, None if means is None else [means])[0]
 
 
 def rows_of(tokens: TokenVectors) -> list[np.ndarray]:
@@ -51,11 +51,11 @@ def expected(tokens: TokenVectors, centering: Centering) -> list[np.ndarray]:
     return [row - means[int(g)] for row, g in zip(rows, GROUP, strict=True)]
 
 
-def means_for(tokens: TokenVectors, centering: Centering) -> GroupMeans | None:
+def means_for(tokens: TokenVectors, centering: Centering) -> torch.Tensor | None:
     if centering is Centering.BACKGROUND:
-        return GroupMeans(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), torch.zeros(4, dtype=torch.int64))
+        return torch.tensor([1.0, 2.0, 3.0, 4.0]).expand(4, -1)
     if centering in {Centering.BATCH, Centering.CORPUS}:
-        return GroupMeans(sum_groups(tokens, GROUP, WEIGHT, 2).mean(), GROUP)
+        return sum_groups(tokens, GROUP, WEIGHT, 2).mean()[GROUP]
     return None
 
 
@@ -101,7 +101,7 @@ def test_group_means_are_the_oracles_for_any_groups_and_occurrences(sizes: list[
 def test_whether_a_token_is_dropped_depends_on_its_share_and_not_on_its_size(size: float) -> None:
     mean = torch.tensor([[3.0, -4.0, 12.0]]) * size
     vectors = torch.cat([mean, mean * (1 + 1e-7), mean * (1 + 1e-5), mean * 2])
-    means = GroupMeans(mean, torch.tensor([0, 0]))
+    means = mean.expand(2, -1)
     centered = centered_alone(TokenVectors(vectors, torch.tensor([2, 2])), Centering.BACKGROUND, Vectors.RAW, means)
     assert centered.lengths.tolist() == [0, 2]
     np.testing.assert_allclose(centered.vectors[1], mean[0], rtol=1e-6)
@@ -118,7 +118,7 @@ def test_word_repeated_is_nothing_but_its_mean() -> None:
 def test_zero_vector_has_no_direction(tokens: TokenVectors, centering: Centering) -> None:
     vectors = tokens.vectors.clone()
     vectors[3] = 0.0
-    means = GroupMeans(torch.zeros(1, 4), torch.zeros(4, dtype=torch.int64)) if means_for(tokens, centering) else None
+    means = None if means_for(tokens, centering) is None else torch.zeros(4, 4)
     centered = centered_alone(tokens._replace(vectors=vectors), centering, Vectors.UNIT, means)
     assert centered.lengths.tolist() == [3, 0, 5, 2]
     assert bool(torch.isfinite(centered.vectors).all())

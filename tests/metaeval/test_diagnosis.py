@@ -62,7 +62,7 @@ class Oracle:
                 for k, vectors in encoder.encode(tokens, range(self.depth + 1)).layers.items():
                     self.vectors[k].append(vectors.double().numpy()[own])
         background = find_background(None, files.fingerprint, None) if name == EMBEDDED_MODEL else None
-        self.background = None if background is None else background.means[Special.NONE].double().numpy()
+        self.background = None if background is None else background.content[Special.NONE].double().numpy()
 
     def center(self, centering: Centering, k: int) -> list[list[np.ndarray]]:
         """Return unit vectors by text and word; NaN where nothing is left."""

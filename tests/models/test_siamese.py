@@ -28,8 +28,8 @@ SECOND = ["the heron is waiting at the weir", "rain", "the baker sold nine loave
 
 def test_row_of_a_pair_comes_apart_into_two_rows_of_a_text() -> None:
     tokenizer = load_tokenizer(find_model("embedded"))
-    halves = take_apart(**tokenizer(FIRST, SECOND, padding=True, return_tensors="pt"))
-    for row, mask, text in zip(halves.ids, halves.mask, FIRST + SECOND, strict=True):
+    ids, masks = take_apart(**tokenizer(FIRST, SECOND, padding=True, return_tensors="pt"))
+    for row, mask, text in zip(ids, masks, FIRST + SECOND, strict=True):
         assert row[mask].tolist() == tokenizer(text)["input_ids"]
 
 

@@ -13,7 +13,7 @@ from twmd_registry.align.settings import AlignmentSettings
 from twmd_registry.align.sinkhorn import sinkhorn
 from twmd_registry.engine.pipeline import align_pairs
 from twmd_registry.engine.token_selection import (
-    FittedParts,
+    Job,
     SelectedTokens,
     TokenItems,
     compared,
@@ -55,7 +55,7 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
     view = make_view(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
     held = compared(
-        view, token_vectors(view, SelectedTokens([tokens], None, np.zeros(0)), items, None, FittedParts()), None
+        view, token_vectors(view, SelectedTokens([tokens], None, np.zeros(0)), items, None, Job(spec)), None
     )
     (found,), _ = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])
     return torch.stack(list(found))

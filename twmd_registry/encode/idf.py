@@ -15,7 +15,7 @@ import numpy as np
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import ReadingMode
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import FittedKind, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.fingerprint import LENGTH
 
@@ -54,20 +54,6 @@ class DocumentFrequencies(NamedTuple):
         wherever it occurs.
         """
         return self._replace(counts=np.where(np.arange(len(self.counts)) == token, 0, self.counts))
-
-
-class IdfFile(NamedTuple):
-    """Frequencies from a file.
-
-    Attributes:
-        frequencies: The frequencies.
-        tokenizer: Hash of the vocabulary they belong to.
-        hash: Hash of the file.
-    """
-
-    frequencies: DocumentFrequencies
-    tokenizer: str
-    hash: str
 
 
 def count_documents(
@@ -133,7 +119,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], reading: ReadingMode, progre
     return (json.dumps(about, sort_keys=True, indent=0) + "\n").encode()
 
 
-def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> IdfFile:
+def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> FittedPart[DocumentFrequencies]:
     """Find and read a frequencies file.
 
     Args:
@@ -146,16 +132,15 @@ def find_idf(wanted: str, tokenizer: PreTrainedTokenizerFast) -> IdfFile:
     path = locate(FREQUENCIES, wanted)
     found = read_idf(path, vocabulary_size(tokenizer))
     own = vocabulary_hash(tokenizer)
-    if found.tokenizer != own:
+    if (other := found.about["tokenizer"]) != own:
         raise ModelError(
-            f"{path.name} holds document frequencies of another tokenizer (vocabulary {found.tokenizer}, this "
-            f"model's is {own}): "
+            f"{path.name} holds document frequencies of another tokenizer (vocabulary {other}, this model's is {own}): "
             "fit them with 'twmd fit-idf' and this model."
         )
     return found
 
 
-def read_idf(path: Path, size: int) -> IdfFile:
+def read_idf(path: Path, size: int) -> FittedPart[DocumentFrequencies]:
     """Read a frequencies file.
 
     Args:
@@ -175,7 +160,7 @@ def read_idf(path: Path, size: int) -> IdfFile:
         )
         counts[list(found)] = list(found.values())
         tokenizer = re.fullmatch(r"[0-9a-f]{12}", about["tokenizer"])[0]  # type: ignore[index]
-        fitted = IdfFile(DocumentFrequencies(documents, counts), tokenizer, hash_of(content))
+        fitted = FittedPart(DocumentFrequencies(documents, counts), hash_of(content), {"tokenizer": tokenizer})
     except (OSError, KeyError, TypeError, ValueError, OverflowError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a file of document frequencies that 'twmd fit-idf' wrote.") from error
     if not sound:

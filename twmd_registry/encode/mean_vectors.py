@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import ReadingMode
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import FittedKind, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.progress import Progress, StageProgress, expect
 from twmd_registry.registry.names import Special
 
@@ -33,23 +33,13 @@ _FIT_TEXTS = 1024
 """Texts whose hidden states, all layers of them, are in memory at once."""
 
 
-class MeanVectors(NamedTuple):
-    """The mean vectors of one encoder.
+MeanVectors: TypeAlias = FittedPart[dict[Special, Tensor]]
+"""By special-token policy, one mean per hidden state of an encoder; each of shape (L + 1, D), float32."""
 
-    Attributes:
-        means: By special-token policy, one mean per hidden state; each of shape (L + 1, D), float32.
-        about: What they were fitted on: model, fingerprint, adapter, limit, texts, tokens.
-        hash: Hash of the file that holds them.
-    """
 
-    means: dict[Special, Tensor]
-    about: dict[str, str | int | None]
-    hash: str
-
-    @property
-    def origin(self) -> str:
-        """The hash of the file that was fitted: another one where a model was trained with the means since."""
-        return str(self.about.get("trained_with", self.hash))
+def origin_of(background: MeanVectors) -> str:
+    """Return the hash of the file that was fitted: another one where a model was trained with the means since."""
+    return str(background.about.get("trained_with", background.hash))
 
 
 def fit_background(
@@ -132,9 +122,9 @@ def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter
         The content of a mean-vector file that says by ``trained_with`` where the means come from.
     """
     return _write(
-        background.means,
+        background.content,
         background.about
-        | {"model": name, "fingerprint": fingerprint, "adapter": adapter, "trained_with": background.origin},
+        | {"model": name, "fingerprint": fingerprint, "adapter": adapter, "trained_with": origin_of(background)},
     )
 
 
@@ -190,4 +180,4 @@ def read_background(path: Path) -> MeanVectors:
         raise ModelError(f"{path.name} is not a mean-vector file of this package.") from error
     if not all(bool(np.isfinite(mean.numpy()).all()) for mean in means.values()):
         raise ModelError(f"{path.name} holds numbers that are not finite.")
-    return MeanVectors(means, about, hash_of(content))
+    return FittedPart(means, hash_of(content), about)

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from twmd_registry.errors import ModelError
-from twmd_registry.models.fitted import FittedKind, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 
 STOP_WORDS = FittedKind("stop words", "stopwords", "stop", ".txt", "stopwords")
 """Files of stop words."""
 
 
-class StopWords(NamedTuple):
-    """A list.
-
-    Attributes:
-        words: In lower case.
-        hash: Hash of the list as `canonical` writes it: order, case and empty lines of the file do not matter.
-    """
-
-    words: frozenset[str]
-    hash: str
-
-
-def find_stop_words(wanted: str) -> StopWords:
+def find_stop_words(wanted: str) -> FittedPart[frozenset[str]]:
     """Find and read a list: one word per line.
 
     Args:
         wanted: Its hash or its path.
+
+    Returns:
+        The words in lower case. Their hash is that of the list as `canonical` writes it: order, case and empty lines of
+        the file do not matter.
 
     Raises:
         ModelError: No such file, not UTF-8, without a word, or with a line of several words (names the line).
@@ -38,7 +28,7 @@ def find_stop_words(wanted: str) -> StopWords:
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}.") from error
     words = _read(content, path.name)
-    return StopWords(words, hash_of(canonical(words)))
+    return FittedPart(words, hash_of(canonical(words)), {})
 
 
 def canonical(words: frozenset[str]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,20 +16,6 @@ if TYPE_CHECKING:
 
 Phrase = tuple[str, ...]
 """Words in a row, in lower case; nearly always one."""
-
-
-class WordPolicy(NamedTuple):
-    """What is left out.
-
-    Attributes:
-        subwords: Pieces that continue a word.
-        punctuation: Tokens of punctuation alone.
-        stop_words: What the tokenizer makes of the words that are left out with all their pieces; see `as_tokenized`.
-    """
-
-    subwords: Part = Part.KEEP
-    punctuation: Punctuation = Punctuation.KEEP
-    stop_words: frozenset[Phrase] = frozenset()
 
 
 def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Vocabulary) -> frozenset[Phrase]:
@@ -54,32 +40,39 @@ def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, piec
 
 
 def left_out(
-    policy: WordPolicy, pieces: Vocabulary, ids: np.ndarray, own: np.ndarray, lengths: np.ndarray
+    pieces: Vocabulary,
+    ids: np.ndarray,
+    own: np.ndarray,
+    lengths: np.ndarray,
+    *,
+    subwords: Part = Part.KEEP,
+    punctuation: Punctuation = Punctuation.KEEP,
+    stop_words: frozenset[Phrase] = frozenset(),
 ) -> np.ndarray:
-    """Return the tokens that a policy leaves out; special tokens are not its business.
+    """Return the tokens of the text that are left out; never special tokens.
 
     Args:
-        policy: What to leave out.
         pieces: The vocabulary.
         ids: Token ids of many texts in a row; shape (T,).
         own: Which are no special tokens; shape (T,), bool.
         lengths: Tokens of every text.
+        subwords: Whether pieces that continue a word are dropped.
+        punctuation: Whether tokens of punctuation alone are dropped.
+        stop_words: Words that are left out with all their pieces, as the tokenizer reads them; see `as_tokenized`.
 
     Returns:
         Shape (T,), bool.
     """
     starts = (np.cumsum(lengths) - lengths)[lengths > 0]
     gone = np.zeros(len(ids), dtype=bool)
-    if policy.subwords is Part.DROP:
+    if subwords is Part.DROP:
         gone |= pieces.continuing(ids, own, starts)
-    if policy.punctuation is not Punctuation.KEEP:
-        marks = pieces.punctuation if policy.punctuation is Punctuation.DROP else pieces.ascii_punctuation
+    if punctuation is not Punctuation.KEEP:
+        marks = pieces.punctuation if punctuation is Punctuation.DROP else pieces.ascii_punctuation
         gone |= marks[ids] & own
-    if policy.stop_words:
-        gone |= (
-            _in_phrases(policy.stop_words, _texts(pieces, ids, words := pieces.words(ids, own, starts)), words, starts)
-            & own
-        )
+    if stop_words:
+        words = pieces.words(ids, own, starts)
+        gone |= _in_phrases(stop_words, _texts(pieces, ids, words), words, starts) & own
     return gone
 
 

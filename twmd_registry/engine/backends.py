@@ -12,23 +12,23 @@ import torch
 from twmd_registry.encode import idf
 from twmd_registry.encode.encoder import Encoder, check_layer, last_layers, rule_layer
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
-from twmd_registry.encode.stopwords import STOP_WORDS, StopWords, find_stop_words
+from twmd_registry.encode.stopwords import STOP_WORDS, find_stop_words
 from twmd_registry.encode.store import ReadingMode
 from twmd_registry.encode.words import as_tokenized
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
-from twmd_registry.engine.pipeline import ENCODED, AllReduce, Job, PairPlan, PipelineRun, alone
+from twmd_registry.engine.pipeline import ENCODED, AllReduce, PipelineRun, alone
 from twmd_registry.engine.reduction import empty_score
 from twmd_registry.engine.result import PairScores
-from twmd_registry.engine.token_selection import FittedParts
+from twmd_registry.engine.token_selection import Job
 from twmd_registry.errors import ModelError, warn
 from twmd_registry.models.adapter import AdapterFiles, find_adapter
 from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.models.files import ModelFiles, find_model
-from twmd_registry.models.fitted import find_signed
+from twmd_registry.models.fitted import FittedPart, find_signed
 from twmd_registry.models.load import pick_device
 from twmd_registry.models.pool import ModelHandle
-from twmd_registry.models.regressor import Predictions, Regressor
+from twmd_registry.models.regressor import Regressor
 from twmd_registry.progress import Progress
 from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.keys import layers_text
@@ -212,7 +212,7 @@ class TokenAlignmentBackend(Backend):
         return of_model(None) if asked is None else find_signed(of_model, asked, self.parts, MEAN_VECTOR)
 
     @cached_property
-    def stop_words(self) -> StopWords | None:
+    def stop_words(self) -> FittedPart[frozenset[str]] | None:
         """The words that are left out.
 
         Raises:
@@ -222,7 +222,7 @@ class TokenAlignmentBackend(Backend):
         return None if asked is None else find_signed(find_stop_words, asked, self.parts, STOP_WORDS)
 
     @cached_property
-    def frequencies(self) -> idf.IdfFile | None:
+    def frequencies(self) -> FittedPart[idf.DocumentFrequencies] | None:
         """The document frequencies of ``idf=background``.
 
         Raises:
@@ -282,17 +282,17 @@ class TokenAlignmentBackend(Backend):
     @cached_property
     def job(self) -> Job:
         """The applied specification with what was fitted for it."""
-        fitted, encoder = FittedParts(), self.model
+        job, encoder = Job(self.spec), self.model
         if self.background is not None:
-            means = self.background.means[Special(str(self.spec.special))]
-            fitted = fitted._replace(means={k: means[k] for k in self.spec.layers})
+            means = self.background.content[Special(str(self.spec.special))]
+            job = job._replace(means={k: means[k] for k in self.spec.layers})
         if self.stop_words is not None:
-            fitted = fitted._replace(stop_words=as_tokenized(self.stop_words.words, encoder.tokenizer, encoder.pieces))
+            job = job._replace(stop_words=as_tokenized(self.stop_words.content, encoder.tokenizer, encoder.pieces))
         if self.frequencies is not None:
             unseen = encoder.tokenizer.unk_token_id if self.spec.unknown == Unknown.APART else None
-            weights = torch.from_numpy(self.frequencies.frequencies.unseen(unseen).weights)
-            fitted = fitted._replace(weights=(weights, weights))
-        return Job(self.spec, fitted)
+            weights = torch.from_numpy(self.frequencies.content.unseen(unseen).weights)
+            job = job._replace(weights=(weights, weights))
+        return job
 
     def run(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
@@ -342,8 +342,8 @@ class TokenAlignmentBackend(Backend):
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             self.run(group, pairs, progress, total).sum_up()
 
-    def explain(self, pairs: Pairs, pair: int) -> PairPlan:
-        """Return how a pair among these is aligned."""
+    def explain(self, pairs: Pairs, pair: int) -> dict[str, Any]:
+        """Return how a pair among these is aligned, as `PipelineRun.explain`."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return self.run([self], pairs, None).explain(pair)
 
@@ -381,9 +381,15 @@ class RegressionBackend(Backend):
         raw: dict[First, np.ndarray] = {}
         for first in sorted({first for backend in group for first in backend.orders}) if len(full) else ():
             before, after = (hyp[full], ref[full]) if first is First.PREDICTION else (ref[full], hyp[full])
-            predicted = self._predict([pairs.texts[i] for i in before], [pairs.texts[i] for i in after], progress)
-            raw[first] = predicted.values
-            flags.truncated[np.stack([before, after], axis=1)[predicted.truncated]] = True
+            with torch.inference_mode(), exact_arithmetic():
+                raw[first], truncated = self.model.predict(
+                    [pairs.texts[i] for i in before],
+                    [pairs.texts[i] for i in after],
+                    limit=self.spec.limit,
+                    batch_tokens=self.options.batch_tokens,
+                    progress=progress,
+                )
+            flags.truncated[np.stack([before, after], axis=1)[truncated]] = True
         found = []
         for backend in group:
             scores = np.zeros(len(hyp))
@@ -394,13 +400,6 @@ class RegressionBackend(Backend):
                 )
             found.append(PairScores((np.clip(scores, 0.0, 1.0) if backend.spec.clip else scores)[inverse]))
         return found, flags
-
-    def _predict(self, firsts: list[str], seconds: list[str], progress: Progress | None) -> Predictions:
-        with torch.inference_mode(), exact_arithmetic():
-            found: Predictions = self.model.predict(
-                firsts, seconds, limit=self.spec.limit, batch_tokens=self.options.batch_tokens, progress=progress
-            )
-        return found
 
     @property
     def orders(self) -> tuple[First, ...]:

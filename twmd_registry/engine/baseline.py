@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
 from twmd_registry.engine.result import PairScores
 from twmd_registry.errors import InputError, ModelError
-from twmd_registry.models.fitted import FittedKind, hash_of, locate
+from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.spec import MetricSpec
@@ -24,18 +24,8 @@ FREE = frozenset({"output", "multiref", "baseline", "revision", "model"})
 """Keys that a baseline does not depend on; which model it was says its content."""
 
 
-class Baseline(NamedTuple):
-    """What unrelated texts score.
-
-    Attributes:
-        values: Mean precision, recall and F1; the first alone for a one-sided metric.
-        keys: The specification that was fitted, as text; see `keys_of`.
-        hash: Hash of the file.
-    """
-
-    values: tuple[float, ...]
-    keys: dict[str, str]
-    hash: str
+Baseline: TypeAlias = FittedPart[tuple[float, ...]]
+"""What unrelated texts score: mean precision, recall and F1; the first alone for a one-sided metric."""
 
 
 def keys_of(spec: MetricSpec) -> dict[str, str]:
@@ -105,21 +95,17 @@ def find_baseline(wanted: str, spec: MetricSpec) -> Baseline:
         content = path.read_bytes()
         about = json.loads(content)
         values = [float(about["values"][side]) for side in SIDES if side in about["values"]]
-        found = Baseline(
-            tuple(values), {str(name): str(value) for name, value in about["keys"].items()}, hash_of(content)
-        )
+        keys = {str(name): str(value) for name, value in about["keys"].items()}
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path.name} is not a baseline that 'twmd fit-baseline' wrote.") from error
     _check(values, path.name)
     if len(values) != (len(SIDES) if entry(spec.metric).two_sided else 1):
         raise ModelError(f"{path.name} holds {len(values)} values: {spec.metric} needs another number.")
     own = keys_of(spec)
-    if other := sorted(name for name in {*own, *found.keys} if own.get(name) != found.keys.get(name)):
-        listed = "; ".join(
-            f"{name}: {found.keys.get(name, 'none')} there, {own.get(name, 'none')} here" for name in other
-        )
+    if other := sorted(name for name in {*own, *keys} if own.get(name) != keys.get(name)):
+        listed = "; ".join(f"{name}: {keys.get(name, 'none')} there, {own.get(name, 'none')} here" for name in other)
         raise ModelError(f"{path.name} was fitted for other settings ({listed}): fit another with 'twmd fit-baseline'.")
-    return found
+    return FittedPart(tuple(values), hash_of(content), keys)
 
 
 def _check(values: list[float], where: str) -> None:
@@ -133,4 +119,4 @@ def rescale(found: PairScores, baseline: Baseline) -> PairScores:
     An empty text's 0 becomes -b / (1 - b), as there: less than two unrelated texts score.
     """
     sides = [side for side in found if side is not None]
-    return PairScores(*((side - b) / (1 - b) for side, b in zip(sides, baseline.values, strict=True)))
+    return PairScores(*((side - b) / (1 - b) for side, b in zip(sides, baseline.content, strict=True)))

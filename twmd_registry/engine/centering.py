@@ -7,7 +7,7 @@ A group's mean weighs every token once per occurrence of its text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,18 +15,6 @@ from torch import Tensor
 
 from twmd_registry.registry.names import Centering, Vectors
 from twmd_registry.tensors import EPSILON, NOTHING, TokenVectors
-
-
-class GroupMeans(NamedTuple):
-    """The mean vectors of some groups.
-
-    Attributes:
-        vectors: Shape (G, D).
-        group: The group of every item; shape (I,).
-    """
-
-    vectors: Tensor
-    group: Tensor
 
 
 class GroupSums(NamedTuple):
@@ -75,38 +63,22 @@ def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int)
     return GroupSums(sums, counts)
 
 
-def _none(tokens: TokenVectors, means: GroupMeans | None) -> Tensor:
-    return tokens.vectors
-
-
-def _dimension(tokens: TokenVectors, means: GroupMeans | None) -> Tensor:
-    return tokens.vectors - tokens.vectors.mean(dim=1, keepdim=True)
-
-
-def _sentence(tokens: TokenVectors, means: GroupMeans | None) -> Tensor:
-    every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
-    own = sum_groups(tokens, every, torch.ones_like(tokens.lengths), len(every)).mean(tokens.vectors.dtype)  # (I, D)
-    return tokens.vectors - own.index_select(0, tokens.owners)
-
-
-def _group(tokens: TokenVectors, means: GroupMeans | None) -> Tensor:
+def _subtract_mean(tokens: TokenVectors, centering: Centering, means: Tensor | None) -> Tensor:
+    """Return the centered vectors of one layer, shape (T, D); `means` as for `center`."""
+    if centering is Centering.NONE:
+        return tokens.vectors
+    if centering is Centering.DIMENSION:
+        return tokens.vectors - tokens.vectors.mean(dim=1, keepdim=True)
+    if centering is Centering.SENTENCE:
+        every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
+        means = sum_groups(tokens, every, torch.ones_like(tokens.lengths), len(every)).mean(tokens.vectors.dtype)
     if means is None:
         raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
-    return tokens.vectors - means.vectors.index_select(0, means.group[tokens.owners])
-
-
-CENTERINGS: dict[Centering, Callable[[TokenVectors, GroupMeans | None], Tensor]] = {
-    Centering.NONE: _none,
-    Centering.DIMENSION: _dimension,
-    Centering.SENTENCE: _sentence,
-    Centering.BATCH: _group,
-    Centering.CORPUS: _group,
-    Centering.BACKGROUND: _group,
-}
+    return tokens.vectors - means.index_select(0, tokens.owners)
 
 
 def center(
-    layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[GroupMeans] | None = None
+    layers: Sequence[TokenVectors], centering: Centering, vectors: Vectors, means: Sequence[Tensor] | None = None
 ) -> list[TokenVectors]:
     """Center token vectors and scale them to length one, layer by layer.
 
@@ -117,7 +89,7 @@ def center(
         layers: The same I items in every layer.
         centering: What to subtract.
         vectors: Whether to scale to length one (``unit``) or not (``raw``).
-        means: The means that ``batch``, ``corpus`` and ``background`` subtract, one per layer.
+        means: What ``batch``, ``corpus`` and ``background`` subtract from every item, by layer; each of shape (I, D).
 
     Returns:
         The same items, possibly with fewer tokens, with the rounding errors of what is left.
@@ -125,10 +97,8 @@ def center(
     Raises:
         ValueError: A centering that needs means came without.
     """
-    centered = [
-        CENTERINGS[centering](tokens, means[k] if means else None) for k, tokens in enumerate(layers)
-    ]  # each (T, D)
-    norms = [torch.linalg.vector_norm(one, dim=1) for one in centered]  # each (T,)
+    centered = [_subtract_mean(tokens, centering, means[k] if means else None) for k, tokens in enumerate(layers)]
+    norms = [torch.linalg.vector_norm(vectors_of_layer, dim=1) for vectors_of_layer in centered]  # each (T,)
     # What is subtracted from a vector brings an error that goes with the longer of the vector and the rest.
     errors = [
         EPSILON * torch.maximum(torch.linalg.vector_norm(tokens.vectors.detach(), dim=1), own.detach())

@@ -109,8 +109,8 @@ class Ranks:
 
     def score_group(self, group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
         """Score this rank's share of some pairs, and return the scores of all."""
-        share = take_share(pairs, self.rank, self.number, centering_step(backend.spec for backend in group))
-        shares = self.exchange((share.texts, *group[0].score_group(group, share.pairs, progress, self.total)))
+        share, texts = take_share(pairs, self.rank, self.number, centering_step(backend.spec for backend in group))
+        shares = self.exchange((texts, *group[0].score_group(group, share, progress, self.total)))
         scores = [  # shares in the order of ranks are in the order of the data
             PairScores(*(np.concatenate(sides) for sides in zip(*parts, strict=True) if sides[0] is not None))
             for parts in zip(*(scores for _, scores, _ in shares), strict=True)
@@ -174,6 +174,9 @@ def score_over_ranks(
     with collect_warnings() as held:
         found, (first, *others) = ranks.together(work)
     if ranks.rank == 0:
-        for message in [*first, *dict.fromkeys(one for other in others for one in other if one not in first)]:
+        for message in [
+            *first,
+            *dict.fromkeys(message for other in others for message in other if message not in first),
+        ]:
             warn(message)
     return found

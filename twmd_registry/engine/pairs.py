@@ -153,19 +153,7 @@ def make_pairs(segments: Segments) -> Pairs:
     return Pairs(list(number), np.array(hyp), np.array(ref), np.repeat(np.arange(len(counts)), counts), counts)
 
 
-class PairShare(NamedTuple):
-    """Some of the pairs, numbered by themselves.
-
-    Attributes:
-        pairs: The pairs of some segments in a row.
-        texts: Of each of their texts, its number among all; ascending.
-    """
-
-    pairs: Pairs
-    texts: np.ndarray
-
-
-def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> PairShare:
+def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[Pairs, np.ndarray]:
     """Take one of several shares of like size; in order, they are the whole.
 
     Where they are cut depends on the number of segments alone: as long as it stays, a reference stays in its share.
@@ -175,16 +163,20 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> PairSha
         number: Which share, from 0.
         shares: How many there are; there may be more than segments, so that some are empty.
         step: Shares end at multiples of so many segments, so that centering batches stay whole.
+
+    Returns:
+        The pairs of some segments in a row, numbered by themselves; and the number of each of their texts among all,
+        ascending.
     """
     steps = math.ceil(len(pairs.counts) / step)
-    first, last = (min(steps * one // shares * step, len(pairs.counts)) for one in (number, number + 1))
+    first, last = (min(steps * k // shares * step, len(pairs.counts)) for k in (number, number + 1))
     starts = np.r_[pairs.starts, len(pairs.hyp)]
     here = slice(int(starts[first]), int(starts[last]))
     texts, inverse = np.unique(np.r_[pairs.hyp[here], pairs.ref[here]], return_inverse=True)
     hyp, ref = np.split(inverse, 2)
-    return PairShare(
-        Pairs([pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]), texts
-    )
+    return Pairs(
+        [pairs.texts[i] for i in texts], hyp, ref, pairs.segment[here] - first, pairs.counts[first:last]
+    ), texts
 
 
 def centering_step(specs: Iterable[MetricSpec]) -> int:

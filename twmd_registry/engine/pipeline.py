@@ -9,7 +9,7 @@ from contextvars import copy_context
 from functools import cache, cached_property, partial
 from itertools import islice
 from threading import Event
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from twmd_registry.engine.pairs import Pairs, centering_step, plan_chunks
 from twmd_registry.engine.reduction import combine_sides
 from twmd_registry.engine.result import PairScores
 from twmd_registry.engine.token_selection import (
-    FittedParts,
+    Job,
     SelectedTokens,
     TokenItems,
     TokenView,
@@ -50,6 +50,7 @@ from twmd_registry.registry.names import (
     Idf,
     MetricName,
     Objective,
+    Output,
     Transform,
     Unknown,
 )
@@ -74,33 +75,6 @@ AllReduce = Callable[[Callable[[], Tensor]], Tensor]
 def alone(local_sum: Callable[[], Tensor]) -> Tensor:
     """Return the sum of this process, the only one."""
     return local_sum()
-
-
-class Job(NamedTuple):
-    """An applied specification, and what was fitted for it beforehand: mean vectors, stop words, idf weights."""
-
-    spec: MetricSpec
-    fitted: FittedParts = FittedParts()
-
-
-class PairPlan(NamedTuple):
-    """How one pair was aligned; N hypothesis tokens (or n-grams), M reference tokens.
-
-    Attributes:
-        hypothesis: The hypothesis's tokens as text.
-        reference: The reference's tokens.
-        hypothesis_shares: Weight of each, sum 1; shape (N,).
-        reference_shares: Weight of each; shape (M,).
-        similarities: S; shape (N, M).
-        plans: Of both sides; each of shape (N, M).
-    """
-
-    hypothesis: list[str]
-    reference: list[str]
-    hypothesis_shares: np.ndarray
-    reference_shares: np.ndarray
-    similarities: np.ndarray
-    plans: Sides
 
 
 class PipelineRun:
@@ -143,15 +117,15 @@ class PipelineRun:
         self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
         self._asked = [job.spec for job in jobs]
         self._views: dict[TokenView, list[MetricSpec]] = {}
-        self._fitted: dict[TokenView, FittedParts] = {}
+        self._jobs: dict[TokenView, Job] = {}
         for spec, job in dict(zip(self._asked, jobs, strict=True)).items():
             self._views.setdefault(view := make_view(spec), []).append(spec)
-            if view not in self._fitted:
-                self._fitted[view] = self._fit_idf(view, job.fitted)
+            if view not in self._jobs:
+                self._jobs[view] = self._fit_idf(view, job)
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_CHUNKS) // len(layers)
         limit = None if reading.window else reading.limit
-        step = centering_step(job.spec for job in jobs)
+        step = centering_step(self._asked)
         self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, step)
         self.flags = TextFlags.none(len(pairs.texts))
         caches: list[tuple[EncodingCache, np.ndarray]] = []
@@ -187,7 +161,7 @@ class PipelineRun:
             bare = (encoded.lengths == 0).cpu().numpy()
             for view, specs in self._views.items():
                 items, selected = self._select(view, chunk, texts, rows, encoded)
-                tokens = token_vectors(view, selected, items, sums.get(view), self._fitted[view])
+                tokens = token_vectors(view, selected, items, sums.get(view), self._jobs[view])
                 units = compared(view, tokens, selected.weightless)
                 sides, vanished = align_pairs(units, items, bare[items.row], specs)
                 weightless = np.zeros(0, int) if selected.weightless is None else selected.weightless.cpu().numpy()
@@ -208,15 +182,17 @@ class PipelineRun:
         """
         _ = self._corpus_sums
 
-    def explain(self, pair: int) -> PairPlan:
-        """Return how the only job aligns a pair, centred with its batch (or the corpus) as in its score."""
+    def explain(self, pair: int) -> dict[str, Any]:
+        """Return how the only job aligns a pair, centred with its batch (or the corpus) as in its score: all fields of
+        `Alignment` but signature and score, with the plans of both sides.
+        """
         ((view, (spec,)),) = self._views.items()
         batch = np.array([pair])
         if view.centering is Centering.BATCH:
             batch = np.flatnonzero(self._pairs.segment // view.size == self._pairs.segment[pair] // view.size)
         ((chunk, texts, rows, encoded),) = self._encode([slice(int(batch[0]), int(batch[-1]) + 1)])
         items, selected = self._select(view, chunk, texts, rows, encoded)
-        tokens = token_vectors(view, selected, items, self._corpus_sums.get(view), self._fitted[view])
+        tokens = token_vectors(view, selected, items, self._corpus_sums.get(view), self._jobs[view])
         units = compared(view, tokens, selected.weightless)
         both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
         read = [
@@ -226,16 +202,24 @@ class PipelineRun:
             ]
             for item in both
         ]
-        if not all(int(units.carrying_lengths[item]) for item in both):
-            zeros = [np.zeros(len(side)) for side in read]
-            nothing = torch.zeros(len(read[0]), len(read[1]), dtype=torch.float32)
-            return PairPlan(read[0], read[1], zeros[0], zeros[1], nothing.numpy(), Sides(nothing, nothing))
-        x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in both)
-        how = make_alignment_settings(spec)
-        s = similarities(x, y, how.distance)
-        found = Sides(*(plan[0].cpu() for plan in plans(spec.metric, s, x, y, how)))
-        shares = [side.shares[0].cpu().numpy() for side in (x, y)]
-        return PairPlan(read[0], read[1], shares[0], shares[1], s[0].cpu().numpy(), found)
+        shares = [torch.zeros(len(side)) for side in read]
+        s = torch.zeros(len(read[0]), len(read[1]), dtype=torch.float32)
+        sides = Sides(s, s)
+        if all(int(units.carrying_lengths[item]) for item in both):
+            x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in both)
+            how = make_alignment_settings(spec)
+            block = similarities(x, y, how.distance)
+            s, sides = block[0], Sides(*(plan[0] for plan in plans(spec.metric, block, x, y, how)))
+            shares = [side.shares[0] for side in (x, y)]
+        names = (Output.PRECISION, Output.RECALL) if spec.output else ("score",)
+        return {
+            "hypothesis": tuple(read[0]),
+            "reference": tuple(read[1]),
+            "hypothesis_shares": shares[0].cpu().numpy(),
+            "reference_shares": shares[1].cpu().numpy(),
+            "similarities": s.cpu().numpy(),
+            "plans": {str(name): plan.cpu().numpy() for name, plan in zip(names, sides, strict=False)},
+        }
 
     def _encode(self, chunks: Sequence[slice]) -> Iterator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
         """Yield every chunk with the numbers of its texts, their rows in what is encoded, and what is encoded."""
@@ -264,7 +248,7 @@ class PipelineRun:
     ) -> tuple[TokenItems, SelectedTokens]:
         items = make_items(view, self._pairs, chunk, texts, rows)
         pieces = self._encoder.pieces if view.needs_vocabulary else None
-        return items, select(view, encoded, items, pieces, self._fitted[view])
+        return items, select(view, encoded, items, pieces, self._jobs[view])
 
     @cached_property
     def _corpus_sums(self) -> dict[TokenView, list[GroupSums]]:
@@ -288,14 +272,14 @@ class PipelineRun:
                 sums[view] = [one.plus(other) for one, other in zip(sums[view], here, strict=True)]
         return sums
 
-    def _fit_idf(self, view: TokenView, fitted: FittedParts) -> FittedParts:
-        """Return what was fitted, with the idf weights of these texts where the view asks for them."""
+    def _fit_idf(self, view: TokenView, job: Job) -> Job:
+        """Return a job with the idf weights of these texts where its view asks for them."""
         if view.idf not in {Idf.CORPUS, Idf.REFERENCES}:
-            return fitted
+            return job
         unseen = self._encoder.tokenizer.unk_token_id if view.unknown is Unknown.APART else None
         hyp = self._hypothesis_frequencies if view.idf == Idf.CORPUS else self._reference_frequencies
         weights = [torch.from_numpy(side.unseen(unseen).weights) for side in (hyp, self._reference_frequencies)]
-        return fitted._replace(weights=(weights[0], weights[1]))
+        return job._replace(weights=(weights[0], weights[1]))
 
     @cached_property
     def _hypothesis_frequencies(self) -> DocumentFrequencies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from twmd_registry.engine.backends import Backend, Scored, group_by_model, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
-from twmd_registry.engine.explanation import Explainer
+from twmd_registry.engine.explanation import explain_pair
 from twmd_registry.engine.input_warnings import (
     count_empty,
     warn_about_lost_words,
@@ -132,20 +133,20 @@ class Scorer:
         """
         if self.requested.baseline is not None:
             raise SpecError(f"baseline={self.requested.baseline} is set already: fit one for scores without it.")
-        found = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
-        sides = found.precision, found.recall, found.f1
-        scores = PairScores(*map(np.array, sides)) if None not in sides else PairScores(np.array(found.scores))
-        return write_baseline(self.spec, scores, seed)
+        scores = score_all([self], *random_pairs(texts, pairs, seed), progress=progress)[0]
+        sides = scores.precision, scores.recall, scores.f1
+        found = PairScores(*map(np.array, sides)) if None not in sides else PairScores(np.array(scores.scores))
+        return write_baseline(self.spec, found, seed)
 
     def park(self) -> None:
         """Move the model to the CPU, which frees the device's memory; the next use of the model moves it back."""
-        for one in self.members:
-            one.backend.park()
+        for member in self.members:
+            member.backend.park()
 
     def close(self) -> None:
         """Give the model back; the last scorer to do so frees its memory. The scorer can be used again."""
-        for one in self.members:
-            one.backend.close()
+        for member in self.members:
+            member.backend.close()
 
     def __enter__(self) -> Scorer:
         """Use the scorer in a ``with`` block that closes it."""
@@ -191,7 +192,7 @@ class EnsembleScorer(Scorer):
         """
         self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
         self.weights, specs = zip(*member_specs(spec), strict=True)
-        self._members = tuple(Scorer(one, self.options, parts) for one in specs)
+        self._members = tuple(Scorer(own, self.options, parts) for own in specs)
 
     @property
     def members(self) -> tuple[Scorer, ...]:
@@ -206,7 +207,7 @@ class EnsembleScorer(Scorer):
             TwmdError: As for `Scorer.spec`.
         """
         return self.requested.replace(
-            members=write_members(zip(self.weights, (one.spec for one in self.members), strict=True))
+            members=write_members(zip(self.weights, (member.spec for member in self.members), strict=True))
         )
 
     def fit_baseline(
@@ -223,12 +224,12 @@ class EnsembleScorer(Scorer):
             "ensemble(bertscore_centered;baseline=HASH,sbert)."
         )
 
-    def combine(self, found: Sequence[ScoreSet]) -> ScoreSet:
+    def combine(self, of_members: Sequence[ScoreSet]) -> ScoreSet:
         """Return the mean of the members' scores."""
-        scores = np.average([one.scores for one in found], axis=0, weights=self.weights)
-        counts = Counts(*map(max, zip(*(one.counts for one in found), strict=True)))
-        signature = Signature(self.spec, found[0].signature.nrefs)
-        return make_score_set(signature, PairScores(scores), counts, found[0].texts, _explain_no_ensemble)
+        scores = np.average([scores.scores for scores in of_members], axis=0, weights=self.weights)
+        counts = Counts(*map(max, zip(*(scores.counts for scores in of_members), strict=True)))
+        signature = Signature(self.spec, of_members[0].signature.nrefs)
+        return make_score_set(signature, PairScores(scores), counts, of_members[0].texts, _explain_no_ensemble)
 
 
 def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
@@ -329,9 +330,9 @@ def score(
         TwmdWarning: As for `scorer` and `Scorer.score`.
     """
     made = scorer(metric, preset, **keys)
-    found = made.score(predictions, references)
+    scores = made.score(predictions, references)
     _LATEST[:] = [made]
-    return found
+    return scores
 
 
 def score_all(
@@ -362,7 +363,7 @@ def score_all(
 
 def check_scorers(scorers: Sequence[Scorer]) -> None:
     """Refuse what is no list of scorers; raises `SpecError`."""
-    if isinstance(scorers, Scorer) or not all(isinstance(one, Scorer) for one in scorers):
+    if isinstance(scorers, Scorer) or not all(isinstance(given, Scorer) for given in scorers):
         raise SpecError('expected a list of scorers: [scorer("twmd"), scorer("trwmd")].')
     if not scorers:
         raise SpecError("there is no metric to score by.")
@@ -388,45 +389,47 @@ def score_segments(
     Raises:
         TwmdError: As for `Scorer.score`, but for texts, which are checked.
     """
-    members = [member for one in scorers for member in one.members]
+    members = [member for given in scorers for member in given.members]
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
     flags, truncated = TextFlags.none(len(pairs.texts)), 0
     results: dict[int, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may give the same warning
-        warn_about_single_segment_batches([one.spec for one in members], len(pairs.counts))
-        groups = group_by_model([one.backend for one in members])
+        warn_about_single_segment_batches([member.spec for member in members], len(pairs.counts))
+        groups = group_by_model([member.backend for member in members])
         meter = StageProgress(progress, len(pairs.counts), len(groups))
         for group in groups:
             backends = [members[i].backend for i in group]
             with meter.stage(backends[0].work(backends, pairs)) as report:
-                scores, own = (score_group or backends[0].score_group)(backends, pairs, report)
-            flags.empty[:] |= own.empty
-            flags.unknown[:] |= own.unknown
-            truncated = max(truncated, int(own.truncated.sum()))
-            warn_about_lost_words(own, static=backends[0].model.static)
-            for i, one in zip(group, scores, strict=True):
-                results[i] = _score_set(members[i], pairs, one, own, digest)
+                group_scores, group_flags = (score_group or backends[0].score_group)(backends, pairs, report)
+            flags.empty[:] |= group_flags.empty
+            flags.unknown[:] |= group_flags.unknown
+            truncated = max(truncated, int(group_flags.truncated.sum()))
+            warn_about_lost_words(group_flags, static=backends[0].model.static)
+            for i, scores in zip(group, group_scores, strict=True):
+                results[i] = _score_set(members[i], pairs, scores, group_flags, digest)
         warn_about_texts(pairs, flags, truncated, rows or range(len(pairs.counts)))
-        found = iter([results[i] for i in range(len(members))])
+        in_order = iter([results[i] for i in range(len(members))])
         sets = [
-            one.combine([next(found) for _ in one.members]) if isinstance(one, EnsembleScorer) else next(found)
-            for one in scorers
+            given.combine([next(in_order) for _ in given.members])
+            if isinstance(given, EnsembleScorer)
+            else next(in_order)
+            for given in scorers
         ]
     other_nrefs = [
-        f"the signature of {found.metric} was written for nrefs:{one.nrefs}; these texts have "
-        f"nrefs:{found.signature.nrefs}. More references make scores higher: do not compare this score with the one "
+        f"the signature of {scores.metric} was written for nrefs:{given.nrefs}; these texts have "
+        f"nrefs:{scores.signature.nrefs}. More references make scores higher: do not compare this score with the one "
         "that was published."
-        for one, found in zip(scorers, sets, strict=True)
-        if one.nrefs not in {None, found.signature.nrefs}
+        for given, scores in zip(scorers, sets, strict=True)
+        if given.nrefs not in {None, scores.signature.nrefs}
     ]
     for message in dict.fromkeys([*held, *other_nrefs]):
         warn(message)
     return sets
 
 
-def _score_set(one: Scorer, pairs: Pairs, scores: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
+def _score_set(scorer: Scorer, pairs: Pairs, scores: PairScores, flags: TextFlags, digest: str) -> ScoreSet:
     """Rescale scores of pairs, reduce references to segments, and attach signature and counts."""
-    spec, baseline = one.spec, one.backend.baseline
+    spec, baseline = scorer.spec, scorer.backend.baseline
     scores = rescale(scores, baseline) if baseline else scores
     rule = Multiref(spec.multiref or Multiref.MAX)
     segments = PairScores(*(over_references(side, pairs.counts, rule) for side in scores if side is not None))
@@ -439,5 +442,13 @@ def _score_set(one: Scorer, pairs: Pairs, scores: PairScores, flags: TextFlags, 
         oov=len(flags.missing_words),
     )
     signature = Signature(spec, str(pairs.counts[0]) if (pairs.counts == pairs.counts[0]).all() else "var")
-    explainer = Explainer(one.requested, one.options, one.parts, signature, pairs, scores.chosen(spec.output))
+    explainer = partial(
+        explain_pair,
+        requested=scorer.requested,
+        options=scorer.options,
+        parts=scorer.parts,
+        signature=signature,
+        pairs=pairs,
+        scores=scores.chosen(spec.output),
+    )
     return make_score_set(signature, segments, counts, digest, explainer)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.encode.pieces import Vocabulary
-from twmd_registry.encode.words import Phrase, WordPolicy, left_out
+from twmd_registry.encode.words import Phrase, left_out
 from twmd_registry.engine.aggregation import aggregate
-from twmd_registry.engine.centering import GroupMeans, GroupSums, center, sum_groups
+from twmd_registry.engine.centering import GroupSums, center, sum_groups
 from twmd_registry.engine.ngrams import form_ngrams, unit
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.registry.names import (
@@ -67,15 +67,17 @@ class TokenView(NamedTuple):
         return self.idf == Idf.CORPUS
 
 
-class FittedParts(NamedTuple):
-    """What a view needs beside the texts.
+class Job(NamedTuple):
+    """An applied specification, and what was fitted for it.
 
     Attributes:
+        spec: The specification.
         means: Mean vectors by layer (background centering).
         stop_words: Words that are left out.
         weights: Weights of token ids, for hypotheses and for references; each of shape (V,).
     """
 
+    spec: MetricSpec
     means: dict[int, Tensor] | None = None
     stop_words: frozenset[Phrase] = frozenset()
     weights: tuple[Tensor, Tensor] | None = None
@@ -160,7 +162,7 @@ class SelectedTokens(NamedTuple):
 
 
 def select(
-    view: TokenView, encoded: EncodedTexts, items: TokenItems, pieces: Vocabulary | None, fitted: FittedParts
+    view: TokenView, encoded: EncodedTexts, items: TokenItems, pieces: Vocabulary | None, job: Job
 ) -> SelectedTokens:
     """Return the tokens of every item that take part, as the encoder gave them, each with its weight.
 
@@ -169,14 +171,21 @@ def select(
         encoded: What the encoder said.
         items: The items.
         pieces: The vocabulary; None where the view does not ask about words.
-        fitted: Stop words and weights.
+        job: Its stop words and weights.
     """
     keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
     wordless = np.zeros(0, dtype=np.int64)
     if pieces is not None:
-        policy = WordPolicy(view.subwords, view.punctuation, fitted.stop_words)
         own = (encoded.special == 0).cpu().numpy()
-        gone = left_out(policy, pieces, encoded.ids.cpu().numpy(), own, encoded.lengths.cpu().numpy())
+        gone = left_out(
+            pieces,
+            encoded.ids.cpu().numpy(),
+            own,
+            encoded.lengths.cpu().numpy(),
+            subwords=view.subwords,
+            punctuation=view.punctuation,
+            stop_words=job.stop_words,
+        )
         keep = keep & ~torch.from_numpy(gone).to(keep.device)
         wordless = _wordless(encoded, own, own & ~gone, keep.cpu().numpy())
     whole = TokenVectors(keep[:, None], encoded.lengths)
@@ -190,9 +199,9 @@ def select(
         for k in view.layers
     ]
     unknown = encoded.unknown if view.unknown is Unknown.APART and bool(encoded.unknown.any()) else None
-    if fitted.weights is None:
+    if job.weights is None:
         return SelectedTokens(layers, None, wordless, unknown)
-    weights, weightless = _weigh(layers[0], encoded.ids[places], items, fitted.weights)
+    weights, weightless = _weigh(layers[0], encoded.ids[places], items, job.weights)
     return SelectedTokens([tokens._replace(weights=weights) for tokens in layers], weightless, wordless, unknown)
 
 
@@ -226,23 +235,23 @@ def sum_items(tokens: TokenVectors, items: TokenItems) -> GroupSums:
 
 
 def token_vectors(
-    view: TokenView, selected: SelectedTokens, items: TokenItems, corpus: list[GroupSums] | None, fitted: FittedParts
+    view: TokenView, selected: SelectedTokens, items: TokenItems, corpus: list[GroupSums] | None, job: Job
 ) -> TokenVectors:
     """Return one vector for every token of every item: centered in every layer, then aggregated."""
     device = selected.layers[0].vectors.device
     group = torch.from_numpy(items.group).to(device)
     means = None
     if view.centering is Centering.BATCH:
-        means = [GroupMeans(sum_items(tokens, items).mean(tokens.vectors.dtype), group) for tokens in selected.layers]
+        means = [sum_items(tokens, items).mean(tokens.vectors.dtype)[group] for tokens in selected.layers]
     elif corpus is not None:
-        means = [GroupMeans(sums.mean(), group) for sums in corpus]
-    elif fitted.means is not None:
-        means = [GroupMeans(fitted.means[k].to(device)[None, :], torch.zeros_like(group)) for k in view.layers]
+        means = [sums.mean()[group] for sums in corpus]
+    elif job.means is not None:
+        means = [job.means[k].to(device).expand(len(group), -1) for k in view.layers]
     layers = center(selected.layers, view.centering, view.vectors, means)
     tokens = layers[0]
     if len(layers) > 1:
-        errors = torch.stack([one.rounding_errors for one in layers], dim=1)  # (T, L)
-        vectors = aggregate(torch.stack([one.vectors for one in layers], dim=1), view.aggregation)
+        errors = torch.stack([layer.rounding_errors for layer in layers], dim=1)  # (T, L)
+        vectors = aggregate(torch.stack([layer.vectors for layer in layers], dim=1), view.aggregation)
         tokens = tokens._replace(vectors=vectors, rounding=torch.linalg.vector_norm(errors, dim=1))
     return tokens if selected.unknown is None else _replace_unknown_tokens(tokens, selected.unknown)
 

@@ -18,7 +18,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.mean_vectors import SPECIAL_LEVEL
 from twmd_registry.encode.tokenization import TokenIds
 from twmd_registry.engine.backends import TokenAlignmentBackend
-from twmd_registry.engine.centering import GroupMeans, GroupSums, center, sum_groups
+from twmd_registry.engine.centering import GroupSums, center, sum_groups
 from twmd_registry.engine.input_warnings import warn_about_small_samples
 from twmd_registry.engine.pipeline import CHUNK_TOKENS
 from twmd_registry.errors import InputError, ModelError, warn
@@ -68,7 +68,7 @@ WordPairs = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
 """Two words of each pair, by their places in the corpus, and their weight, which sums to 1; shape (P,) each. Last,
 whether these are all pairs and not a sample."""
 
-LayerState = tuple[torch.Tensor, dict[Centering, GroupMeans | None]]
+LayerState = tuple[torch.Tensor, dict[Centering, torch.Tensor | None]]
 """Vectors of the sampled words in one layer, shape (U, D), and the means that every centering subtracts from them."""
 
 
@@ -176,8 +176,8 @@ def diagnose(
     with contextlib.suppress(ModelError):
         background = _load(model, options, Centering.BACKGROUND).background
         if background is not None:
-            for (_, means), mean in zip(layers, background.means[Special.NONE], strict=True):
-                means[Centering.BACKGROUND] = GroupMeans(mean[None, :], torch.zeros(len(sampled), dtype=torch.int64))
+            for (_, means), mean in zip(layers, background.content[Special.NONE], strict=True):
+                means[Centering.BACKGROUND] = mean.expand(len(sampled), -1)
     centerings, estimates = tuple(layers[0][1]), _measure(layers, sampled, list(drawn.values()))
     name = f"{backend.files.name}@{backend.files.fingerprint}"
     return Diagnosis(name, len(own), len(ids), truncated, empty, centerings, estimates)
@@ -370,9 +370,9 @@ def _read_layers(
     states = []
     for k in layers:
         vectors, *means = (torch.cat(own) for own in zip(*parts[k], strict=True))
-        subtracted: dict[Centering, GroupMeans | None] = {Centering.NONE: None, Centering.DIMENSION: None}
+        subtracted: dict[Centering, torch.Tensor | None] = {Centering.NONE: None, Centering.DIMENSION: None}
         for (centering, group), mean in zip(groups.items(), (*means, corpus[k].mean().cpu()), strict=True):
-            subtracted[centering] = GroupMeans(mean, group)
+            subtracted[centering] = mean[group]
         states.append((vectors, subtracted))
         parts[k].clear()
     return states
@@ -387,7 +387,7 @@ def _pieces(lengths: np.ndarray, most_tokens: int) -> Iterator[tuple[int, int]]:
             start = stop
 
 
-def _directions(vectors: torch.Tensor, centering: Centering, means: GroupMeans | None) -> np.ndarray:
+def _directions(vectors: torch.Tensor, centering: Centering, means: torch.Tensor | None) -> np.ndarray:
     """Return vectors centered and of length one, NaN where centering leaves nothing; shape (U, D)."""
     number = len(vectors)
     words = TokenVectors(vectors, torch.ones(number, dtype=torch.int64), places=torch.arange(number))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from twmd_registry.errors import ModelError
 from twmd_registry.registry.artifacts import Parts
@@ -93,18 +93,26 @@ def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_
     )
 
 
-class HashedPart(Protocol):
-    """A part that knows the hash of its content."""
-
-    @property
-    def hash(self) -> str:
-        """The hash."""
+Content = TypeVar("Content")
 
 
-_Found = TypeVar("_Found", bound=HashedPart)
+class FittedPart(NamedTuple, Generic[Content]):
+    """A part that was read from its file.
+
+    Attributes:
+        content: What is fitted: mean vectors, document frequencies, a baseline, stop words.
+        hash: Hash of the file.
+        about: What it was fitted on and belongs to, by the file's own words.
+    """
+
+    content: Content
+    hash: str
+    about: dict[str, Any]
 
 
-def find_signed(find: Callable[[str], _Found], asked: str, parts: Parts | None, kind: FittedKind) -> _Found:
+def find_signed(
+    find: Callable[[str], FittedPart[Content]], asked: str, parts: Parts | None, kind: FittedKind
+) -> FittedPart[Content]:
     """Find a part, by the name in the specification or, for a signature's, in the user's place.
 
     Args:

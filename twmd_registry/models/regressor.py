@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,18 +33,6 @@ from twmd_registry.text_flags import UNKNOWN_SHARE, TextFlags
 SHORTEST_LIMIT = 5
 """Two texts of one token each, and three special tokens."""
 _TEXTS_AT_ONCE = 4096
-
-
-class Predictions(NamedTuple):
-    """What a regressor says about some pairs.
-
-    Attributes:
-        values: The head's raw output (logit); shape (pairs,), float64.
-        truncated: Whether a pair's first and second text were cut; shape (pairs, 2).
-    """
-
-    values: np.ndarray
-    truncated: np.ndarray
 
 
 class Regressor(LoadedModel):
@@ -138,7 +126,7 @@ class Regressor(LoadedModel):
         limit: int | None = None,
         batch_tokens: int | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> Predictions:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Predict one number per pair, longest pairs first; of a pair that is too long the longer text is cut.
 
         Args:
@@ -147,6 +135,10 @@ class Regressor(LoadedModel):
             limit: Most tokens of a pair; None for the model's own limit.
             batch_tokens: Most padded tokens at once.
             progress: Called after every batch with the number of pairs in it.
+
+        Returns:
+            The head's raw output (logit), shape (pairs,), float64; and whether a pair's first and second text were cut,
+            shape (pairs, 2).
 
         Raises:
             ModelError: Out of memory with a single pair, a prediction that is not finite, or a tokenizer of another
@@ -176,7 +168,7 @@ class Regressor(LoadedModel):
 
         with onednn_layout(self.network):
             run_batches(lengths, batch_tokens or default_batch_tokens(self.device), forward)
-        return Predictions(values, truncated)
+        return values, truncated
 
 
 def _cross_encoder(files: ModelFiles, adapter: AdapterFiles | None, dtype: str) -> Any:
@@ -208,7 +200,7 @@ def _check_architecture(files: ModelFiles) -> None:
         ModelError: As said.
     """
     said = json.loads((files.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
-    if said and not any(str(one).endswith("ForSequenceClassification") for one in said):
+    if said and not any(str(architecture).endswith("ForSequenceClassification") for architecture in said):
         raise ModelError(
             f"model {files.label} is a {', '.join(map(str, said))} and has no trained head: stsscore needs a "
             "regression model."

@@ -8,7 +8,7 @@ of a pair in one row, so that both are scored and trained by the same code.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -24,25 +24,17 @@ BASE = "base"
 """The entry of its metadata that names the content of the base model."""
 
 
-class TextPairs(NamedTuple):
-    """Pairs taken apart: B first texts, then B second texts.
-
-    Attributes:
-        ids: Token ids, each text with its special tokens; shape (2B, T).
-        mask: Which are tokens; shape (2B, T), bool.
-    """
-
-    ids: Tensor
-    mask: Tensor
-
-
-def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> TextPairs:
+def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, Tensor]:
     """Take rows ``[CLS] a [SEP] b [SEP]`` apart into ``[CLS] a [SEP]`` and ``[CLS] b [SEP]``.
 
     Args:
         input_ids: Token ids, padded on the right; shape (B, T).
         attention_mask: 1 for tokens; shape (B, T).
         token_type_ids: 1 for the second text; shape (B, T).
+
+    Returns:
+        Token ids of B first texts, then of B second texts, each with its special tokens; and which of them are tokens.
+        Both of shape (2B, T).
     """
     second = (token_type_ids == 1) & (attention_mask == 1)
     first_lengths = (attention_mask == 1).sum(1) - second.sum(1)
@@ -52,7 +44,7 @@ def take_apart(input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor
     from_second = torch.where(places == 0, 0, first_lengths[:, None] + places - 1).clamp(max=input_ids.shape[1] - 1)
     from_first = places.clamp(max=input_ids.shape[1] - 1).expand(len(input_ids), -1)
     ids = torch.cat([input_ids.gather(1, from_first), input_ids.gather(1, from_second)])
-    return TextPairs(ids, places < lengths[:, None])
+    return ids, places < lengths[:, None]
 
 
 class SiameseRegressor(torch.nn.Module):

@@ -13,7 +13,8 @@ from array import array
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -32,23 +33,8 @@ WORD = "\\w+(['\u2019]\\w+)*|[^\\w\\s]"
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?([0-9]{1,9}) ([0-9]{1,5})[ \t\r]*\n")
 
 
-class WordTable(NamedTuple):
-    """Words and their vectors.
-
-    Attributes:
-        words: The words.
-        rows: Row 0, of zeros, for any other word, then theirs; shape (words + 1, D), float32.
-    """
-
-    words: list[str]
-    rows: np.ndarray
-
-
-class StaticConfig(NamedTuple):
-    """What `Encoder` wants to know of a network."""
-
-    hidden_size: int
-    num_hidden_layers: int = 0
+WordTable: TypeAlias = tuple[list[str], np.ndarray]
+"""Words and their vectors: row 0, of zeros, for any other word, then theirs; shape (words + 1, D), float32."""
 
 
 def is_static(files: ModelFiles) -> bool:
@@ -71,8 +57,8 @@ def load_static(files: ModelFiles, dtype: str) -> tuple[Any, PreTrainedTokenizer
     if is_static_folder(files.folder):
         tokenizer, vectors = _read_folder(files.folder, files.label)
     else:
-        table = read_table(files.folder)
-        tokenizer, vectors = word_tokenizer(table.words), torch.from_numpy(table.rows)
+        words, rows = read_table(files.folder)
+        tokenizer, vectors = word_tokenizer(words), torch.from_numpy(rows)
     if not bool(torch.isfinite(vectors).all()):
         raise ModelError(f"model {files.label} holds vectors that are not finite.")
     return _network(vectors.to(getattr(torch, dtype))), _wrapped(tokenizer)
@@ -87,7 +73,7 @@ def _network(vectors: torch.Tensor) -> Any:
 
         def __init__(self) -> None:
             super().__init__()
-            self.config = StaticConfig(vectors.shape[1])
+            self.config = SimpleNamespace(hidden_size=vectors.shape[1], num_hidden_layers=0)
             self.rows = torch.nn.Parameter(vectors, requires_grad=False)
 
         def forward(self, input_ids: torch.Tensor, **_: Any) -> BaseModelOutput:
@@ -208,7 +194,7 @@ def _collect(path: Path, entries: Iterator[tuple[str, np.ndarray]], announced: i
             f"{path.name} announces {announced} words in its first line and has {read}: it is not complete, or "
             "no such table."
         )
-    return WordTable(list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1))
+    return list(words), np.frombuffer(numbers, dtype=np.float32).reshape(len(words) + 1, -1)
 
 
 def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.ndarray]]:
@@ -291,17 +277,16 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
     import torch
     from safetensors.torch import save
 
-    words = getattr(vectors, "index_to_key", None)
-    if words is None and not isinstance(vectors, str | PathLike):
+    if hasattr(vectors, "index_to_key"):
+        words, rows = list(vectors.index_to_key), np.asarray(vectors.vectors, dtype=np.float32)
+        rows = np.concatenate([np.zeros((1, rows.shape[1]), dtype=np.float32), _finite(rows, "these vectors")])
+    elif isinstance(vectors, str | PathLike):
+        words, rows = read_table(Path(vectors))
+    else:
         raise ModelError(f"expected gensim's KeyedVectors or the path of a table, not {type(vectors).__name__}.")
-    table = (
-        read_table(Path(vectors))
-        if words is None
-        else _table_of(list(words), np.asarray(vectors.vectors, dtype=np.float32))
-    )
     content = {
-        "tokenizer.json": word_tokenizer(table.words).to_str().encode(),
-        "model.safetensors": save({"embedding.weight": torch.from_numpy(table.rows)}),
+        "tokenizer.json": word_tokenizer(words).to_str().encode(),
+        "model.safetensors": save({"embedding.weight": torch.from_numpy(rows)}),
     }
     for name, written in content.items():
         try:
@@ -309,9 +294,3 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
         except OSError as error:
             raise ModelError(f"cannot write {Path(folder) / name}: {error.strerror}.") from error
     return Path(folder)
-
-
-def _table_of(words: list[str], vectors: np.ndarray) -> WordTable:
-    return WordTable(
-        words, np.concatenate([np.zeros((1, vectors.shape[1]), dtype=np.float32), _finite(vectors, "these vectors")])
-    )

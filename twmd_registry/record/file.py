@@ -30,10 +30,10 @@ def record_text(record: Record) -> str:
     """Write a record as JSON, numbers in their shortest exact form."""
     content: dict[str, Any] = {"format": FORMAT, "format_version": FORMAT_VERSION} | asdict(record)
     del content["edited"]
-    content["inputs"] = [one._asdict() for one in record.inputs]
+    content["inputs"] = [file._asdict() for file in record.inputs]
     for system in content["systems"]:
         system["results"] = [
-            {name: value for name, value in one.items() if value is not None} for one in system["results"]
+            {name: value for name, value in result.items() if value is not None} for result in system["results"]
         ]
     if record.resampling is None:
         del content["resampling"]
@@ -75,7 +75,7 @@ def check_target(path: Path, inputs: Sequence[Path] = ()) -> None:
     """
     if path.exists() and not path.is_file():
         raise FileError(f"cannot write {path}: it is no regular file; name another.")
-    if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
+    if any(path.exists() and given.exists() and path.samefile(given) for given in inputs):
         raise FileError(f"cannot write {path}: it is one of the files to score.")
 
 
@@ -89,7 +89,7 @@ def check_writable(path: Path) -> None:
         FileError: It cannot, or there is no such folder.
     """
     if not path.parent.is_dir():
-        here = next(one for one in path.absolute().parents if one.exists())
+        here = next(parent for parent in path.absolute().parents if parent.exists())
         why = f"there is no folder {path.parent}" if here.is_dir() else f"{here} is a file, not a folder"
         raise FileError(f"cannot write {path}: {why}.")
     try:
@@ -154,13 +154,15 @@ def parse_record(text: str) -> Record:
             f"its format_version is {_shown(table.get('format_version'))}; this version of the package reads {known}."
         )
     inputs = [
-        InputFile(*(_get(one, name, str, f"inputs[{i}]") for name in InputFile._fields))
-        for i, one in enumerate(_get(table, "inputs", list, "record"))
+        InputFile(*(_get(file, name, str, f"inputs[{i}]") for name in InputFile._fields))
+        for i, file in enumerate(_get(table, "inputs", list, "record"))
     ]
     return Record(
         created=_get(table, "created", str, "record"),
         inputs=tuple(inputs),
-        systems=tuple(_read_system(one, f"systems[{i}]") for i, one in enumerate(_filled(table, "systems", "record"))),
+        systems=tuple(
+            _read_system(system, f"systems[{i}]") for i, system in enumerate(_filled(table, "systems", "record"))
+        ),
         environment=_get_table(table, "environment", str, "record"),
         seconds=_get(table, "seconds", float, "record"),
         resampling=_read_resampling(table["resampling"], "record.resampling") if "resampling" in table else None,
@@ -173,7 +175,7 @@ def _read_system(value: Any, where: str) -> RecordedSystem:
         name=_get(value, "name", str, where),
         texts=_get(value, "texts", str, where),
         results=tuple(
-            _read_scores(one, f"{where}.results[{i}]") for i, one in enumerate(_filled(value, "results", where))
+            _read_scores(result, f"{where}.results[{i}]") for i, result in enumerate(_filled(value, "results", where))
         ),
     )
 

@@ -81,7 +81,8 @@ def complete(golden: dict[str, Any]) -> dict[str, Any]:
     new = [str(metric) for metric in MetricName if metric not in golden["metrics"]]
     found = zip(new, _score(golden["pairs"], new, None) if new else [], strict=True)
     known = golden["metrics"] | {
-        metric: {"signature": str(one.signature), "scores": [round(x, 7) for x in one.scores]} for metric, one in found
+        metric: {"signature": str(scores.signature), "scores": [round(x, 7) for x in scores.scores]}
+        for metric, scores in found
     }
     return golden | {"metrics": {str(metric): known[metric] for metric in MetricName}}
 

@@ -344,7 +344,7 @@ class KeyValues:
     dtype: str | None = _key("d", "number format of the encoder", Dtype)
 
 
-KEYS: dict[str, Key] = {one.name: Key(one.name, **one.metadata) for one in fields(KeyValues)}
+KEYS: dict[str, Key] = {declared.name: Key(declared.name, **declared.metadata) for declared in fields(KeyValues)}
 
 
 def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a specification") -> Key:

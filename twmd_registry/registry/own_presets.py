@@ -54,7 +54,7 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
         added = [dataclasses.replace(preset, name=name) for preset in added]
         content = write_presets(name, added[0].provenance, added).encode()
     kept, hashes = _kept(added[0].name), added[0].training_data
-    if (taken := added[0].name) in {one for _, one in presets()}:
+    if (taken := added[0].name) in {name for _, name in presets()}:
         own = f", or take yours away by 'twmd preset remove {taken}'" if kept.exists() else ""
         raise SpecError(f"there is a preset {taken!r} already: add this one under another name by --name NAME{own}.")
     for preset in added:
@@ -99,7 +99,10 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
     if not path.is_file():
         return
     for trained in (apply_preset(preset, {}) for preset in read_preset_file(path)[1]):
-        own, there = (one.values() | {"metric": one.metric, "centering": one.centering_kind} for one in (spec, trained))
+        own, there = (
+            own_spec.values() | {"metric": own_spec.metric, "centering": own_spec.centering_kind}
+            for own_spec in (spec, trained)
+        )
         if odd := [
             f"{name} is {own.get(name)}, and was {there.get(name)}"
             for name in _LEARNED

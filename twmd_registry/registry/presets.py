@@ -206,7 +206,7 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         raise SpecError(f"{where}={value!r}: expected a list of names.")
     return tuple(value)
 

@@ -214,12 +214,12 @@ def spec_with_keys(metric: str) -> MetricSpec:
 
 def is_pinned(spec: MetricSpec) -> bool:
     """Tell whether a specification names the content of every model."""
-    return all(one.fingerprint for _, one in member_specs(spec)) if spec.members else spec.fingerprint is not None
+    return all(member.fingerprint for _, member in member_specs(spec)) if spec.members else spec.fingerprint is not None
 
 
 def dtypes(spec: MetricSpec) -> set[Dtype]:
     """Return the number formats of the encoders that are used."""
-    return {Dtype(str(one.dtype)) for _, one in member_specs(spec)} if spec.members else {Dtype(str(spec.dtype))}
+    return {Dtype(str(member.dtype)) for _, member in member_specs(spec)} if spec.members else {Dtype(str(spec.dtype))}
 
 
 def without_neutral(values: dict[str, Value]) -> dict[str, Value]:
@@ -264,7 +264,7 @@ def check_keys_together(spec: MetricSpec) -> None:
 def _check_layers_together(spec: MetricSpec) -> None:
     several = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1")
     if several and not spec.aggregation:
-        choices = ", ".join(one for one in Aggregation if one is not Aggregation.SINGLE)
+        choices = ", ".join(kind for kind in Aggregation if kind is not Aggregation.SINGLE)
         raise SpecError(
             f"layer={spec.layer} are several layers: say by aggregation how they become one vector ({choices})."
         )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from twmd_registry.encode.mean_vectors import MeanVectors
+from twmd_registry.encode.mean_vectors import MeanVectors, origin_of
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import FileError, SpecError
@@ -65,7 +65,7 @@ class _AverageMember(NamedTuple):
             **self.spec.values(),
             "adapter": None,
         }
-        return own | ({"centering": f"{Centering.BACKGROUND}:{self.background.origin}"} if self.background else {})
+        return own | ({"centering": f"{Centering.BACKGROUND}:{origin_of(self.background)}"} if self.background else {})
 
 
 def average(

@@ -21,8 +21,9 @@ from torch.nn.functional import cosine_similarity, mse_loss
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import ReadingMode
 from twmd_registry.engine.pairs import Segments, make_pairs
-from twmd_registry.engine.pipeline import Job, PipelineRun
+from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.reduction import over_references
+from twmd_registry.engine.token_selection import Job
 from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.registry.names import Centering, Multiref
 from twmd_registry.registry.spec import MetricSpec

@@ -188,9 +188,9 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
 
 def _corpus_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_corpus_values(one) for one in value]
+        return [_corpus_values(item) for item in value]
     return (
-        {name: one for name, one in value.items() if name not in {"scores", *Counts._fields}}
+        {name: item for name, item in value.items() if name not in {"scores", *Counts._fields}}
         if isinstance(value, dict)
         else value
     )

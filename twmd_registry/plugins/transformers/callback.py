@@ -202,8 +202,10 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         found = describe(name, self._rows.dataset, step, self._latest)
         self._latest = None
         for old in set(self._evaluations) - {step}:
-            self._evaluations[old] = {key: one.without_texts() for key, one in self._evaluations[old].items()}
-        if any(one.step != step for one in self._current.values()):
+            self._evaluations[old] = {
+                key: evaluation.without_texts() for key, evaluation in self._evaluations[old].items()
+            }
+        if any(evaluation.step != step for evaluation in self._current.values()):
             self._current = {}
         self._evaluations.setdefault(step, {})[name] = self._current[name] = found
         self._sign(Path(args.output_dir), state, found)
@@ -244,7 +246,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             return
         for found in self._evaluations.get(state.global_step, {}).values():
             with _training_goes_on(f"the record of {found.name} is not written"):
-                write_evidence(folder, found, next((one.options.device for one in self.panel.ours.values()), "auto"))
+                write_evidence(folder, found, next((our.options.device for our in self.panel.ours.values()), "auto"))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the results of the final weights into the model card.

@@ -140,7 +140,7 @@ def make_panel(metrics: Iterable[Any] | Mapping[str, Any], keep_references: int 
     if isinstance(metrics, str) or not isinstance(metrics, Iterable):
         raise SpecError(f"metrics must be a list of metrics, or a dict of metrics by name; got {metrics!r:.60}.")
     panel = MetricPanel({}, {}, {})
-    pairs = metrics.items() if isinstance(metrics, Mapping) else ((None, one) for one in metrics)
+    pairs = metrics.items() if isinstance(metrics, Mapping) else ((None, metric_alone) for metric_alone in metrics)
     for given, metric in pairs:
         usual, kind, value = _sort(metric, keep_references)
         name = given or usual
@@ -224,7 +224,7 @@ def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
     """
     single = all(len(texts) == 1 for texts in segments.references)
     forms = getattr(module, "features", None) or []
-    kinds = [one["references"] for one in (forms if isinstance(forms, list) else [forms]) if "references" in one]
+    kinds = [form["references"] for form in (forms if isinstance(forms, list) else [forms]) if "references" in form]
     takes_text = not kinds or any(isinstance(kind, Value) for kind in kinds)
     takes_lists = not kinds or any(not isinstance(kind, Value) for kind in kinds)
     if single and takes_text:
