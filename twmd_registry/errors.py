@@ -78,7 +78,7 @@ _NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "CUBLAS_STATUS_ALLOC_FAILE
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error of Python, numpy or torch is a lack of memory, without importing torch."""
+    """Return whether an error of Python, numpy or torch is a lack of memory, without importing torch."""
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError) and (

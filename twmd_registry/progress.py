@@ -1,4 +1,4 @@
-"""Reporting progress: how much is done, and of how much."""
+"""Progress reports: units done, and the total."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class SizedProgress(Protocol):
 
 
 def expect(progress: Progress | None, total: int) -> None:
-    """Announce how many units will come; a plain function, or None, has no use for it.
+    """Announce a number of units to a progress bar; a plain function, or None, ignores it.
 
     Args:
-        progress: What reports go to.
+        progress: Receives the reports.
         total: Units that will be reported from now on, beside those that were announced before.
     """
     if isinstance(progress, SizedProgress):
@@ -32,11 +32,9 @@ def expect(progress: Progress | None, total: int) -> None:
 
 
 class StageProgress:
-    """Reports the work of several stages as segments; each stage counts for the same number of them. Threads may share
-    it.
+    """Reports the work of several stages in segments; each stage has an equal share. Threads may share it.
 
-    The reports add up to the number of segments, whatever a stage leaves out (texts that were encoded before) or does
-    twice.
+    The reports add up to the number of segments, also when a stage skips work (cached texts) or repeats it.
     """
 
     def __init__(self, progress: Progress | None, segments: int, stages: int) -> None:
@@ -52,7 +50,7 @@ class StageProgress:
 
     @contextlib.contextmanager
     def stage(self, work: int) -> Iterator[Progress | None]:
-        """Go through the next stage.
+        """Report the next stage.
 
         Args:
             work: Units of work in it, at least 1; more than those are not counted.

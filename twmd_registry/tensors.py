@@ -1,7 +1,7 @@
-"""What travels between the stages: named, immutable bundles of tensors and numbers.
+"""The values between the stages: named, immutable bundles of tensors and numbers.
 
-The alphabet, used in every file from here on: B pairs of a block, I items (texts, each once per mean it is centered
-with), T tokens of all items in a row, N hypothesis tokens, M reference tokens, D dimensions, G centering groups.
+Letters of shapes, the same in every file: B pairs of a block, I items (texts, each once per centering group), T tokens
+of all items in a row, N hypothesis tokens, M reference tokens, D dimensions, G centering groups.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from torch import Tensor
 EPSILON = torch.finfo(torch.float32).eps
 """Relative rounding error of float32."""
 NOTHING = 8
-"""A vector is nothing, and has no direction, when its length is at most so many times its rounding error."""
+"""A vector of at most this many times its rounding error has no direction and counts as nothing."""
 ABSENT = float("-inf")
-"""What padded places hold before a maximum or a softmax."""
+"""The value of padded places before a maximum or a softmax."""
 SLAB_CELLS = 2_000_000
 """Cells of S that are exponentiated at once (8 MB); only pairs of long texts have more."""
 
@@ -29,8 +29,7 @@ class TokenVectors(NamedTuple):
         lengths: Tokens of each item; shape (I,), int64, on the vectors' device.
         counted: Which tokens count in averages; shape (T,), bool; None for all. The others can be matched only.
         weights: How much each counts; shape (T,), at least 0; None where all count the same.
-        places: Where each comes from (of tokens: in what the encoder said; of n-grams: the first of its tokens); shape
-            (T,).
+        places: The place of each token in the encoded texts (of an n-gram: the place of its first token); shape (T,).
         rounding: Bound on the length of each vector's rounding error; shape (T,); None for `EPSILON` times its length.
     """
 
@@ -50,14 +49,14 @@ class TokenVectors(NamedTuple):
 
     @property
     def carried(self) -> Tensor | None:
-        """How much each token counts, nothing where it is not counted; shape (T,); None where all count the same."""
+        """The mass of each token, 0 where it is not counted; shape (T,); None where all have the same."""
         if self.counted is None or self.weights is None:
             return self.weights if self.counted is None else self.counted.to(self.vectors.dtype)
         return torch.where(self.counted, self.weights, 0.0)
 
     @property
     def carrying_lengths(self) -> Tensor:
-        """Tokens of each item that carry something; shape (I,)."""
+        """Tokens of each item with positive mass; shape (I,)."""
         carried = self.carried
         return self.counted_lengths if carried is None else self._replace(counted=carried > 0).counted_lengths
 
@@ -135,7 +134,7 @@ class PaddedTokens(NamedTuple):
 
 
 class EncodedTexts(NamedTuple):
-    """What an encoder says about some texts.
+    """Token vectors of some texts, by hidden state.
 
     Attributes:
         layers: Hidden state number to vectors of shape (T, D), float32, special tokens included.
@@ -143,8 +142,7 @@ class EncodedTexts(NamedTuple):
         special: 0 for a token of the text, 1 for the special token that opens it, 2 for any other special token; shape
             (T,), uint8.
         ids: Token ids; shape (T,), int64.
-        unknown: For an unknown token a number that stands for what was written there, 0 for any other; shape (T,),
-            int64.
+        unknown: For an unknown token a code of its surface string, 0 for any other token; shape (T,), int64.
     """
 
     layers: dict[int, Tensor]

@@ -1,4 +1,4 @@
-"""What is known of texts beside their scores: which are empty, cut, or unknown to the model."""
+"""Facts about texts beside their scores: which are empty, cut, or unknown to the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNKNOWN_SHARE = 0.1
 
 
 class TextFlags(NamedTuple):
-    """What a reader should know about some different texts; each array of shape (texts,), bool.
+    """Facts about some different texts; each array of shape (texts,), bool.
 
     Attributes:
         empty: Which have no token of their own.
@@ -34,11 +34,11 @@ class TextFlags(NamedTuple):
 
     @classmethod
     def none(cls, texts: int) -> TextFlags:
-        """Nothing to say about so many texts."""
+        """Return flags of texts that are all false."""
         empty, truncated, unknown, vanished, wordless, weightless = np.zeros((6, texts), dtype=bool)
         return cls(empty, truncated, unknown, vanished, wordless, weightless, missing={})
 
     @property
     def missing_words(self) -> list[str]:
-        """What the vocabulary does not hold of all texts."""
+        """The surface strings of all texts that the vocabulary does not hold."""
         return [word for _, words in sorted(self.missing.items()) for word in words]

@@ -147,7 +147,7 @@ def test_untuned_layer_is_announced_once(tmp_path: Any) -> None:
     from tests import tiny
 
     scorer = twmd_registry.scorer("twmd", model=str(tiny.save_encoder("bert", tmp_path / "bert")))
-    with pytest.warns(TwmdWarning, match="^untuned: nobody has measured") as caught:
+    with pytest.warns(TwmdWarning, match="^untuned: no settings of") as caught:
         for _ in range(2):
             scorer.score(["a cat", "it ran"], ["the cat", "it sat"])
     assert len(caught) == 1

@@ -74,7 +74,7 @@ def test_members_of_a_users_own_model_are_found_where_the_user_says(tmp_path: Pa
     found = twmd_registry.scorer(f"ensemble(sbert,twmd;model={folder};layer=1)").score(PREDICTIONS, REFERENCES)
     signature = str(found.signature)
     assert str(tmp_path) not in signature
-    with pytest.raises(ModelError, match="say where your copy of the model is"):
+    with pytest.raises(ModelError, match="name your copy of the model"):
         twmd_registry.scorer(signature).score(PREDICTIONS, REFERENCES)
     assert twmd_registry.scorer(signature, model=str(folder)).score(PREDICTIONS, REFERENCES).scores == found.scores
 

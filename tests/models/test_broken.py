@@ -57,7 +57,7 @@ def test_numbers_that_are_not_finite_are_an_error(tmp_path: Path, metric: str) -
 def test_number_format_too_small_for_a_model_is_an_error(tmp_path: Path) -> None:
     folder = change(tiny.save_encoder("bert", tmp_path / "m"), blow_up)
     assert -1 <= score(folder) <= 1
-    with pytest.raises(ModelError, match="it may not be made for dtype=float16: try float32"):
+    with pytest.raises(ModelError, match="dtype=float16 may be too small for it: try float32"):
         score(folder, dtype="float16")
 
 

@@ -197,7 +197,7 @@ class TestParts:
         record = record_of(twmd_registry.scorer("sbert"), twmd_registry.scorer("twmd", model="bert", layer=1))
         assert record.systems[0].results[1].keys["model"] == "./bert"
         (problem,) = problems(record)
-        assert problem.startswith("model content: the signature names a folder of its author's, './bert': say where")
+        assert problem.startswith("model content: the signature names a folder of its author's, './bert': name")
         assert twmd_registry.verify_record(record, [TEXTS], parts=Parts(model=str(folder))).agrees
 
     @pytest.mark.parametrize("name", ["/etc", "../x", "~root", "C:\\x", "a/b/c", ".", ".."])

@@ -185,7 +185,7 @@ def test_text_after_an_at_sign_is_content_or_a_revision() -> None:
 def test_members_given_twice_are_refused() -> None:
     with pytest.raises(SpecError, match="members are given twice"):
         twmd_registry.scorer("ensemble(sbert)", members="twmd")
-    with pytest.raises(SignatureError, match="members stand behind the metric already"):
+    with pytest.raises(SignatureError, match="members are given after the metric already"):
         parse_signature(WHOLE.replace("|version", "|members:sbert|version"))
 
 

@@ -96,7 +96,8 @@ def test_numbers_apart_are_not_one_number(written: str) -> None:
 @pytest.mark.parametrize("aggregation", [None, "single"])
 def test_several_layers_need_an_aggregation(layer: str, aggregation: str | None) -> None:
     with pytest.raises(
-        SpecError, match=rf"layer={layer} are several layers: say by aggregation .*\(mean, concat, pmeans, routing\)"
+        SpecError,
+        match=rf"layer={layer} selects several layers: set aggregation to one of: mean, concat, pmeans, routing",
     ):
         spec(layer=layer, aggregation=aggregation)
 

@@ -37,11 +37,11 @@ class Encoder(LoadedModel):
         width: Dimensions of a token vector.
         limit: Most tokens it can read, special tokens included; None for no limit.
         dtype: Name of its number format.
-        lock: To be held while it is used: it reads hidden states by hooks, which threads would share.
+        lock: Held while the model is used: hidden states are read by hooks, which threads would share.
         adapter: Name of its adapter; None without one.
-        identity: Everything that its vectors depend on: content of model and adapter, and number format.
-        references: Encoded references that a later call will need again; nothing unless a scorer asks for it.
-        sentences_encoded: How many texts have gone through it.
+        identity: Content of model and adapter, and number format: equal identities give equal vectors.
+        references: Cache of encoded references for later calls; empty unless a scorer asks for it.
+        sentences_encoded: Number of texts encoded so far.
     """
 
     def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
@@ -79,8 +79,8 @@ class Encoder(LoadedModel):
         self.sentences_encoded = 0
 
     def decode_tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return tokens as they read: without the marks of a vocabulary that marks beginnings, and as they stand where
-        that says nothing.
+        """Return tokens as text, without the marks of a vocabulary that marks the beginning of words; a token without
+        text of its own as it is in the vocabulary.
         """
         tokens = self.tokenizer.convert_ids_to_tokens(list(ids))
         try:
@@ -101,7 +101,7 @@ class Encoder(LoadedModel):
         return check_limit(limit, self.limit, least=SHORTEST_LIMIT, name=self.files.name)
 
     def window(self, limit: int | None, stride: int | None) -> Window | None:
-        """Settle how long texts are taken apart; None where they are cut.
+        """Return the windows of long texts; None where they are cut.
 
         Raises:
             SpecError: Windows that would leave tokens between them out.
@@ -117,7 +117,7 @@ class Encoder(LoadedModel):
         return Window(limit, stride)
 
     def tokenise(self, texts: Sequence[str], limit: int | None = None, *, window: Window | None = None) -> TokenIds:
-        """Token ids of some texts, cut at `limit` or at the model's own limit; whole where they are taken apart."""
+        """Return the token ids of texts, cut at `limit` or the model's own limit; not cut where windows are used."""
         return tokenise(self.tokenizer, texts, None if window else limit or self.limit, drop_unknown=self.static)
 
     def encode(
@@ -134,7 +134,7 @@ class Encoder(LoadedModel):
         Args:
             tokens: The texts, at least one.
             layers: The hidden states to return.
-            window: How longer texts are taken apart; None when there are none.
+            window: The windows of longer texts; None where texts are cut.
             batch_tokens: Most padded tokens at once; None picks a number for the device.
             progress: Called after every batch with the number of texts (or windows) in it.
 
@@ -182,12 +182,12 @@ class Encoder(LoadedModel):
         )
 
     def unknown_codes(self, ids: np.ndarray, special: np.ndarray, missing: Iterable[str]) -> np.ndarray:
-        """Return what stands where the vocabulary does not hold the text; see `EncodedTexts.unknown`.
+        """Return the codes of unknown tokens; see `EncodedTexts.unknown`.
 
         Args:
             ids: Token ids of many texts in a row; shape (T,).
             special: Their marks; see `EncodedTexts.special`.
-            missing: Their unknown tokens as they were written, in order; those of a static model are left out.
+            missing: The surface strings of their unknown tokens, in order; none for a static model, which drops them.
         """
         codes = np.zeros(len(ids), dtype=np.int64)
         if not self.static:
@@ -199,19 +199,17 @@ class Encoder(LoadedModel):
         """The vocabulary.
 
         Raises:
-            SpecError: It marks words in a way that is not known here.
+            SpecError: Its way of marking words is not supported.
         """
         return pieces_of(self.tokenizer)
 
 
 class _StopForward(Exception):  # noqa: N818 - not an error: the signal that no further layer has to run
-    """Raised inside a forward pass once the last hidden state needed has been seen."""
+    """Raised inside a forward pass when the last hidden state needed has been read."""
 
 
 def find_blocks(network: nn.Module) -> nn.ModuleList | None:
-    """Return the list of a network's transformer layers; None when it keeps them otherwise (ALBERT runs one layer many
-    times).
-    """
+    """Return a network's list of transformer layers; None if it has none (ALBERT runs one layer many times)."""
     for module in network.modules():
         if isinstance(module, nn.ModuleList) and len(module) == depth_of(network):
             return module

@@ -50,8 +50,8 @@ class DocumentFrequencies(NamedTuple):
         return np.asarray(np.log((self.documents + 1) / (self.counts + 1)), dtype=np.float32)
 
     def unseen(self, token: int | None) -> DocumentFrequencies:
-        """Return the same where no text holds a token (None for no change): the unknown token stands for another string
-        wherever it occurs.
+        """Return the frequencies with 0 for one token (None for no change): each unknown token is another string, so no
+        text holds the same one.
         """
         return self._replace(counts=np.where(np.arange(len(self.counts)) == token, 0, self.counts))
 
@@ -62,7 +62,7 @@ def count_documents(
     """Count in how many texts each token occurs, special tokens included, texts as they are read.
 
     Args:
-        encoder: Whose tokens.
+        encoder: Its tokenizer is used.
         texts: Different texts.
         times: How often each occurs; shape (texts,).
         reading: How long texts are read.
@@ -85,16 +85,16 @@ def vocabulary_size(tokenizer: PreTrainedTokenizerFast) -> int:
 
 
 def vocabulary_hash(tokenizer: PreTrainedTokenizerFast) -> str:
-    """Hash of a vocabulary: models that share it share document frequencies."""
+    """Return the hash of a vocabulary: models that share it share document frequencies."""
     entries = json.dumps(sorted(tokenizer.get_vocab().items()), ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(entries.encode()).hexdigest()[:LENGTH]
 
 
 def fit_idf(encoder: Encoder, texts: Iterable[str], reading: ReadingMode, progress: Progress | None = None) -> bytes:
-    """Count over a corpus; a text that occurs twice counts twice, and an empty one counts, too.
+    """Count document frequencies over a corpus; repeated and empty texts count.
 
     Args:
-        encoder: Whose tokens.
+        encoder: Its tokenizer is used.
         texts: The corpus.
         reading: How long texts are read.
         progress: Called with the number of different texts counted.

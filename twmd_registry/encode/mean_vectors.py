@@ -22,15 +22,15 @@ from twmd_registry.progress import Progress, StageProgress, expect
 from twmd_registry.registry.names import Special
 
 SPECIAL_LEVEL = {Special.NONE: 0, Special.CLS: 1, Special.ALL: 2, Special.PARTNERS: 2}
-"""Tokens whose special mark (see `Encoded.special`) is at most this take part."""
+"""Tokens whose special mark (see `EncodedTexts.special`) is at most this take part."""
 MEANS = (Special.NONE, Special.CLS, Special.ALL)
-"""The policies a mean is kept for; ``partners`` averages over the tokens that count, which are those of ``none``."""
+"""The policies with a mean in the file; ``partners`` uses that of ``none``: the tokens that count are the same."""
 
 MEAN_VECTOR = FittedKind("mean vector", "backgrounds", "mean", ".safetensors", "background")
-"""Such files."""
+"""Files of fitted mean vectors."""
 
 _FIT_TEXTS = 1024
-"""Texts whose hidden states, all layers of them, are in memory at once."""
+"""Texts whose hidden states of all layers are in memory at once."""
 
 
 MeanVectors: TypeAlias = FittedPart[dict[Special, Tensor]]
@@ -55,7 +55,7 @@ def fit_background(
     A text that occurs twice counts twice.
 
     Args:
-        encoder: Whose vectors.
+        encoder: The encoder of the texts.
         texts: The corpus.
         reading: How long texts are read.
         adapter: Full name of the encoder's adapter.
@@ -110,7 +110,7 @@ def _write(means: dict[Special, Tensor], about: dict[str, str | int | None]) -> 
 
 
 def transfer_means(background: MeanVectors, name: str, fingerprint: str, adapter: str | None) -> bytes:
-    """Return the same means for a model that was trained with them, to which they were constants.
+    """Return the same means for a model that was trained with them as constants.
 
     Args:
         background: The means of the model before it was trained.
@@ -160,7 +160,7 @@ def find_background(wanted: str | None, fingerprint: str, adapter: str | None) -
 
 
 def _owner(background: MeanVectors) -> tuple[object, object]:
-    """Fingerprint and adapter of the model that a mean vector belongs to."""
+    """Return fingerprint and adapter of the model that a mean vector belongs to."""
     return background.about["fingerprint"], background.about["adapter"]
 
 

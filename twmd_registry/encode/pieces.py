@@ -1,4 +1,4 @@
-"""What the pieces of a vocabulary are: which begin a word, which are punctuation, how they read.
+"""Properties of a vocabulary's pieces: which begin a word, which are punctuation, their text.
 
 WordPiece marks pieces that continue a word (``##ing``), byte-level BPE and SentencePiece those that begin one
 (``Ġthe``, ``▁the``). In the latter, punctuation and ideographs stand without a mark inside ``(see`` or ``我们``; they
@@ -32,9 +32,9 @@ class VocabularyEntry(NamedTuple):
     """One entry of a vocabulary.
 
     Attributes:
-        opens: Whether it begins a word wherever it stands.
-        closes: Whether what follows begins a word.
-        text: How it reads, without its mark.
+        opens: Whether it always begins a word.
+        closes: Whether the next piece begins a word.
+        text: Its text, without its mark.
         raw: Its bytes; those of a word's pieces in a row are the word's.
     """
 
@@ -127,7 +127,7 @@ def pieces_of(tokenizer: PreTrainedTokenizerFast) -> Vocabulary:
 
 
 def _description(settings: dict[str, Any], name: str) -> Callable[[str], VocabularyEntry]:
-    """Return how this tokenizer's pieces are read."""
+    """Return the function that describes this tokenizer's pieces."""
     model = settings["model"]
     around = json.dumps([settings.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")], ensure_ascii=False)
     if model["type"] == "WordLevel":
@@ -168,7 +168,7 @@ def _byte_level() -> Callable[[str], VocabularyEntry]:
 def _sentence_piece(unknown: str | None) -> Callable[[str], VocabularyEntry]:
     def describe(piece: str) -> VocabularyEntry:
         if piece == unknown:
-            return _bare(piece)  # it may stand for a part of a word
+            return _bare(piece)  # it may replace a part of a word
         if byte := re.fullmatch(r"<0x([0-9A-F]{2})>", piece):
             raw = bytes.fromhex(byte[1])
             return VocabularyEntry(opens=raw[0] in _LEAD_BYTES, closes=False, text=piece, raw=raw)

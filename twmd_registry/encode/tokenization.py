@@ -19,7 +19,7 @@ LEFT_OUT = 3
 
 
 class Window(NamedTuple):
-    """How long texts are taken apart.
+    """Windows of a long text.
 
     Attributes:
         size: Most tokens of a window, special tokens included.
@@ -97,7 +97,7 @@ def tokenise(
     missing: list[tuple[str, ...]] = [()] * len(rows)
     places = [find_unknown(ids, special, tokenizer.unk_token_id) for _, (ids, special) in rows]
     odd = [i for i, gone in enumerate(places) if len(gone)]
-    # Only the slower call says where in its text a token is.
+    # Only the slower call gives the character offsets of a token.
     for i, encoding in zip(odd, backend.encode_batch([texts[i] for i in odd]), strict=True):
         special = rows[i][1][1]
         missing[i] = tuple(texts[i][slice(*encoding.offsets[place])] for place in places[i])
@@ -115,9 +115,7 @@ def find_unknown(ids: np.ndarray, special: np.ndarray, unknown_id: int | None) -
 
 
 def codes_of(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) -> list[int]:
-    """Return a number for every string, the same for two that the tokenizer reads alike (in lower case, say), and never
-    0.
-    """
+    """Return a number, never 0, for every string; strings that the tokenizer normalises alike have the same one."""
     normalizer = tokenizer.backend_tokenizer.normalizer
     read = [normalizer.normalize_str(word) if normalizer else word for word in words]
     return [
@@ -126,7 +124,7 @@ def codes_of(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) -> list[i
 
 
 def _cut(encoding: Any, limit: int | None) -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
-    """Mark special tokens and cut what is too long, keeping the special tokens at the end."""
+    """Mark special tokens, and cut a text at the limit; its closing special tokens stay."""
     ids = np.array(encoding.ids, dtype=np.int64)
     special = np.array(encoding.special_tokens_mask, dtype=np.uint8) * 2
     if len(special) and special[0]:

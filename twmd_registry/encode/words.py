@@ -1,4 +1,4 @@
-"""Which tokens of a text take part, by the words they belong to."""
+"""Drop tokens by the words that they belong to."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Phrase = tuple[str, ...]
 
 
 def as_tokenized(words: frozenset[str], tokenizer: PreTrainedTokenizerFast, pieces: Vocabulary) -> frozenset[Phrase]:
-    """Words as a tokenizer reads them: normalised, and taken apart where it always does (``don ' t``).
+    """Return words as a tokenizer reads them: normalised, and split where it always splits (``don ' t``).
 
     An apostrophe stands for either form, ``'`` and ``\u2019``. A word with a character that the vocabulary does not
-    hold is none that could be found in a text.
+    hold is dropped: no text contains its tokens.
     """
     found = set[Phrase]()
     tokens = tokenise(
@@ -77,7 +77,7 @@ def left_out(
 
 
 def _texts(pieces: Vocabulary, ids: np.ndarray, words: np.ndarray) -> list[str]:
-    """Return every word as it reads, in lower case."""
+    """Return the text of every word, in lower case."""
     raw = [bytearray() for _ in range(int(words[-1]) + 1 if len(words) else 0)]
     for number, token in zip(words.tolist(), ids.tolist(), strict=True):
         raw[number] += pieces.raw[token]

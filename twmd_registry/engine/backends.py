@@ -1,4 +1,4 @@
-"""The two ways to a score: through token vectors and their alignment, or through a regression model."""
+"""The two backends: alignment of token vectors, and regression models that read a pair of texts."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from twmd_registry.registry.spec import MetricSpec
 from twmd_registry.text_flags import TextFlags
 
 Scored = tuple[list[PairScores], TextFlags]
-"""The scores of all pairs by every route of a group, and what to know of the texts."""
+"""The scores of all pairs by every backend of a group, and the flags of the texts."""
 
 
 class Backend:
-    """What the two ways share: finding the model, claiming it, settling the specification.
+    """What both backends do: find and load the model, and complete the requested specification.
 
     Attributes:
         kind: The class of the loaded model.
@@ -52,12 +52,13 @@ class Backend:
     kind: type[Encoder] | type[Regressor]
 
     def __init__(self, spec: MetricSpec, options: RunOptions, parts: Parts | None = None) -> None:
-        """Remember what to do; nothing is found or loaded yet.
+        """Store the request; nothing is looked up or loaded yet.
 
         Args:
             spec: What to compute.
-            options: Where and how fast.
-            parts: Where its parts are, when `spec` comes from a signature; None for a user's own, maybe with paths.
+            options: Device, batch size and caches.
+            parts: Local places of its parts, when `spec` comes from a signature; None for a user's own specification,
+                whose values may be paths.
         """
         self.requested, self.options, self.parts = spec, options, parts
         self._handle: ModelHandle | None = None
@@ -67,7 +68,7 @@ class Backend:
         """The model's files.
 
         Raises:
-            ModelError: The model is not here, or its content is not what the signature says.
+            ModelError: The model is not on this machine, or its content is not the signed one.
         """
         name, wanted, given = str(self.requested.model), self.requested.fingerprint, self.parts and self.parts.model
         files = find_model(given) if given else find_model(name, self.requested.revision, paths=self.parts is None)
@@ -78,7 +79,7 @@ class Backend:
             raise ModelError(
                 f"model {files.label} has the content @{files.fingerprint} here, not @{wanted} as asked for."
             )
-        # Of two names for one content, the one that was published stays.
+        # If one content has two names, the published name is kept.
         return files._replace(name=name) if wanted and self.parts else files
 
     @cached_property
@@ -103,7 +104,7 @@ class Backend:
 
     @cached_property
     def model_key(self) -> Hashable:
-        """Everything that decides which loaded model this is."""
+        """The key of the loaded model: equal keys share one model."""
         return (
             self.kind.__name__,
             self.files,
@@ -116,7 +117,7 @@ class Backend:
     def model(self) -> Any:
         """The loaded model, shared."""
         if self._handle is None:
-            # A partial and not a method of this route: no cycle keeps the model alive when the scorer is gone.
+            # A partial, not a bound method: a reference cycle would keep the model in memory after the scorer is gone.
             load = partial(
                 self.kind, self.files, self.adapter, str(self.requested.dtype), pick_device(self.options.device)
             )
@@ -134,10 +135,10 @@ class Backend:
 
     @cached_property
     def baseline(self) -> Baseline | None:
-        """What scores are rescaled by.
+        """The baseline by which scores are rescaled; None without one.
 
         Raises:
-            ModelError: It is not here, damaged, or of other settings.
+            ModelError: The file is missing, damaged, or was fitted for other settings.
         """
         asked = self.requested.baseline
         if asked is None:
@@ -145,7 +146,7 @@ class Backend:
         return find_signed(lambda wanted: find_baseline(wanted, self._settled), asked, self.parts, BASELINE)
 
     def _settle(self) -> MetricSpec:
-        """Fill in what only the model can say."""
+        """Complete the specification with what only the model knows: name, content, length limit."""
         limit = self.model.check_limit(self.requested.limit)
         return self.requested.replace(
             model=self.files.name,
@@ -164,13 +165,13 @@ class Backend:
         return (self.model_key, self.spec.truncation, self.options.batch_tokens)
 
     def close(self) -> None:
-        """Give the model back."""
+        """Release the model."""
         if self._handle is not None:
             self._handle.release()
             self._handle = None
 
     def park(self) -> None:
-        """Leave the device, if the model is loaded, until it is used again."""
+        """Move the model, if it is loaded, to the CPU until its next use."""
         if self._handle is not None:
             self._handle.get().park()
 
@@ -181,18 +182,18 @@ class Backend:
         raise NotImplementedError
 
     def work(self, group: Sequence[Any], pairs: Pairs) -> int:
-        """Return how many units of progress scoring such a group reports at most."""
+        """Return the units of progress that scoring this group reports at most."""
         raise NotImplementedError
 
     def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce, progress: Progress | None = None) -> None:
-        """Give `total` the share of these pairs in what depends on the whole corpus; for most, nothing does.
+        """Add the share of these pairs to the sums over the whole corpus, by `total`; most settings need none.
 
         `progress` is called with `ENCODED` for every text that was encoded.
         """
 
 
 class TokenAlignmentBackend(Backend):
-    """encode -> center -> align -> assemble."""
+    """Scores by encode -> center -> align -> reduce."""
 
     kind = Encoder
 
@@ -201,7 +202,7 @@ class TokenAlignmentBackend(Backend):
         """The mean vectors that background centering subtracts.
 
         Raises:
-            ModelError: They are not here, damaged, or of another model.
+            ModelError: The file is missing, damaged, or was fitted for another model.
         """
         if self.requested.centering_kind is not Centering.BACKGROUND:
             return None
@@ -213,10 +214,10 @@ class TokenAlignmentBackend(Backend):
 
     @cached_property
     def stop_words(self) -> FittedPart[frozenset[str]] | None:
-        """The words that are left out.
+        """The words that are dropped.
 
         Raises:
-            ModelError: The list is not here, or not one.
+            ModelError: The file is missing, or is not a list of words.
         """
         asked = self.requested.stopwords
         return None if asked is None else find_signed(find_stop_words, asked, self.parts, STOP_WORDS)
@@ -226,7 +227,7 @@ class TokenAlignmentBackend(Backend):
         """The document frequencies of ``idf=background``.
 
         Raises:
-            ModelError: They are not here, damaged, or of another tokenizer.
+            ModelError: The file is missing, damaged, or was fitted for another tokenizer.
         """
         asked = self.requested.idf_file
         return (
@@ -238,7 +239,7 @@ class TokenAlignmentBackend(Backend):
         )
 
     def _settle(self) -> MetricSpec:
-        """Fill in what only the model can say; warns when its layer was chosen by rule."""
+        """Complete the specification; warns if the layer is chosen by rule."""
         background, stop_words, frequencies = self.background, self.stop_words, self.frequencies
         settled = (
             super()
@@ -256,14 +257,13 @@ class TokenAlignmentBackend(Backend):
         return settled
 
     def _layers(self) -> int | str:
-        """Return the layers that are read, written as in a signature."""
+        """Return the layers to read, written as in a signature."""
         asked, encoder = self.requested.layer, self.model
         if asked is None:
             layer = rule_layer(encoder.depth)
             warn(
-                f"untuned: nobody has measured which settings of {self.files.name} agree best with people: "
-                f"layer={layer} (5/6 of its depth) by "
-                f"rule, centering={self.requested.centering} and the rest as in the signature."
+                f"untuned: no settings of {self.files.name} were measured against human ratings. By rule, "
+                f"layer={layer} (5/6 of its depth) and centering={self.requested.centering}."
             )
             return check_layer(layer, encoder.depth, self.files.name)
         layers = self.requested.layers or last_layers(str(asked), encoder.depth)
@@ -276,12 +276,12 @@ class TokenAlignmentBackend(Backend):
 
     @cached_property
     def reading(self) -> ReadingMode:
-        """How long texts are read."""
+        """How texts longer than the limit are read."""
         return ReadingMode(self.spec.limit, self.model.window(self.spec.limit, self.spec.stride))
 
     @cached_property
     def job(self) -> Job:
-        """The applied specification with what was fitted for it."""
+        """The applied specification with its fitted parts."""
         job, encoder = Job(self.spec), self.model
         if self.background is not None:
             means = self.background.content[Special(str(self.spec.special))]
@@ -297,7 +297,7 @@ class TokenAlignmentBackend(Backend):
     def run(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
     ) -> PipelineRun:
-        """Plan the work of a group."""
+        """Make the pipeline of a group."""
         return PipelineRun(
             self.model,
             [backend.job for backend in group],
@@ -311,12 +311,12 @@ class TokenAlignmentBackend(Backend):
         )
 
     def fit_background(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
-        """Fit the mean vectors of this model over a corpus: the content of a mean-vector file."""
+        """Average the hidden states over a corpus; return the content of a mean-vector file."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             return fit_background(self.model, texts, self.reading, adapter=self.spec.adapter, progress=progress)
 
     def fit_idf(self, texts: Iterable[str], progress: Progress | None = None) -> bytes:
-        """Count document frequencies over a corpus: the content of a frequencies file."""
+        """Count document frequencies over a corpus; return the content of a frequencies file."""
         with self.model.lock:
             return idf.fit_idf(self.model, texts, self.reading, progress)
 
@@ -338,7 +338,7 @@ class TokenAlignmentBackend(Backend):
     def sum_up(
         self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, total: AllReduce, progress: Progress | None = None
     ) -> None:
-        """Give `total` the sums of token vectors and the document frequencies of these pairs."""
+        """Add the token vectors and document frequencies of these pairs to the sums over the corpus, by `total`."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
             self.run(group, pairs, progress, total).sum_up()
 
@@ -349,12 +349,12 @@ class TokenAlignmentBackend(Backend):
 
 
 class RegressionBackend(Backend):
-    """A pair of texts in, a number out."""
+    """Scores by a regression model: a pair of texts in, a number out."""
 
     kind = Regressor
 
     def _settle(self) -> MetricSpec:
-        """Leave out the keys of order where a model reads the texts apart: there they do nothing."""
+        """Complete the specification; a model that encodes each text alone has no keys of order."""
         settled = super()._settle()
         return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
 
@@ -403,7 +403,7 @@ class RegressionBackend(Backend):
 
     @property
     def orders(self) -> tuple[First, ...]:
-        """Which text is read first, in every reading."""
+        """The first text of every reading: one order, or both."""
         return tuple(First) if self.spec.symmetric else (First(self.spec.first or First.PREDICTION),)
 
 

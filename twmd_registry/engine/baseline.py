@@ -21,7 +21,7 @@ BASELINE = FittedKind("baseline", "baselines", "baseline", ".json", "baseline")
 
 SIDES = ("precision", "recall", "f1")
 FREE = frozenset({"output", "multiref", "baseline", "revision", "model"})
-"""Keys that a baseline does not depend on; which model it was says its content."""
+"""Keys that a baseline does not depend on; the fingerprint says which model it was."""
 
 
 Baseline: TypeAlias = FittedPart[tuple[float, ...]]
@@ -29,7 +29,7 @@ Baseline: TypeAlias = FittedPart[tuple[float, ...]]
 
 
 def keys_of(spec: MetricSpec) -> dict[str, str]:
-    """Return what a baseline depends on, as text."""
+    """Return the keys that a baseline depends on, as text."""
     values = {name: KEYS[name].format(value) for name, value in spec.values().items() if name not in FREE}
     return {"metric": str(spec.metric), "fingerprint": str(spec.fingerprint), **values}
 

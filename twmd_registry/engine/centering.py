@@ -1,4 +1,4 @@
-"""Centering: what is subtracted from token vectors before their norms are taken.
+"""Centering: subtract a mean from token vectors before their norms are taken.
 
 Centering happens after a layer has been chosen and before L2 normalisation (TWMD paper, section 5). ``batch`` and
 ``corpus`` are one operation with different groups: the mean of a group of texts is subtracted from each of its tokens.
@@ -18,7 +18,7 @@ from twmd_registry.tensors import EPSILON, NOTHING, TokenVectors
 
 
 class GroupSums(NamedTuple):
-    """Sums from which group means follow, so that a corpus can be summed up piece by piece.
+    """Sums per group, from which means follow; a corpus is summed chunk by chunk.
 
     Attributes:
         sums: Shape (G, D), float64.
@@ -29,12 +29,12 @@ class GroupSums(NamedTuple):
     counts: Tensor
 
     def mean(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return the means, as numbers of this format; shape (G, D); zero for a group without tokens."""
+        """Return the means in a dtype; shape (G, D); zero for a group without tokens."""
         return (self.sums / self.counts.clamp(min=1)[:, None]).to(dtype)
 
     @classmethod
     def nothing(cls, groups: int, width: int, device: torch.device) -> GroupSums:
-        """Return the sums of so many groups without a token, of D = `width`."""
+        """Return the sums of groups without tokens; D = `width`."""
         sums = torch.zeros(groups, width, dtype=torch.float64, device=device)
         return cls(sums, sums[:, 0].clone())
 
@@ -44,7 +44,7 @@ class GroupSums(NamedTuple):
 
 
 def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int) -> GroupSums:
-    """Sum the token vectors of every group, those that count.
+    """Sum the token vectors that count, per group.
 
     Args:
         tokens: I items.
@@ -99,7 +99,7 @@ def center(
     """
     centered = [_subtract_mean(tokens, centering, means[k] if means else None) for k, tokens in enumerate(layers)]
     norms = [torch.linalg.vector_norm(vectors_of_layer, dim=1) for vectors_of_layer in centered]  # each (T,)
-    # What is subtracted from a vector brings an error that goes with the longer of the vector and the rest.
+    # The rounding error of a difference is proportional to the longer of the vector and the difference.
     errors = [
         EPSILON * torch.maximum(torch.linalg.vector_norm(tokens.vectors.detach(), dim=1), own.detach())
         for tokens, own in zip(layers, norms, strict=True)
@@ -110,8 +110,7 @@ def center(
     whole = bool(keep.all())
     found = []
     for tokens, one, own, error in zip(layers, centered, norms, errors, strict=True):
-        # An absent token's length is set to one: divided by nothing it would give NaN, if not here then to every
-        # gradient.
+        # A dropped token is divided by 1: a division by 0 would give NaN, here or in the gradients.
         length = torch.ones_like(own) if vectors is Vectors.RAW else torch.where(keep, own, 1.0)
         scaled = tokens._replace(vectors=one / length[:, None], rounding=error / length.detach())
         found.append(scaled if whole else scaled.select(keep))

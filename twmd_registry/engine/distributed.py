@@ -24,20 +24,20 @@ T = TypeVar("T")
 
 
 def world_size() -> int:
-    """Processes that work together; one where there is no process group."""
+    """Return the number of processes; 1 without a process group."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 Failure = tuple[type[TwmdError], str]
-"""An error that travels: its class (`TwmdError` for those that are not this package's) and its text."""
+"""An error as a message: its class (`TwmdError` for those of other libraries) and its text."""
 
 
 class Ranks:
     """The processes of `torch.distributed`'s default group, as one of them sees it.
 
-    They exchange messages in rounds. In every round each rank sends a value or its error, so that no rank waits for one
-    that has ended. Sums are added in the order of ranks, and so are the same number on all of them. A message is an
-    object: torch then finds the right device for any backend.
+    The ranks exchange messages in rounds. In every round each rank sends a value or its error, so that no rank waits
+    for one that has failed. Sums are added in the order of ranks, so that all ranks get the same number. Messages are
+    objects, for which torch chooses the right device of any backend.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Ranks:
         self._failed = False
 
     def together(self, work: Callable[[], T]) -> T:
-        """Do something on every rank, and fail on every rank when it fails on one.
+        """Call a function on every rank; if it fails on one rank, fail on all.
 
         Raises:
             TwmdError: Of the class of the first error, with the rank named; the error itself where all ranks have the

@@ -1,4 +1,4 @@
-"""What a user should know about texts that were scored, as warnings."""
+"""Warnings about the texts that were scored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN_SAMPLES = 10
 
 
 def count_empty(pairs: Pairs, empty: np.ndarray) -> int:
-    """Predictions and references (each occurrence) without a token."""
+    """Count predictions and references (each occurrence) without a token."""
     return int(empty[pairs.hyp[pairs.starts]].sum() + empty[pairs.ref].sum())
 
 
@@ -106,7 +106,7 @@ def warn_about_lost_words(flags: TextFlags, *, static: bool) -> None:
 
 
 def warn_about_single_segment_batches(specs: Sequence[MetricSpec], segments: int) -> None:
-    """Say when a centering batch holds one segment."""
+    """Warn if a centering batch holds a single segment."""
     for spec in specs:
         last = segments % spec.centering_size if spec.centering_size else segments
         if spec.centering_kind in {Centering.BATCH, Centering.CORPUS} and (last == 1 or spec.centering_size == 1):
@@ -119,7 +119,7 @@ def warn_about_single_segment_batches(specs: Sequence[MetricSpec], segments: int
 
 
 def check_sample(segments: int) -> None:
-    """Refuse a test or an interval of one segment, and warn of one of few.
+    """Refuse a test or an interval of one segment; warn about a small number.
 
     Args:
         segments: How many segments (or items, or systems) are resampled.

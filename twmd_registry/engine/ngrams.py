@@ -1,4 +1,4 @@
-"""N-grams: neighbouring tokens that are moved together (MoverScore paper, section 3.1)."""
+"""N-grams: windows of neighbouring tokens that are moved as one unit (MoverScore paper, section 3.1)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
 
 
 def unit(tokens: TokenVectors) -> TokenVectors:
-    """Scale vectors to length one again; one of which nothing but rounding errors is left is dropped."""
+    """Scale vectors to length one; drop a vector that is only rounding error."""
     norms = torch.linalg.vector_norm(tokens.vectors, dim=1, keepdim=True)
     keep = ~(norms.squeeze(1) <= NOTHING * tokens.rounding_errors)  # NaN is no absence
     scaled = tokens._replace(

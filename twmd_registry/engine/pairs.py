@@ -16,7 +16,7 @@ from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
 
 BYTES_PER_TOKEN = 3
-"""A cautious estimate (English has 4 to 5), from which chunks are cut before texts are tokenised."""
+"""A low estimate (English has 4 to 5): chunks are cut before texts are tokenised."""
 
 
 class Segments(NamedTuple):
@@ -99,7 +99,7 @@ def _different_lengths(number: int, references: list[Any]) -> str:
 
 
 def _check_text(text: Any, where: str) -> str:
-    """Return the characters of a text: a subclass (a member of an Enum) may give others by ``str()``."""
+    """Return a checked text as a plain str: ``str()`` of a subclass (a member of an Enum) may give other characters."""
     if not isinstance(text, str):
         raise InputError(f"{where} must be a text; got {_describe(text)}.")
     try:
@@ -154,15 +154,15 @@ def make_pairs(segments: Segments) -> Pairs:
 
 
 def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[Pairs, np.ndarray]:
-    """Take one of several shares of like size; in order, they are the whole.
+    """Take one of several shares of similar size; in order, the shares are all pairs.
 
-    Where they are cut depends on the number of segments alone: as long as it stays, a reference stays in its share.
+    The cuts depend on the number of segments alone, so that a reference keeps its share between calls.
 
     Args:
         pairs: All pairs.
         number: Which share, from 0.
         shares: How many there are; there may be more than segments, so that some are empty.
-        step: Shares end at multiples of so many segments, so that centering batches stay whole.
+        step: Shares end at multiples of this number of segments, so that centering batches stay whole.
 
     Returns:
         The pairs of some segments in a row, numbered by themselves; and the number of each of their texts among all,
@@ -180,7 +180,7 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[P
 
 
 def centering_step(specs: Iterable[MetricSpec]) -> int:
-    """Segments that must stay together so that the centering batches of every specification stay whole."""
+    """Return how many segments must stay together, so that every specification's centering batches stay whole."""
     return math.lcm(*(spec.centering_size or 1 for spec in specs if spec.centering_kind is Centering.BATCH))
 
 
@@ -193,7 +193,7 @@ def plan_chunks(
         pairs: The pairs.
         limit: Most tokens of a text; None for no limit. Tokens are estimated cautiously, from the number of bytes.
         most_tokens: Tokens per chunk; a single step may hold more.
-        step: Chunks end at multiples of so many segments, so that centering batches stay whole.
+        step: Chunks end at multiples of this number of segments, so that centering batches stay whole.
 
     Returns:
         Slices over pairs; and for every text that occurs in several chunks, which ones, ascending.

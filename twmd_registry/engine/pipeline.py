@@ -78,12 +78,12 @@ def alone(local_sum: Callable[[], Tensor]) -> Tensor:
 
 
 class PipelineRun:
-    """One call: some pairs, and the specifications that share an encoder, its dtype and its length limit.
+    """Scores some pairs by all specifications that share an encoder, its dtype and its length limit.
 
-    Every text is encoded once for all of them; memory does not grow with the number of pairs.
+    Each text is encoded once for all of them; memory does not grow with the number of pairs.
 
     Attributes:
-        flags: Facts about the texts; complete after the last chunk.
+        flags: What a reader should know of the texts; complete after the last chunk.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class PipelineRun:
             For every chunk and view, which pairs, and by specification their scores, each of shape (pairs of the
             chunk,).
         """
-        sums = self._corpus_sums  # first, even without a pair: other processes wait for the share of this one
+        sums = self._corpus_sums  # first, even without a pair: other processes wait for this one's share
         for chunk, texts, rows, encoded in self._encode_ahead():
             bare = (encoded.lengths == 0).cpu().numpy()
             for view, specs in self._views.items():
@@ -176,9 +176,9 @@ class PipelineRun:
                 yield chunk, dict(zip(specs, sides, strict=True))
 
     def sum_up(self) -> None:
-        """Give `total` the share of these pairs in what depends on the whole corpus, and score nothing.
+        """Add the share of these pairs to the sums over the whole corpus, by `total`; score nothing.
 
-        The idf weights in this pass are those of this share alone, on which sums of token vectors do not depend.
+        In this pass the idf weights are those of this share alone: sums of token vectors do not depend on them.
         """
         _ = self._corpus_sums
 
@@ -222,7 +222,7 @@ class PipelineRun:
         }
 
     def _encode(self, chunks: Sequence[slice]) -> Iterator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
-        """Yield every chunk with the numbers of its texts, their rows in what is encoded, and what is encoded."""
+        """Yield every chunk with the numbers of its texts, their rows in the encoded texts, and the encoded texts."""
 
         def report(texts: int) -> None:
             if self._cancelled.is_set():
@@ -238,7 +238,7 @@ class PipelineRun:
                 self._store.forget(number, self._most_tokens)
 
     def _encode_ahead(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray, EncodedTexts]]:
-        """Yield all chunks; without gradients, the next one is encoded in a thread while one is aligned."""
+        """Yield all chunks; without gradients, a thread encodes the next chunk while this one is aligned."""
         self._cancelled.clear()
         chunks = self._encode(self._chunks)
         return chunks if torch.is_grad_enabled() or len(self._chunks) == 1 else prefetch(chunks, self._cancelled)
@@ -252,7 +252,7 @@ class PipelineRun:
 
     @cached_property
     def _corpus_sums(self) -> dict[TokenView, list[GroupSums]]:
-        """Sums over the whole corpus by layer, of every view that is centred by them."""
+        """By view with corpus centering, the sums over the whole corpus in each layer."""
         views = [view for view in self._views if view.centering is Centering.CORPUS]
         local, device = cache(partial(self._sum_locally, views)), self._encoder.device
 
@@ -262,7 +262,7 @@ class PipelineRun:
         return {view: [sum_layer(view, k) for k in range(len(view.layers))] for view in views}
 
     def _sum_locally(self, views: Sequence[TokenView]) -> dict[TokenView, list[GroupSums]]:
-        """Return the sums over these pairs, in a pass before anything is scored."""
+        """Return the sums over these pairs, in a pass of its own before scoring."""
         width, device = self._encoder.width, self._encoder.device
         sums = {view: [GroupSums.nothing(view.groups_per_batch, width, device) for _ in view.layers] for view in views}
         for chunk, texts, rows, encoded in self._encode(self._chunks):
@@ -302,18 +302,18 @@ class PipelineRun:
 
 
 def prefetch(items: Iterator[Item], cancelled: Event) -> Iterator[Item]:
-    """Yield the items of an iterator, and compute the next one in a thread while the caller uses one; no gradients.
+    """Yield the items of an iterator, without gradients; a thread computes the next item ahead.
 
     Args:
         items: The items.
-        cancelled: Set when the caller wants no more, so that the thread may stop early.
+        cancelled: Set when the caller stops, so that the thread can stop early.
     """
     inference, context = torch.is_inference_mode_enabled(), copy_context()  # warnings are collected by the context
     stream = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
 
     def step() -> list[Item]:
-        # A thread has modes of its own (no inference mode means gradients), and a stream of its own, for which nothing
-        # here would wait.
+        # A thread starts with default modes (gradients on) and with a CUDA stream of its own, which the caller would
+        # not wait for.
         with torch.inference_mode(inference), torch.no_grad(), torch.cuda.stream(stream) if stream else nullcontext():
             return list(islice(items, 1))
 
@@ -338,8 +338,8 @@ def align_pairs(
 ) -> tuple[list[PRF], np.ndarray]:
     """Align all pairs of some items by every specification, and reduce the sides of each pair to scores.
 
-    A pair with a text that never had a token (`bare`) scores as empty texts do. A text without a token to compare, or
-    whose C(X, X) is not positive, scores 1 against itself and 0 against any other text: nothing is known of it.
+    A pair with a text that never had a token (`bare`) scores as empty texts do. A text that has no token left to
+    compare, or whose C(X, X) is not positive, scores 1 against itself and 0 against any other text.
 
     Args:
         tokens: The tokens (or n-grams) of every item.
@@ -368,7 +368,7 @@ def align_pairs(
         x, y = pad(tokens, hyp), pad(tokens, ref)
         keep_exact()
         s = similarities(x, y)  # (B, N, M)
-        # One plan for all outputs of a metric, and whatever its cost is turned into.
+        # One plan serves all outputs and transforms of a metric.
         planned: dict[tuple[MetricName, AlignmentSettings], Sides] = {}
         for k, (spec, how) in enumerate(zip(specs, settings, strict=True)):
             plan = spec.metric, how._replace(transform=Transform.LINEAR)
@@ -386,7 +386,7 @@ def align_pairs(
 
 
 def make_alignment_settings(spec: MetricSpec) -> AlignmentSettings:
-    """Return what an aligner needs to know of a specification; defaults for keys that the metric does not use."""
+    """Return the settings of an aligner; defaults for keys that the metric does not use."""
     return AlignmentSettings(
         temperature=spec.temperature or 1.0,
         iterations=None if spec.iterations == CONVERGED else int(spec.iterations or 1),
@@ -401,7 +401,7 @@ def _self_scores(
 ) -> dict[tuple[MetricName, AlignmentSettings], Tensor]:
     """Return C(X, X) of every item, shape (I,), for the metrics that divide by it.
 
-    0 for an item without tokens, and where C(X, X) is a rounding error: of S, or of vectors that cancel in a mean.
+    0 for an item without tokens, and where C(X, X) is only a rounding error (of S, or of vectors that cancel).
     """
     own = {one: tokens.vectors.new_zeros(len(counts)) for one in wanted if CATALOGUE[one[0]].self_normalised}
     if not own:

@@ -1,4 +1,4 @@
-"""`ScoreSet`: what scoring gives back."""
+"""`ScoreSet`: the result of scoring."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from twmd_registry.registry.signature import Signature
 
 
 class Link(NamedTuple):
-    """What one token has to do with another.
+    """One cell of a plan: a hypothesis token and a reference token.
 
     Attributes:
         hypothesis: Number of the hypothesis token (or n-gram), from 0.
         reference: Number of the reference token.
-        amount: What the plan carries between them.
+        amount: The mass that the plan moves between them.
         similarity: Their cosine (their inner product, with raw vectors).
     """
 
@@ -36,7 +36,7 @@ class Alignment:
     Attributes:
         signature: What was applied.
         score: *The* score of the pair.
-        hypothesis: The hypothesis's tokens, as they read.
+        hypothesis: The hypothesis's tokens as text.
         reference: The reference's tokens.
         hypothesis_shares: How much each counts; shape (N,), sum 1; zeros where a text has nothing to compare.
         reference_shares: How much each counts; shape (M,), likewise.
@@ -60,15 +60,15 @@ class Alignment:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The sides that *the* score is made of: both for F1."""
+        """The sides that *the* score uses: both for F1."""
         output = str(self.signature.spec.output)
         return (output,) if output in self.plans else tuple(self.plans)
 
     def links(self, side: str | None = None) -> list[Link]:
-        """Everything that a plan carries, most first.
+        """Return all cells of a plan with mass, the largest first.
 
         Args:
-            side: One of `plans`; the first of `sides` if not given.
+            side: A key of `plans`; the first of `sides` by default.
 
         Raises:
             KeyError: There is no such side.
@@ -97,22 +97,22 @@ class PairScores(NamedTuple):
 
     @property
     def sides(self) -> dict[Output, np.ndarray]:
-        """By output, for a two-sided metric; nothing for others."""
+        """The scores by output of a two-sided metric; empty for others."""
         if self.recall is None or self.f1 is None:
             return {}
         return {Output.PRECISION: self.precision, Output.RECALL: self.recall, Output.F1: self.f1}
 
     def chosen(self, output: str | None) -> np.ndarray:
-        """*The* scores: of the output asked for, where there are several; of the shape of `precision`."""
+        """Return *the* scores: those of an output of a two-sided metric, else the only ones; shape as `precision`."""
         return self.sides[Output(output)] if output and self.sides else self.precision
 
 
 class Counts(NamedTuple):
-    """What a reader of a score should know about its texts.
+    """Counts of texts that a reader of a score should know about.
 
     Attributes:
         segments: Segments scored.
-        truncated: Different texts that were longer than the model can read and lost their end.
+        truncated: Different texts that were longer than the limit and lost their end.
         empty: Predictions and references without a token.
         unknown: Different texts of which more than a tenth of the tokens are unknown: the encoder's vocabulary does not
             hold them.
@@ -142,7 +142,7 @@ class ScoreSet:
         f1: F1 of every segment, None for a one-sided metric.
         counts: Truncated, empty, unknown and repeated texts.
         texts: sha256 of the texts as they were scored: of ``[predictions, references]`` as compact JSON in UTF-8.
-        explainer: Finds the alignment of a segment again; it remembers the texts, and no model.
+        explainer: Computes the alignment of a segment again; holds the texts and no model.
     """
 
     signature: Signature
@@ -160,7 +160,7 @@ class ScoreSet:
 
     @property
     def metric(self) -> MetricName:
-        """Which metric."""
+        """The metric."""
         return self.signature.spec.metric
 
     @property
@@ -173,8 +173,8 @@ class ScoreSet:
 
         The alignment is computed again, with everything that it depends on (its centering batch; the whole corpus, for
         ``centering=corpus`` and the idf of these texts). It is that of one pair: with ``multiref=mean`` a segment's
-        score is the mean over its references, and each has an alignment. Keep the scorer open meanwhile, or the model
-        is loaded every time.
+        score is the mean over its references, and each has an alignment. Keep the scorer open while you explain, or the
+        model is loaded every time.
 
         Args:
             segment: Its number, from 0.
@@ -189,7 +189,7 @@ class ScoreSet:
             ModelError: The model is gone, or a part has changed since.
         """
         if self.explainer is None:
-            raise SpecError("these scores were not computed here: score the texts to have them explained.")
+            raise SpecError("these scores were not computed in this process: score the texts again to explain them.")
         return self.explainer(segment, reference)
 
     def as_dict(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def make_score_set(
     texts: str,
     explainer: Callable[[int, int | None], Alignment] | None = None,
 ) -> ScoreSet:
-    """Bundle the segments' scores, the chosen output first."""
+    """Make a `ScoreSet` of the segments' scores; `scores` are those of the chosen output."""
     sides = found.sides
     return ScoreSet(
         signature=signature,

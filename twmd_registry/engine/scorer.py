@@ -35,7 +35,7 @@ from twmd_registry.text_flags import TextFlags
 GroupScore = Callable[[Sequence[Backend], Pairs, Progress | None], Scored]
 
 BASELINE_PAIRS = 10_000
-"""Pairs that a baseline is the mean of."""
+"""Number of random pairs that a baseline averages."""
 
 
 class Scorer:
@@ -53,14 +53,13 @@ class Scorer:
     def __init__(
         self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
     ) -> None:
-        """Remember what to do; nothing is loaded yet.
+        """Store the request; nothing is loaded yet.
 
         Args:
             spec: What to compute.
-            options: Where and how fast.
-            parts: Where its parts are, when `spec` comes from a signature; names in it are then no paths.
-            nrefs: The number of references in the signature that `spec` was read from; texts with another number bring
-                a warning.
+            options: Device, batch size and caches.
+            parts: Local places of its parts, when `spec` comes from a signature; names are then not paths.
+            nrefs: The number of references in the signature of `spec`; texts with another number cause a warning.
         """
         self.requested = spec
         self.options = options or RunOptions()
@@ -70,15 +69,15 @@ class Scorer:
 
     @property
     def members(self) -> tuple[Scorer, ...]:
-        """The scorers that do the work: itself, unless it is an ensemble."""
+        """The scorers that compute: itself, or the members of an ensemble."""
         return (self,)
 
     @property
     def spec(self) -> MetricSpec:
-        """The specification as it is applied: layer, limit, fingerprint and mean vector settled. Loads the model.
+        """The applied specification, with layer, limit, fingerprint and mean vector filled in. Loads the model.
 
         Raises:
-            ModelError: The model, or another part that the specification names, is not there or not what was named.
+            ModelError: The model or another part is missing, or its content is not the signed one.
             SpecError: A layer or limit that the model does not have, or a device that this machine does not have.
             MissingExtraError: The embedded model, or `peft` for an adapter, is not installed.
         """
@@ -144,12 +143,12 @@ class Scorer:
             member.backend.park()
 
     def close(self) -> None:
-        """Give the model back; the last scorer to do so frees its memory. The scorer can be used again."""
+        """Release the model; the last scorer that does so frees its memory. The scorer can be used again."""
         for member in self.members:
             member.backend.close()
 
     def __enter__(self) -> Scorer:
-        """Use the scorer in a ``with`` block that closes it."""
+        """Return the scorer; the ``with`` block closes it."""
         return self
 
     def __exit__(
@@ -159,11 +158,11 @@ class Scorer:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what to do, not the model."""
+        """Pickle the request, not the model."""
         return type(self), (self.requested, self.options, self.parts, self.nrefs)
 
     def __repr__(self) -> str:
-        """Metric and requested keys."""
+        """Return metric and requested keys."""
         keys = ", ".join(f"{name}={value}" for name, value in self.requested.values().items())
         return f"{type(self).__name__}({self.requested.metric}: {keys})"
 
@@ -172,23 +171,23 @@ class EnsembleScorer(Scorer):
     """The weighted mean of several scorers' scores, segment by segment: ``sum_k w_k score_k / sum_k w_k`` (Herbold
     2024, A.2).
 
-    Each member takes the best (or mean) of several references by itself. Texts are encoded once for all members that
-    read the same model.
+    Each member reduces several references (best or mean) before the mean over members. Members that read the same model
+    share its encodings.
     """
 
     def __init__(
         self, spec: MetricSpec, options: RunOptions | None = None, parts: Parts | None = None, nrefs: str | None = None
     ) -> None:
-        """Make the members; nothing is loaded yet.
+        """Make the members' scorers; nothing is loaded yet.
 
         Args:
             spec: What to compute.
-            options: Where and how fast.
-            parts: Where parts of the members are, when `spec` comes from a signature.
+            options: Device, batch size and caches.
+            parts: Local places of the members' parts, when `spec` comes from a signature.
             nrefs: As for `Scorer`.
 
         Raises:
-            SpecError: A member that cannot be.
+            SpecError: A member with an impossible specification.
         """
         self.requested, self.options, self.parts, self.nrefs = spec, options or RunOptions(), parts, nrefs
         self.weights, specs = zip(*member_specs(spec), strict=True)
@@ -196,12 +195,12 @@ class EnsembleScorer(Scorer):
 
     @property
     def members(self) -> tuple[Scorer, ...]:
-        """The scorers whose mean it is."""
+        """The scorers that are averaged."""
         return self._members
 
     @property
     def spec(self) -> MetricSpec:
-        """The specification as it is applied, every member settled. Loads the models.
+        """The applied specification of every member. Loads the models.
 
         Raises:
             TwmdError: As for `Scorer.spec`.
@@ -213,7 +212,7 @@ class EnsembleScorer(Scorer):
     def fit_baseline(
         self, texts: Iterable[str], pairs: int = BASELINE_PAIRS, seed: int = 0, progress: Progress | None = None
     ) -> bytes:
-        """Refuse: an ensemble is a mean of members that have baselines of their own.
+        """Refuse: only members have baselines.
 
         Raises:
             SpecError: Always.
@@ -233,7 +232,7 @@ class EnsembleScorer(Scorer):
 
 
 def _explain_no_ensemble(_segment: int, _reference: int | None) -> NoReturn:
-    raise SpecError("an ensemble is a mean of metrics and has no alignment of its own: explain a member's scores.")
+    raise SpecError("an ensemble has no alignment of its own: explain a member's scores.")
 
 
 def make_scorer(
@@ -248,18 +247,17 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
 
     Args:
         metric: A metric of the catalogue; ``ensemble(METRIC,METRIC,...)`` for the mean of several, each maybe with keys
-            and a weight (``ensemble(stsscore,2*sbert;layer=6)``); a signature, which gives the scorer back that it was
-            written by; or a specification (``parse(signature)``), which takes run options only.
+            and a weight (``ensemble(stsscore,2*sbert;layer=6)``); a signature, which gives the same scorer again; or a
+            specification (``parse(signature)``), which takes run options only.
         preset: A preset's name; without one, the preset tuned for the model.
         keys: Keys of the specification (``temperature=0.1``) and run options (``device="cpu"``). Beside a signature
-            only run options, and where its parts are on this machine: ``model=FOLDER``, ``adapter=FOLDER``,
-            ``background=FILE``, ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``; their content must be what the
-            signature says.
+            only run options and local places of its parts: ``model=FOLDER``, ``adapter=FOLDER``, ``background=FILE``,
+            ``stopwords=FILE``, ``idf=FILE``, ``baseline=FILE``; their content must be the signed one.
 
     Raises:
         SpecError: Unknown metric, preset or key, or a value that is not possible; beside a signature, a key that it
             fixes or a part without use.
-        SignatureError: A line with ``|`` that is no signature; names the column.
+        SignatureError: A line with ``|`` that is not a signature; names the column.
 
     Warns:
         TwmdWarning: As for `parse_signature`.
@@ -268,8 +266,7 @@ def scorer(metric: str | Signature | MetricSpec, preset: str | None = None, **ke
         options, fixed = split_options({**keys, **({} if preset is None else {"preset": preset})}, ())
         if fixed:
             raise SpecError(
-                f"a specification fixes {', '.join(fixed)}: beside it, give run options only, or change a copy "
-                "by its replace()."
+                f"a specification fixes {', '.join(fixed)}: give run options only, or change a copy by its replace()."
             )
         return make_scorer(metric, options)
     if isinstance(metric, Signature) or (isinstance(metric, str) and "|" in metric):
@@ -296,7 +293,7 @@ def _make_scorer_of_signature(signature: str | Signature, preset: str | None, ke
 
 
 _LATEST: list[Scorer] = []
-"""The scorer of the latest `score`: its model stays in memory, so that a loop of calls loads it once."""
+"""The scorer of the latest `score`: it keeps its model in memory, so that a loop of calls loads it once."""
 
 
 def score(
@@ -308,7 +305,7 @@ def score(
 ) -> ScoreSet:
     """Score texts by one metric, in one line.
 
-    The model stays loaded until a call with another one. To decide when it is freed, use `scorer`.
+    The model stays loaded until a call with another model. Use `scorer` to decide when it is freed.
 
     >>> score(["it rains"], ["it rains"]).score > 0.999
     True
@@ -362,7 +359,7 @@ def score_all(
 
 
 def check_scorers(scorers: Sequence[Scorer]) -> None:
-    """Refuse what is no list of scorers; raises `SpecError`."""
+    """Check that these are scorers, at least one; raises `SpecError`."""
     if isinstance(scorers, Scorer) or not all(isinstance(given, Scorer) for given in scorers):
         raise SpecError('expected a list of scorers: [scorer("twmd"), scorer("trwmd")].')
     if not scorers:
@@ -393,7 +390,7 @@ def score_segments(
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
     flags, truncated = TextFlags.none(len(pairs.texts)), 0
     results: dict[int, ScoreSet] = {}
-    with collect_warnings() as held:  # several models, or chunks of the texts, may give the same warning
+    with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
         warn_about_single_segment_batches([member.spec for member in members], len(pairs.counts))
         groups = group_by_model([member.backend for member in members])
         meter = StageProgress(progress, len(pairs.counts), len(groups))

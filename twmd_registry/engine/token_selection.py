@@ -1,4 +1,4 @@
-"""From what an encoder said to the vectors that metrics compare: select -> center -> aggregate -> weigh -> n-grams."""
+"""From encoded texts to the vectors that metrics compare: select, weigh, center, aggregate, form n-grams."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from twmd_registry.tensors import EncodedTexts, TokenVectors, span_indices
 
 
 class TokenView(NamedTuple):
-    """What decides the vectors that metrics compare; metrics that agree on it share all similarities."""
+    """The settings that decide the vectors; metrics with the same view share all similarities."""
 
     layers: tuple[int, ...]
     aggregation: str
@@ -53,17 +53,17 @@ class TokenView(NamedTuple):
 
     @property
     def groups_per_batch(self) -> int:
-        """How many means a population has."""
+        """Means per centering batch (or corpus): one for both sides, or one each."""
         return 2 if self.side is Side.SEPARATE else 1
 
     @property
     def needs_vocabulary(self) -> bool:
-        """Whether it takes the vocabulary to say which tokens take part."""
+        """Whether the choice of tokens depends on words, and so on the vocabulary."""
         return self.stopwords is not None or self.subwords is Part.DROP or self.punctuation is not Punctuation.KEEP
 
     @property
     def weighs_sides_apart(self) -> bool:
-        """Whether a text's tokens weigh otherwise as a hypothesis than as a reference."""
+        """Whether a text has other token weights as a hypothesis than as a reference."""
         return self.idf == Idf.CORPUS
 
 
@@ -84,15 +84,15 @@ class Job(NamedTuple):
 
 
 class TokenItems(NamedTuple):
-    """The texts of a piece, each once per group that it is centered with and per side that weighs it.
+    """The texts of a chunk, each once per centering group and per side with its own weights.
 
     Attributes:
-        row: The text's row in what the store holds; shape (I,).
+        row: The text's row in the encoded texts; shape (I,).
         group: Its centering group; shape (I,).
         side: 1 where it is weighed as a reference, else 0; shape (I,).
         weight: How often the text occurs in that group's population; shape (I,).
         groups: Number of groups.
-        hyp: The item of every pair's hypothesis; shape (pairs of the piece,).
+        hyp: The item of every pair's hypothesis; shape (pairs of the chunk,).
         ref: The item of every pair's reference; likewise.
     """
 
@@ -126,7 +126,7 @@ def make_view(spec: MetricSpec) -> TokenView:
 
 
 def make_items(view: TokenView, pairs: Pairs, piece: slice, ids: np.ndarray, rows: np.ndarray) -> TokenItems:
-    """List the (text, group, side) combinations of a piece and how often each occurs."""
+    """List the (text, group, side) combinations of a chunk and how often each occurs."""
     segment = pairs.segment[piece]
     batch = (
         (segment // view.size) - segment[0] // view.size
@@ -146,13 +146,13 @@ def make_items(view: TokenView, pairs: Pairs, piece: slice, ids: np.ndarray, row
 
 
 class SelectedTokens(NamedTuple):
-    """Some tokens of what the encoder said.
+    """The tokens of every item that take part.
 
     Attributes:
         layers: The items' tokens in every layer of the view.
-        weightless: Items all of whose tokens weigh nothing; shape (I,), bool; None where tokens have no weights.
-        wordless: Texts, by row, whose words are all left out, so that special tokens alone are compared.
-        unknown: As in `EncodedTexts`, over all its tokens; None where unknown tokens are like any other.
+        weightless: Items with the weight 0 on every token; shape (I,), bool; None where tokens have no weights.
+        wordless: Rows of texts that lose all words, so that only special tokens are compared.
+        unknown: As in `EncodedTexts`, over all its tokens; None where unknown tokens are not treated specially.
     """
 
     layers: list[TokenVectors]
@@ -164,13 +164,13 @@ class SelectedTokens(NamedTuple):
 def select(
     view: TokenView, encoded: EncodedTexts, items: TokenItems, pieces: Vocabulary | None, job: Job
 ) -> SelectedTokens:
-    """Return the tokens of every item that take part, as the encoder gave them, each with its weight.
+    """Return the tokens of every item that take part, with their encoder vectors and weights.
 
     Args:
         view: Which tokens and layers.
-        encoded: What the encoder said.
+        encoded: The encoded texts.
         items: The items.
-        pieces: The vocabulary; None where the view does not ask about words.
+        pieces: The vocabulary; None where the view does not need it.
         job: Its stop words and weights.
     """
     keep = encoded.special <= SPECIAL_LEVEL[view.special]  # (T,)
@@ -217,9 +217,7 @@ def _wordless(encoded: EncodedTexts, own: np.ndarray, left: np.ndarray, keep: np
 def _weigh(
     tokens: TokenVectors, ids: Tensor, items: TokenItems, weights: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return the weight of every token (T,), and the items all of whose tokens weigh nothing (I,): there, all count the
-    same.
-    """
+    """Return the weight of every token (T,), and which items have no positive weight (I,): those get equal weights."""
     side = torch.from_numpy(items.side).to(ids.device)[tokens.owners]  # (T,)
     found = torch.stack(weights).to(ids.device)[side, ids]  # (T,)
     weightless = (tokens._replace(weights=found).carrying_lengths == 0) & (tokens.lengths > 0)
@@ -257,7 +255,7 @@ def token_vectors(
 
 
 def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVectors:
-    """Turn every unknown token's vector into the direction that belongs to what was written there; its length stays."""
+    """Give every unknown token the direction that belongs to its surface string; the vector's length stays."""
     codes = unknown[tokens.places]  # (T,)
     places = torch.nonzero(codes).squeeze(1)  # (U,)
     different, which = torch.unique(codes[places], return_inverse=True)
@@ -272,21 +270,20 @@ def _replace_unknown_tokens(tokens: TokenVectors, unknown: Tensor) -> TokenVecto
 
 
 def _direction(code: int, width: int) -> np.ndarray:
-    """Return a unit vector of signs that looks random and is the same everywhere: its cosine with another one has mean
-    0 and variance 1/D; shape (D,).
+    """Return a pseudo-random unit vector of signs, the same on every machine; shape (D,). The cosine of two has mean 0
+    and variance 1/D.
     """
     bits = np.frombuffer(hashlib.shake_256(code.to_bytes(8, signed=True)).digest(math.ceil(width / 8)), dtype=np.uint8)
     return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
 
 
 def compared(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
-    """Return what is compared: tokens or n-grams, with vectors of length one unless the view wants them raw.
+    """Return the units that are compared: tokens or n-grams, scaled to length one unless the view asks for raw vectors.
 
     Args:
         view: The view.
-        tokens: What `token_vectors` gave.
-        weightless: Items all of whose tokens weigh nothing, as in `SelectedTokens`; each of their n-grams has the
-            weight 1, as without idf.
+        tokens: The result of `token_vectors`.
+        weightless: As in `SelectedTokens`; n-grams of these items have the weight 1, as without idf.
     """
     if view.ngram != 1:
         tokens = form_ngrams(tokens, view.ngram)
@@ -297,20 +294,19 @@ def compared(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -
 
 
 def places_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: int) -> list[Tensor]:
-    """Return where what is compared of an item comes from: for each unit, the places of its tokens in what the encoder
-    said.
+    """Return, for each unit of an item, the places of its tokens in the encoded texts.
 
     Args:
         view: The view.
-        tokens: What `token_vectors` gave.
-        units: What `compared` made of it.
+        tokens: The result of `token_vectors`.
+        units: The result of `compared`.
         item: The item.
 
     Raises:
         ValueError: The tokens were encoded without their places.
     """
     if tokens.places is None or units.places is None:
-        raise ValueError("these tokens do not know where they come from.")
+        raise ValueError("these tokens have no places: select them by `select`.")
     own = units.places[units.starts[item] : units.starts[item] + units.lengths[item]]
     if view.ngram == 1:
         return [place[None] for place in own]

@@ -15,7 +15,7 @@ from twmd_registry.registry.fingerprint import digest, sha256_of
 
 _FILES = ("adapter_config.json", "adapter_model.safetensors")
 HEAD_FILE = "head.safetensors"
-"""What a siamese regression model has beside an adapter of its encoder; see `twmd_registry.models.siamese`."""
+"""The head of a siamese regression model, beside the adapter of its encoder; see `twmd_registry.models.siamese`."""
 
 
 class AdapterFiles(NamedTuple):
@@ -54,7 +54,7 @@ def find_adapter(adapter: str, *, paths: bool = True) -> AdapterFiles:
     name, _, wanted = adapter.partition("@")
     if not paths and not HUB_ID.fullmatch(name):
         raise ModelError(
-            f"the signature names a folder of its author's, {name!r}: say where your copy is by adapter=FOLDER "
+            f"the signature names a folder of its author's, {name!r}: name your copy by adapter=FOLDER "
             "(--part adapter=FOLDER)."
         )
     own = Path(adapter).expanduser() if paths else None
@@ -112,13 +112,13 @@ def merge(network: Any, adapter: AdapterFiles, files: ModelFiles) -> Any:
         raise MissingExtraError("adapters need peft: pip install 'twmd-registry[embedded]'") from error
     try:
         with warnings.catch_warnings():
-            # peft asks transformers for something it will rename: nothing a user of a metric can act on.
+            # peft uses a name that transformers will rename; a user cannot act on that.
             warnings.simplefilter("ignore", FutureWarning)
-            # An adapter for another kind of network would be left out in silence, and yet be in the signature.
+            # An adapter for another kind of network would be ignored in silence, and still be in the signature.
             warnings.filterwarnings("error", message="Found missing adapter keys")
             with isolate(adapter_files(adapter.folder)) as folder:
                 return PeftModel.from_pretrained(network, str(folder), local_files_only=True).merge_and_unload()
-    except Exception as error:  # whatever peft stumbles over, the user gets one line
+    except Exception as error:  # any error of peft becomes one line
         lines = [
             line.strip() for line in str(error).splitlines() if line.strip() and not line.rstrip().endswith(":")
         ] or [type(error).__name__]

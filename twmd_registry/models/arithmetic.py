@@ -1,7 +1,7 @@
-"""Float32 means float32, and the caller's process is left as it was.
+"""Exact float32 arithmetic while scoring, without a lasting change of the caller's process.
 
-Autocast and default dtype are overruled in the scoring thread only. The precision of float32 products is a process-wide
-setting of torch, so it is borrowed: see `ProcessSetting`.
+Autocast and default dtype are overridden in the scoring thread only. The precision of float32 products is a setting of
+the whole process; `ProcessSetting` changes it and puts it back.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _LOCK = threading.RLock()
 class ProcessSetting(Generic[Value]):
     """A process-wide setting that several threads may need at another value at once.
 
-    The first thread remembers the caller's value, the last one puts it back. A change that the caller makes meanwhile
-    is kept: `renew` remembers it as the value to put back. In a forked process only the forking thread goes on, so the
-    others' loans end there.
+    The first thread stores the caller's value, the last thread restores it. If the caller changes the setting in
+    between, `renew` stores the new value as the one to restore. In a forked process only the forking thread continues,
+    so the loans of other threads end there.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ProcessSetting(Generic[Value]):
 
         Args:
             wanted: The value.
-            fits: Whether the present value will do, so that nothing need be set; by default, whether it is `wanted`.
+            fits: Returns whether the present value can stay; by default, whether it is `wanted`.
         """
         loan = object()
         try:
@@ -85,7 +85,7 @@ class ProcessSetting(Generic[Value]):
         if self._loans or self._before is None:
             return
         before, ours = self._before
-        if self._read() == ours:  # else the caller has changed it meanwhile
+        if self._read() == ours:  # else the caller has changed it in between
             self._write(before)
         self._before = None
 
@@ -122,7 +122,7 @@ def _set(backend: str, operator: str, precision: str) -> None:
 def _own(backend: str, operator: str) -> str:
     """Return an operator's own precision, "none" where it follows its parent's.
 
-    torch tells which precision applies and not whose it is; a parent that is more exact for a moment shows it.
+    torch returns the precision that applies, not where it is set; setting the parent to "ieee" for a moment shows it.
     """
     precision = _get(backend, operator)
     parent = ("generic", "all") if operator == "all" else (backend, "all")

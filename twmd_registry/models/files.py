@@ -32,11 +32,11 @@ _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
 
 class ModelFiles(NamedTuple):
-    """A model's files here.
+    """A model's files on this machine.
 
     Attributes:
         name: Its public name, as in signatures.
-        folder: Where they are; of a word-vector table, the table itself.
+        folder: Their folder; of a word-vector table, the table itself.
         fingerprint: Of their content.
         label: What the user called it, for messages.
     """
@@ -79,7 +79,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
 
     Raises:
         ModelError: No such folder or Hub model, no network, or no safetensors weights.
-        MissingExtraError: The embedded model is wanted and neither installed nor to be had from the Hub.
+        MissingExtraError: The embedded model is neither installed nor available from the Hub.
     """
     model = EMBEDDED_MODEL if model == "embedded" else model
     packaged = embedded_folder() if model == EMBEDDED_MODEL and revision is None else None
@@ -87,8 +87,8 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         return ModelFiles(model, packaged, fingerprint(packaged), repr(model))
     if not paths and not HUB_ID.fullmatch(model):
         raise ModelError(
-            f"the signature names a folder of its author's, {model!r}: say where your copy of the model is by "
-            "model=FOLDER (--part model=FOLDER)."
+            f"the signature names a folder of its author's, {model!r}: name your copy of the model by model=FOLDER "
+            "(--part model=FOLDER)."
         )
     own = Path(model).expanduser() if paths else None
     if own and own.is_file():
@@ -105,10 +105,10 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
 
 @contextlib.contextmanager
 def isolate(paths: Iterable[Path]) -> Iterator[Path]:
-    """Give a temporary folder that holds some files and nothing else.
+    """Yield a temporary folder that holds some files and nothing else.
 
-    Libraries read whatever they know of in a model's folder: added tokens, special tokens, a PEFT adapter. What is not
-    in the fingerprint must not move a score, so models are loaded from a folder that holds the fingerprinted files
+    Libraries read every file that they know in a model's folder: added tokens, special tokens, a PEFT adapter. A file
+    outside the fingerprint must not change a score, so models are loaded from a folder with the fingerprinted files
     only.
 
     Args:
@@ -186,7 +186,7 @@ def is_static_folder(folder: Path) -> bool:
         with safe_open(weights, framework="pt") as file:
             return set(file.keys()) in STATIC_TENSORS
     except SafetensorError:
-        return False  # loading it says what is wrong
+        return False  # loading it reports the error
 
 
 def _check_safe(folder: Path, model: str) -> None:

@@ -34,21 +34,21 @@ class FittedKind(NamedTuple):
 
     @property
     def home(self) -> Path:
-        """Where those are kept that a user fitted."""
+        """The folder of files that the user fitted."""
         return home() / self.folder
 
     @property
     def packaged(self) -> Path:
-        """Where those are that come with this package."""
+        """The folder of files that come with this package."""
         return Path(str(resources.files("twmd_registry"))) / "data" / self.folder
 
     def name(self, digest: str) -> str:
-        """Return the file that holds what has this hash."""
+        """Return the file name of the part with this hash."""
         return f"{self.stem}-{digest}{self.suffix}"
 
 
 def hash_of(content: bytes) -> str:
-    """Return the name of some content."""
+    """Return the hash of some content, by which it is named."""
     return hashlib.sha256(content).hexdigest()[:LENGTH]
 
 
@@ -102,7 +102,7 @@ class FittedPart(NamedTuple, Generic[Content]):
     Attributes:
         content: What is fitted: mean vectors, document frequencies, a baseline, stop words.
         hash: Hash of the file.
-        about: What it was fitted on and belongs to, by the file's own words.
+        about: The file's own description: what it was fitted on and belongs to.
     """
 
     content: Content
@@ -113,12 +113,12 @@ class FittedPart(NamedTuple, Generic[Content]):
 def find_signed(
     find: Callable[[str], FittedPart[Content]], asked: str, parts: Parts | None, kind: FittedKind
 ) -> FittedPart[Content]:
-    """Find a part, by the name in the specification or, for a signature's, in the user's place.
+    """Find a part by its name in the specification, or in the place that the user names for a signature.
 
     Args:
         find: Finds it by name or path.
         asked: Its name in the specification.
-        parts: What the user says.
+        parts: The places that the user names.
         kind: What kind of part.
 
     Raises:
@@ -136,7 +136,7 @@ def find_signed(
         )
         if content == asked:
             return found
-    except ModelError as error:  # maybe it was fitted for another specification, with another model
+    except ModelError as error:  # it may belong to another specification, with another model
         path = Path(given)
         content, problem = hash_of(path.read_bytes()) if path.is_file() else "", error
     if content in signed:

@@ -74,21 +74,21 @@ def run_batches(lengths: Sequence[int] | np.ndarray, batch_tokens: int, forward:
             torch.cuda.empty_cache()
         largest = (len(batch) + 1) // 2
         waiting.append(batch)
-        # A stack: the first piece of the first batch comes last.
+        # A stack: the first part of the first batch is last.
         waiting = [
             group[start : start + largest] for group in waiting for start in reversed(range(0, len(group), largest))
         ]
 
 
 def check_finite(numbers: torch.Tensor, model: str, dtype: str) -> None:
-    """Refuse what a broken model, or a number format that is too small for it, makes of text.
+    """Refuse numbers that are not finite: of a broken model, or of a dtype with too small a range.
 
     Raises:
         NotFiniteError: Some of the numbers are not finite.
     """
     if not bool(torch.isfinite(numbers).all()):
         way_out = (
-            "its weights are damaged" if dtype == "float32" else f"it may not be made for dtype={dtype}: try float32"
+            "its weights are damaged" if dtype == "float32" else f"dtype={dtype} may be too small for it: try float32"
         )
         raise NotFiniteError(f"model {model} gives numbers that are not finite; {way_out}.")
 
@@ -157,7 +157,7 @@ def has_onednn() -> bool:
 
 
 def quicken(network: nn.Module) -> None:
-    """Let a network's linear layers multiply by oneDNN, where this torch has it."""
+    """Make a network's linear layers multiply by oneDNN, if this torch has it."""
     if not has_onednn():
         return
     for module in network.modules():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from twmd_registry.models.arithmetic import ProcessSetting
 
 NO_LIMIT = 1_000_000
-"""Length limits at or above this are a library's way of saying "none" (transformers writes about 1e30)."""
+"""Length limits from here on mean "no limit" (transformers writes about 1e30)."""
 
 
 def pick_device(device: str) -> torch.device:
@@ -47,7 +47,7 @@ def pick_device(device: str) -> torch.device:
 
 @contextlib.contextmanager
 def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
-    """Give a folder of the fingerprinted files to load from, and turn whatever the library raises into one line.
+    """Yield a folder with the fingerprinted files only, and turn any error of the library into one line.
 
     Raises:
         ModelError: The library cannot load it; the message begins with `what`.
@@ -63,7 +63,7 @@ def _opened(files: ModelFiles, what: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Keep transformers' load reports and progress bars away from a user who asked for a score."""
+    """Silence transformers' load reports and progress bars."""
     verbosity, bars = _library_settings()
     with verbosity.at(logging.ERROR), bars.at(False):  # noqa: FBT003 (the setting's value)
         yield
@@ -156,10 +156,10 @@ def load_encoder(files: ModelFiles, dtype: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return what a library's error comes down to."""
+    """Return the reason of a library's error in one line."""
     text = str(error)
     if "trust_remote_code" in text:
-        return "it needs code of its own, which is never run."
+        return "it needs remote code, which is never run."
     if type(error).__name__ == "SafetensorError":
         return f"its weights file is damaged or not complete ({text}): fetch it again."
     if "mismatch" in text:
@@ -219,7 +219,7 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
     if highest >= rows:
         raise ModelError(
             f"the tokenizer of {label} gives token id {highest} ({token!r}), but its network has ids 0 to {rows - 1}: "
-            "they do not belong together. Save the folder again with the model's own tokenizer."
+            "the two do not belong together. Save the folder again with the model's own tokenizer."
         )
 
 

@@ -1,4 +1,4 @@
-"""Loaded models: one per process and setting, shared by all scorers that use it, freed with the last of them."""
+"""Loaded models: one per process and setting, shared by its scorers, freed with the last of them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _HOLDERS: dict[Hashable, int] = {}
 
 
 class ModelHandle:
-    """One user's claim on a shared model: loaded at first use, given back by `release` or when the user is gone."""
+    """A claim on a shared model: loads it at first use; ends by `release` or when the handle is garbage-collected."""
 
     def __init__(self, key: Hashable, load: Callable[[], Any]) -> None:
-        """Remember how to load; nothing is loaded yet.
+        """Store how to load the model; nothing is loaded yet.
 
         Args:
-            key: Everything that decides which model it is, device and dtype included.
+            key: Identifies the model, device and dtype included.
             load: Loads it.
         """
         self._key, self._load = key, load
@@ -32,8 +32,8 @@ class ModelHandle:
     def get(self) -> Any:
         """Return the model, loaded now if it is not in memory yet.
 
-        Adapters are merged here, whatever number formats a surrounding training loop has set. Weights that are about to
-        be read from a file are drawn at random first: the caller's random numbers do not notice.
+        Adapters are merged here, so number formats of a surrounding training loop are overridden. transformers draws
+        random weights before it reads the file; the caller's random state is restored.
         """
         import torch
 
@@ -50,7 +50,7 @@ class ModelHandle:
             return _LOADED[self._key]
 
     def release(self) -> None:
-        """Give the claim back; the last one to do so frees the model's memory."""
+        """End the claim; the last claim that ends frees the model's memory."""
         if self._claim is not None:
             self._claim()
 
@@ -65,8 +65,8 @@ def _give_back(key: Hashable) -> None:
 
 
 def _after_fork() -> None:
-    """Drop the locks of threads that do not exist in a forked process, and the models that they were using."""
-    global _LOCK  # noqa: PLW0603 (as said)
+    """In a forked process, renew the lock and drop models that other threads were using."""
+    global _LOCK  # noqa: PLW0603 (a thread that does not exist after a fork may have held it)
     _LOCK = threading.RLock()
     for key, model in list(_LOADED.items()):
         if model.lock.acquire(blocking=False):
@@ -79,7 +79,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def empty_device_cache() -> None:
-    """Hand memory that no tensor uses back to the device."""
+    """Free cached device memory that no tensor uses."""
     import torch
 
     if torch.cuda.is_available():
@@ -87,7 +87,7 @@ def empty_device_cache() -> None:
 
 
 class LoadedModel:
-    """What loaded models share: a network, and the device on which it works.
+    """Base of loaded models: a network and its device.
 
     Attributes:
         network: The network.
@@ -104,7 +104,7 @@ class LoadedModel:
     static = False
 
     def park(self) -> None:
-        """Move the network to the CPU and free its device's memory; it comes back by itself at the next use."""
+        """Move the network to the CPU and free device memory; the next use moves it back."""
         with self.lock:
             self.network.to("cpu")
             self.parked = True

@@ -31,7 +31,7 @@ from twmd_registry.registry.fingerprint import SHARD_INDEX, weight_files
 from twmd_registry.text_flags import UNKNOWN_SHARE, TextFlags
 
 SHORTEST_LIMIT = 5
-"""Two texts of one token each, and three special tokens."""
+"""Two texts of one token each and three special tokens."""
 _TEXTS_AT_ONCE = 4096
 
 
@@ -42,8 +42,8 @@ class Regressor(LoadedModel):
         files: Which model it is.
         limit: Most tokens of a pair, special tokens included; None for no limit.
         dtype: Name of the encoder's number format.
-        lock: To be held while it is used: threads would share its tokenizer's state.
-        reads_apart: Whether it reads either text by itself, so that their order does nothing.
+        lock: Held while the model is used: its tokenizer has state.
+        reads_apart: Whether it encodes each text alone, so that their order has no effect.
     """
 
     def __init__(self, files: ModelFiles, adapter: AdapterFiles | None, dtype: str, device: torch.device) -> None:
@@ -65,7 +65,7 @@ class Regressor(LoadedModel):
                 "both texts."
             )
         self.tokenizer = load_tokenizer(files)
-        self.tokenizer.padding_side = "right"  # which is how rows are taken apart, and nothing to a cross-encoder
+        self.tokenizer.padding_side = "right"  # `take_apart` needs it; a cross-encoder does not mind
         if adapter and adapter.head:
             if "token_type_ids" not in self.tokenizer.model_input_names:
                 raise ModelError(
@@ -194,24 +194,24 @@ def _keep_head_exact(network: Any) -> None:
 
 
 def _check_architecture(files: ModelFiles) -> None:
-    """Refuse a model that says it is something else (one for masked words, say), before its missing weights are found.
+    """Check that the configuration names a model with a head for sequences (before missing weights are reported).
 
     Raises:
-        ModelError: As said.
+        ModelError: It names another architecture, such as one for masked words.
     """
-    said = json.loads((files.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
-    if said and not any(str(architecture).endswith("ForSequenceClassification") for architecture in said):
+    named = json.loads((files.folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
+    if named and not any(str(architecture).endswith("ForSequenceClassification") for architecture in named):
         raise ModelError(
-            f"model {files.label} is a {', '.join(map(str, said))} and has no trained head: stsscore needs a "
+            f"model {files.label} is a {', '.join(map(str, named))} and has no trained head: stsscore needs a "
             "regression model."
         )
 
 
 def _check_head(files: ModelFiles, network: Any) -> None:
-    """Refuse a classifier, and a model whose head is not in its weights (it would be random numbers).
+    """Check that the head is in the weights (it would be random otherwise) and has one output.
 
     Raises:
-        ModelError: As said.
+        ModelError: The head is missing, or is a classifier's.
     """
     inside = f"{network.base_model_prefix}."
     head = {name for name in network.state_dict() if not name.startswith(inside)}

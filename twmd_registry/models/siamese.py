@@ -1,7 +1,7 @@
-"""A regression model that reads the two texts apart: the cosine of their mean vectors, mapped onto the ratings' scale.
+"""A regression model that encodes the two texts separately: the cosine of their mean vectors on the ratings' scale.
 
 ``logit = weight * cos(u, v) + bias``, u and v the means of the last hidden states (Reimers & Gurevych 2019, the
-regression objective, with a trained line instead of the bare cosine). It takes what a cross-encoder takes, the tokens
+regression objective, with a trained line instead of the bare cosine). Its input is that of a cross-encoder, the tokens
 of a pair in one row, so that both are scored and trained by the same code.
 """
 
@@ -56,7 +56,7 @@ class SiameseRegressor(torch.nn.Module):
     """
 
     def __init__(self, encoder: Any, line: torch.nn.Linear | None = None) -> None:
-        """Put both together; without a line, one from cosines to ratings up to 5."""
+        """Store both; without a line, make one that maps cosines to ratings up to 5."""
         super().__init__()
         self.encoder = encoder
         self.line = line or torch.nn.Linear(1, 1, dtype=torch.float32)

@@ -1,8 +1,7 @@
 """Static word vectors as a model: tables in word2vec's and GloVe's formats, and folders of ``StaticEmbedding`` and
 model2vec.
 
-A table is read as it is written. Its words are looked for in texts by `WORD`, in lower case when the table has no
-capital.
+Words are found in texts by `WORD`, in lower case if the table has no capital letter.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def _network(vectors: torch.Tensor) -> Any:
     from transformers.modeling_outputs import BaseModelOutput
 
     class StaticVectors(torch.nn.Module):
-        """A row per token, whatever stands around it: hidden state 0 and no other."""
+        """Gives a row per token, independent of its neighbours: hidden state 0 and no other."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -153,7 +152,7 @@ def read_table(path: Path) -> WordTable:
         raise ModelError(f"cannot read {path.name}: {error.strerror}.") from error
     if head[:1] == b"\x80":
         raise ModelError(
-            f"{path.name} is a pickle, which is never loaded: save its vectors in word2vec's format, or by "
+            f"{path.name} is a pickle; pickles are never loaded. Save its vectors in word2vec's format, or by "
             "save_vectors(vectors, FOLDER)."
         )
     header = _HEADER.match(head)
@@ -219,7 +218,7 @@ def _text(path: Path, header: re.Match[bytes] | None) -> Iterator[tuple[str, np.
                     f"them{before}; got {got} after the word."
                 )
             try:
-                with np.errstate(over="ignore"):  # what is too large is refused below
+                with np.errstate(over="ignore"):  # numbers that are too large are refused below
                     vector = np.array(numbers, dtype=np.float32)
             except ValueError as error:
                 wrong = next(part for part in numbers if not _is_number(part))

@@ -45,7 +45,7 @@ class SystemScore(NamedTuple):
         score: The corpus score, on the metric's own scale.
         sides: Corpus precision, recall and f1 of a two-sided metric.
         segments: One score per segment; empty for SacreBLEU's metrics unless they were asked for.
-        counts: What is known of the texts; None for SacreBLEU's metrics.
+        counts: Counts of the texts; None for SacreBLEU's metrics.
         mean: Mean of the bootstrap resamples, None without them.
         ci: Half the width of their central 95%, None without them.
         p_value: Of the difference to the first system; None for that system, and without a test.
@@ -184,7 +184,7 @@ class RecordedSystem:
 
 @dataclass(frozen=True)
 class Record:
-    """What `twmd score --record` writes.
+    """The content of a record file, as `twmd score --record` writes it.
 
     Attributes:
         created: When, in UTC, ISO 8601.
@@ -213,7 +213,7 @@ def make_record(
     device: str = "auto",
     comparison: SystemComparison | None = None,
 ) -> Record:
-    """Bundle scores into a record.
+    """Make a record of scores.
 
     Args:
         results: Systems' names, each with its score sets (at least one).

@@ -1,4 +1,4 @@
-"""``twmd selfcheck``: does this installation give the published scores?"""
+"""``twmd selfcheck``: compare this installation's scores with published ones."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class SelfcheckResult(NamedTuple):
     """One metric's result.
 
     Attributes:
-        metric: Which.
+        metric: The metric.
         worst: Largest difference to a published score, infinite when nothing could be compared.
-        problem: What is wrong, None when nothing is.
+        problem: The problem in words; None without one.
     """
 
     metric: str
@@ -89,7 +89,7 @@ def complete(golden: dict[str, Any]) -> dict[str, Any]:
 
 def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions | None) -> list[ScoreSet]:
     scorers = [make_scorer(make_spec(metric), options) for metric in metrics]
-    with collect_warnings():  # that one of these texts is empty, and one is of unknown tokens, is what they are for
+    with collect_warnings():  # one text is empty and one holds unknown tokens on purpose
         return score_all(scorers, [pair["prediction"] for pair in pairs], [pair["reference"] for pair in pairs])
 
 

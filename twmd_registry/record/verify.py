@@ -1,4 +1,4 @@
-"""Score again, and tell whether a published number holds, or what differs."""
+"""Score again, and report whether a published number holds, or what differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences between signatures, and whether their numbers may be compared; labels that tell metrics apart."""
+"""Differences between signatures, and whether their scores are comparable; labels that distinguish metrics."""
 
 from __future__ import annotations
 

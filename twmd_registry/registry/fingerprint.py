@@ -17,7 +17,7 @@ from twmd_registry.registry.paths import home, write_whole
 
 SHARD_INDEX = "model.safetensors.index.json"
 LENGTH = 12
-"""Hexadecimal digits of a hash that are shown: 48 bits tell all public models apart."""
+"""Hexadecimal digits of a shown hash: 48 bits distinguish all public models."""
 
 _SLOW_TOKENIZER = (
     "vocab.txt",
@@ -34,10 +34,10 @@ _ADDED_TOKENS = ("added_tokens.json", "special_tokens_map.json")
 _CACHE = "hashes.json"
 """Under `home`: path to [size, mtime_ns, sha256]."""
 _WORTH_KEEPING = 1 << 20
-"""Bytes from which the hash of a file is cached."""
+"""The hash of a file from this size in bytes on is cached."""
 _remembered: dict[str, list[int | str]] = {}
 _reread: ContextVar[set[str] | None] = ContextVar("reread", default=None)
-"""The files that the present `reread` has read; None outside of one."""
+"""The files that the current `reread` has read; None outside of it."""
 
 
 def sha256_of(path: Path) -> str:
@@ -125,9 +125,9 @@ def weight_files(folder: Path) -> list[Path]:
 def tokenizer_files(folder: Path) -> list[Path]:
     """List the files of a folder's tokenizer: ``tokenizer.json``, or without one the older vocabulary files.
 
-    Older vocabularies come with added and special tokens in files of their own; ``tokenizer.json`` holds its own. In
-    front of them are the files for versions of transformers, as ``tokenizer.4.0.json``, of which the library reads what
-    fits its own version.
+    Older vocabularies come with added and special tokens in files of their own; ``tokenizer.json`` holds its own. Files
+    for certain versions of transformers, as ``tokenizer.4.0.json``, come first; the library reads the one that fits its
+    own version.
 
     Raises:
         ModelError: ``tokenizer_config.json`` names a file for versions that is not in the folder.
@@ -145,7 +145,7 @@ def _versioned_tokenizers(folder: Path) -> list[Path]:
     try:
         settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return []  # none, or broken, which the library says when it loads it
+        return []  # none, or a broken one, which the library reports when it loads it
     listed = settings.get("fast_tokenizer_files") if isinstance(settings, dict) else None
     names = sorted(set(map(str, listed)) - {"tokenizer.json"}) if isinstance(listed, list) else []
     for name in names:

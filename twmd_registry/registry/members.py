@@ -48,7 +48,7 @@ def with_members(text: str, keys: Mapping[str, Any]) -> tuple[str, dict[str, Any
     if members is None:
         return name, dict(keys)
     if keys.get("members") is not None:
-        raise SpecError(f"members are given twice: in {text!r}, and as members={keys['members']!r}.")
+        raise SpecError(f"members are given twice: in {text!r} and as members={keys['members']!r}; give them once.")
     return name, {**keys, "members": members}
 
 

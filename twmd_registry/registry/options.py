@@ -1,4 +1,4 @@
-"""`RunOptions`: how a score is computed. Nothing in here may change it."""
+"""`RunOptions`: where and how fast a score is computed. No option changes a score."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RunOptions:
     Attributes:
         device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.
         batch_tokens: Most padded tokens that go through the encoder at once; None picks a number that suits the device.
-            Halved by itself when memory runs out.
+            Halved automatically when memory runs out.
         keep_references: Most main memory for encoded references between calls: a number of bytes, or ``"256MB"`` (kB,
             MB, GB). With it, a second call with the same references encodes the predictions only. All scorers of a
             model share the memory, up to the largest of their limits; it is freed with the model. It does nothing for a

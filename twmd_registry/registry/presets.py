@@ -27,7 +27,7 @@ from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.paths import home
 
 GROUP = "twmd_registry.presets"
-"""Entry-point group; an entry point's value is ``package`` or ``package:file.toml`` (``presets.toml`` if not said)."""
+"""Entry-point group; an entry point's value is ``package`` or ``package:file.toml`` (by default ``presets.toml``)."""
 PACKAGED = "twmd_registry"
 _OWN = "registry/presets.toml"
 HASHES = ".safetensors"

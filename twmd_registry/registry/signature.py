@@ -1,4 +1,4 @@
-"""Signatures: the line that is published with a score and that gives the scorer back.
+"""Signatures: the line that is published with a score, and from which the scorer can be built again.
 
 ``twmd|output:f1|model:sentence-transformers/all-MiniLM-L6-v2@0336012e2308|layer:4|...|nrefs:1|version:0.3.0``
 
@@ -47,7 +47,7 @@ LONGEST = 10_000
 
 @dataclass(frozen=True)
 class Signature:
-    """A specification as it was applied, with what is known only when texts have been scored.
+    """An applied specification, with what is known only after scoring.
 
     Attributes:
         spec: The applied specification.
@@ -113,7 +113,7 @@ def canonical(preset: Preset) -> Signature:
 
 
 def is_request(name: str, value: Value) -> bool:
-    """Tell whether a value depends on the model: ``layer=last:5``."""
+    """Return whether a value depends on the model: ``layer=last:5``."""
     return name == "layer" and str(value).startswith("last")
 
 
@@ -125,10 +125,10 @@ def parse_signature(text: str | Signature) -> Signature:
     """Read a signature, long or short.
 
     Args:
-        text: The signature; one that is parsed already is given back.
+        text: The signature; a parsed one is returned unchanged.
 
     Returns:
-        What it says; ``parse_signature(str(signature)) == signature``.
+        The parsed signature; ``parse_signature(str(signature)) == signature``.
 
     Raises:
         SignatureError: Not a signature: unknown metric, key or version, a key twice or out of order, an impossible
@@ -158,7 +158,7 @@ def parse_signature(text: str | Signature) -> Signature:
     if MEMBERS in fields:  # where the name must stand alone, as SacreBLEU writes it
         text, column = fields.pop(MEMBERS)
         if members is not None:
-            _fail(column, "members stand behind the metric already.")
+            _fail(column, "members are given after the metric already.")
         members = text
     rewritten: list[str] = []
     values = {name: _read_value(name, *field, rewritten) for name, field in fields.items() if name not in _TRAILER}

@@ -213,7 +213,7 @@ def spec_with_keys(metric: str) -> MetricSpec:
 
 
 def is_pinned(spec: MetricSpec) -> bool:
-    """Tell whether a specification names the content of every model."""
+    """Return whether a specification names the content of every model."""
     return all(member.fingerprint for _, member in member_specs(spec)) if spec.members else spec.fingerprint is not None
 
 
@@ -265,13 +265,11 @@ def _check_layers_together(spec: MetricSpec) -> None:
     several = len(spec.layers) > 1 or (str(spec.layer).startswith("last") and spec.layer != "last:1")
     if several and not spec.aggregation:
         choices = ", ".join(kind for kind in Aggregation if kind is not Aggregation.SINGLE)
-        raise SpecError(
-            f"layer={spec.layer} are several layers: say by aggregation how they become one vector ({choices})."
-        )
+        raise SpecError(f"layer={spec.layer} selects several layers: set aggregation to one of: {choices}.")
     if spec.aggregation and not several:
         raise SpecError(
-            f"aggregation={spec.aggregation} needs several layers: layer={spec.layer} is not; expected 2-6, "
-            "1,3,6 or last:5, say."
+            f"aggregation={spec.aggregation} needs several layers, and layer={spec.layer} is one: expected 2-6, 1,3,6 "
+            "or last:5, for example."
         )
 
 

@@ -29,7 +29,7 @@ def metrics_cache() -> Path:
 
 
 def is_installed() -> bool:
-    """Tell whether the cache has every metric's module as this version of the package writes it."""
+    """Return whether the cache has every metric's module as this version of the package writes it."""
     return all(_cached_module(metric).is_file() for metric in METRICS)
 
 
@@ -86,7 +86,7 @@ def _cached_module(metric: str) -> Path:
 
 
 def _remove_modules(metric: str, keep: Path | None = None) -> bool:
-    """Remove the folders of a metric's modules that import this package, except one; tell whether there were any."""
+    """Remove the folders of a metric's modules that import this package, except one; return whether there were any."""
     folder = metrics_cache() / f"evaluate-metric--{metric}"
     ours = [
         module.parent

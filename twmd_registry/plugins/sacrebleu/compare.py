@@ -259,7 +259,7 @@ def verify_record(
     Args:
         record: The record, or its file.
         systems: The texts of its systems, in its order: predictions and references, as `Scorer.score` takes them.
-        inputs: The files they came from, to tell which of them changed.
+        inputs: The files of the texts, to report which of them changed.
         options: Where and how fast.
         parts: Where model, adapter and mean vector are here, when not under the names in the signatures.
         tolerance: Largest difference of a score, from 0; None for that of the number format (1e-5 in float32).

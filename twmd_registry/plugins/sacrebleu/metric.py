@@ -29,11 +29,11 @@ STREAMS = (
     "SacreBLEU takes streams, [[first reference of every hypothesis], [second of every hypothesis], ...] "
     "(None where there is none), and not one list per hypothesis."
 )
-"""What an error says about the orientation of references."""
+"""Part of errors about the orientation of references."""
 
 
 class EmbeddingScore(Score):
-    """A corpus score times 100, with a confidence interval whatever its sign."""
+    """A corpus score times 100, with a confidence interval also for negative scores."""
 
     def format(self, width: int = 2, score_only: bool = False, signature: str = "", is_json: bool = False) -> str:  # noqa: FBT002
         """Write the score as SacreBLEU does: one line, the number alone, or JSON.

@@ -25,7 +25,7 @@ from twmd_registry.plugins.transformers.panel import MetricPanel, PanelScores, m
 KEPT = "256MB"
 """Memory for encoded references: some 6,000 sentences in one layer of 384 dimensions."""
 TIMED = "_runtime"
-"""What `Trainer` puts behind the name of every evaluation."""
+"""The suffix that `Trainer` adds to the name of every evaluation."""
 BY_LENGTH = "group_by_length"
 """The setting (of its own up to transformers 4, a value of ``train_sampling_strategy`` since) that reorders evaluation
 rows.
@@ -47,17 +47,17 @@ def make_compute_metrics(
 ) -> RegistryCallback:
     """Make what `Trainer` takes as ``compute_metrics=`` and, being the same object, in ``callbacks=[...]``.
 
-    It works without being a callback, too, in one process: then it writes nothing, and cannot tell evaluation sets
-    apart.
+    In one process it also works without being a callback: then it writes no files, and cannot distinguish evaluation
+    sets.
 
     Args:
-        tokenizer: Decodes what the model writes, and the labels.
-        metrics: A list, or a dict by the names that the scores shall have: metrics of the catalogue (``"twmd"``,
+        tokenizer: Decodes the generated token ids and the labels.
+        metrics: A list, or a dict by the names of the scores: metrics of the catalogue (``"twmd"``,
             ``"ensemble(stsscore,sbert)"``), signatures, scorers (``scorer("twmd", layer=6, device="cpu")``),
             SacreBLEU's ``"bleu"``, ``"chrf"`` and ``"ter"`` (to 100), and modules of `evaluate`, loaded or by name.
         references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists by
             split (``dataset.split``), or a function from the set to its list. None for the decoded labels.
-        prefix: Stands before the name of every score. `Trainer` puts ``eval_`` before that.
+        prefix: Precedes the name of every score. `Trainer` adds ``eval_`` before it.
         offload: What happens to the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"`` frees
             them, None leaves them where they are.
         keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
@@ -101,7 +101,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         prefix: str | None = "",
         offload: str | None = None,
     ) -> None:
-        """Keep the settings; no model is loaded yet.
+        """Store the settings; no model is loaded yet.
 
         Args:
             tokenizer: As for `make_compute_metrics`.
@@ -111,7 +111,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             offload: As for `make_compute_metrics`.
 
         Raises:
-            SpecError: References or a setting that cannot be.
+            SpecError: Impossible references or an impossible setting.
         """
         if offload is not None and offload not in OFFLOAD:
             raise SpecError(f"offload={offload!r} is not possible; {menu(str(offload), OFFLOAD)}, or None.")
@@ -129,7 +129,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
         self._unwritten = False  # whether signatures are newer than their file
 
     def __call__(self, prediction: Any, compute_result: bool = True) -> dict[str, float]:  # noqa: FBT002 (Trainer's)
-        """Score an evaluation, or with ``batch_eval_metrics`` remember a batch of it.
+        """Score an evaluation; with ``batch_eval_metrics`` store a batch of it.
 
         Args:
             prediction: An `EvalPrediction`: token ids and labels, in any of Trainer's forms.
@@ -147,7 +147,7 @@ class RegistryCallback(TrainerCallback):  # type: ignore[misc]
             TwmdWarning: As for `Scorer.score`, and of a number that is not finite, which is left out.
         """
         predictions, labels = self._predictions, self._labels
-        self._forget_rows()  # rows of an evaluation that fails are not used again
+        self._forget_rows()  # rows of a failed evaluation are not used again
         predictions += decode_texts(prediction.predictions, self._tokenizer, "predictions")
         labels += decode_texts(prediction.label_ids, self._tokenizer, "label_ids")
         if len(predictions) != len(labels):

@@ -1,4 +1,4 @@
-"""The rows of an evaluation: their texts, and the references that `Trainer` does not know."""
+"""The rows of an evaluation: their texts, and their references, which `Trainer` does not know."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ class EvaluationRows:
         size = len(self.dataset)
         if received > size and not several:
             raise InputError(
-                f"{received} predictions came for an evaluation set of {size} rows: were there some of an "
-                "evaluation that was broken off?"
+                f"{received} predictions came for an evaluation set of {size} rows; some may be of an interrupted "
+                "evaluation. Evaluate again."
             )
         if received < size:
             warn(
@@ -132,7 +132,9 @@ class EvaluationRows:
 
     def _known_dataset(self) -> Any:
         if self.dataset is None:
-            raise SpecError("to tell evaluation sets apart, give the same object in callbacks=[...], too.")
+            raise SpecError(
+                "references by split need the evaluation set: give the same object in callbacks=[...], too."
+            )
         return self.dataset
 
     def _split(self, references: Mapping[str, Rows]) -> str:
@@ -156,7 +158,7 @@ def decode_texts(ids: Any, tokenizer: Any, what: str) -> list[str]:
             outputs, of which the first holds the ids. Negative numbers (the -100 of joined batches) and padding may
             stand side by side.
         tokenizer: A tokenizer, or a processor that holds one.
-        what: Whose they are, for messages.
+        what: Their name, for messages.
 
     Returns:
         One text per row, without special tokens and without space at its ends.

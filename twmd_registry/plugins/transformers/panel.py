@@ -24,7 +24,7 @@ from twmd_registry.registry.names import LEXICAL_NAMES, MetricName, Output
 from twmd_registry.registry.signature import Signature
 
 BESIDE = (*Output, *Counts._fields)
-"""What our metrics give beside their score."""
+"""Results of our metrics beside the score."""
 T = TypeVar("T")
 
 
@@ -116,7 +116,7 @@ def _on_first_process(work: Callable[[], T]) -> T:
         try:
             answer[0] = work()
         except Exception as error:
-            distributed.broadcast_object_list([None, str(error)], src=0)  # or the others would wait for ever
+            distributed.broadcast_object_list([None, str(error)], src=0)  # or the other processes would wait for it
             raise
     distributed.broadcast_object_list(answer, src=0)
     if answer[1] is not None:
@@ -180,7 +180,7 @@ def _load(name: str) -> Any:
 
     try:
         return evaluate.load(name)
-    except Exception as error:  # whatever the library stumbles over, the user gets one line
+    except Exception as error:  # any error of the library becomes one line
         reason, choices = str(error).strip().partition("\n")[0], menu(name, [*MetricName, *LEXICAL_NAMES])
         raise SpecError(
             f"there is no metric {name!r} here, and evaluate cannot load it ({reason}); {choices}."
@@ -217,7 +217,7 @@ def _of_module(name: str, module: Any, segments: Segments) -> Iterator[tuple[str
 def _references_for(name: str, module: Any, segments: Segments) -> list[Any]:
     """Return references in the form that a module takes: a text per row, or a list of texts.
 
-    A module that does not tell gets texts where every row has one reference.
+    A module without declared features gets texts if every row has one reference.
 
     Raises:
         SpecError: It takes one reference per row, and a row has several.
