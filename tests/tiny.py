@@ -196,10 +196,10 @@ def save_encoder(family: str, folder: Path, seed: int = 0) -> Path:
     return folder
 
 
-def save_regressor(folder: Path, outputs: int = 1) -> Path:
+def save_regressor(folder: Path, outputs: int = 1, token_types: int = 2) -> Path:
     """A random cross-encoder with a head of so many outputs."""
     torch.manual_seed(1)
-    config = BertConfig(**_SHARED, max_position_embeddings=POSITIONS, num_labels=outputs)
+    config = BertConfig(**_SHARED, max_position_embeddings=POSITIONS, num_labels=outputs, type_vocab_size=token_types)
     BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     return folder

@@ -127,19 +127,28 @@ NEW: dict[str, Callable[[], object]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def scorers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[twmd_registry.Scorer, twmd_registry.Scorer]]:
+    """A scorer that loads its model for every score, and one that has scored and keeps it; of equal models."""
+    folders = [tiny.save_encoder("bert", tmp_path_factory.mktemp("model") / name) for name in ("cold", "warm")]
+    cold, warm = (twmd_registry.scorer("twmd", model=str(folder), **TINY) for folder in folders)
+    warm.score(PREDICTIONS, REFERENCES)
+    yield cold, warm
+    warm.close()
+
+
 @pytest.mark.parametrize("new", NEW if NEW_INTERFACE else ["untouched"])
 @pytest.mark.parametrize("legacy", LEGACY)
 def test_precision_of_products_set_by_either_interface_is_kept_and_moves_no_score(
-    legacy: str, new: str, folder: Path
+    legacy: str, new: str, scorers: tuple[twmd_registry.Scorer, twmd_registry.Scorer]
 ) -> None:
     """In either order, before a first score of the model and after it."""
-    wanted = score(model=str(folder), **TINY)
-    orders = itertools.permutations([LEGACY[legacy], NEW[new]])
-    for before_first_score, order in itertools.product([True, False], orders):
-        reset()
-        with twmd_registry.scorer("twmd", model=str(folder), **TINY) as scorer:
-            if not before_first_score:
-                scorer.score(PREDICTIONS, REFERENCES)
+    cold, warm = scorers
+    wanted = warm.score(PREDICTIONS, REFERENCES).scores
+    for order in itertools.permutations([LEGACY[legacy], NEW[new]]):
+        for scorer in (cold, warm):
+            reset()
+            cold.close()
             for setting in order:
                 setting()
             with unchanged():

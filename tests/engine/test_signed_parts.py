@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -46,6 +47,16 @@ def test_model_folder_of_other_content_is_refused_with_both_fingerprints(copy: P
     change(copy)  # type: ignore[operator]
     own = twmd_registry.scorer("twmd", model=str(copy)).spec.fingerprint
     with pytest.raises(ModelError, match=rf"has the content @{own} here, not @0336012e2308 as asked for"):
+        twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS)
+
+
+def test_model_folder_changed_behind_its_time_of_change_is_refused(copy: Path) -> None:
+    signature = twmd_registry.scorer("twmd").signature
+    assert twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS).score > 0
+    before = (copy / "model.safetensors").stat()
+    flip_last_byte(copy)
+    os.utime(copy / "model.safetensors", ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(ModelError, match="not @0336012e2308 as asked for"):
         twmd_registry.scorer(signature, model=str(copy)).score(*TEXTS)
 
 

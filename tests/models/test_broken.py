@@ -156,6 +156,44 @@ def test_special_token_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Pa
         _ = twmd_registry.scorer("twmd", model=str(folder)).signature
 
 
+def test_template_with_a_token_id_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "m")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    for special in tokenizer["post_processor"]["special_tokens"].values():
+        special["ids"] = [40_000]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    with pytest.raises(ModelError, match="gives token id 40000 .*, but its network has ids 0 to 23"):
+        _ = twmd_registry.scorer("twmd", model=str(folder)).signature
+
+
+def test_token_type_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path) -> None:
+    folder = tiny.save_regressor(tmp_path / "m", token_types=1)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer["post_processor"]["pair"][-2]["Sequence"]["type_id"] = 1
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    names = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | names), encoding="utf-8")
+    with pytest.raises(ModelError, match="gives token type 1, but its network has types 0 to 0"):
+        _ = twmd_registry.scorer("stsscore", model=str(folder)).signature
+    twmd_registry.scorer("twmd", model=str(folder), layer=1).score(["the cat"], ["a dog"])  # reads no types
+
+
+def test_revision_of_a_folder_is_refused(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "m")
+    with pytest.raises(ModelError, match="on this machine and has no revision '0336012e2308'"):
+        _ = twmd_registry.scorer("twmd", model=f"{folder}@0336012e2308").signature
+
+
+def test_weights_that_are_written_again_change_no_loaded_model(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("bert", tmp_path / "m")
+    with twmd_registry.scorer("twmd", model=str(folder), layer=2) as scorer:
+        before = scorer.score(["the cat sat"], ["a dog ran"]).scores
+        weights = folder / "model.safetensors"
+        weights.write_bytes(bytes(byte ^ 5 for byte in weights.read_bytes()))
+        assert scorer.score(["the cat sat"], ["a dog ran"]).scores == before
+
+
 def test_what_is_not_found_is_called_by_its_kind() -> None:
     with pytest.raises(TwmdError, match="^adapter 'nope' is not a folder here"):
         twmd_registry.scorer("twmd", adapter="nope").score(["a"], ["b"])

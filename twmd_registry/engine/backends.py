@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import Any
 
@@ -31,6 +32,7 @@ from twmd_registry.models.pool import ModelHandle
 from twmd_registry.models.regressor import Regressor
 from twmd_registry.progress import Progress
 from twmd_registry.registry.artifacts import Parts
+from twmd_registry.registry.fingerprint import reread
 from twmd_registry.registry.keys import layers_text
 from twmd_registry.registry.names import Centering, First, Idf, MetricName, Special, Unknown
 from twmd_registry.registry.options import RunOptions
@@ -71,7 +73,8 @@ class Backend:
             ModelError: The model is not on this machine, or its content is not the signed one.
         """
         name, wanted, given = str(self.requested.model), self.requested.fingerprint, self.parts and self.parts.model
-        files = find_model(given) if given else find_model(name, self.requested.revision, paths=self.parts is None)
+        with reread() if given else nullcontext():  # a signed part: no remembered hash stands in for its content
+            files = find_model(given) if given else find_model(name, self.requested.revision, paths=self.parts is None)
         if given and self.parts and files.fingerprint != wanted and files.fingerprint in self.parts.signed:
             # The folder holds the model of another specification of the same record.
             files = find_model(name, self.requested.revision, paths=False)

@@ -78,7 +78,7 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
         model's, which then gives it its name.
 
     Raises:
-        ModelError: No such folder or Hub model, no network, or no safetensors weights.
+        ModelError: No such folder or Hub model, a revision of a folder, no network, or no safetensors weights.
         MissingExtraError: The embedded model is neither installed nor available from the Hub.
     """
     model = EMBEDDED_MODEL if model == "embedded" else model
@@ -91,6 +91,11 @@ def find_model(model: str, revision: str | None = None, *, paths: bool = True) -
             "(--part model=FOLDER)."
         )
     own = Path(model).expanduser() if paths else None
+    if own and own.exists() and revision is not None:
+        raise ModelError(
+            f"model {model!r} is a folder or file on this machine and has no revision {revision!r}: revisions are "
+            "the Hub's. To check its content, give it beside a signature (model=FOLDER)."
+        )
     if own and own.is_file():
         return ModelFiles(f"./{own.resolve().name}", own, digest({"vectors": sha256_of(own)}), repr(model))
     if own and own.is_dir():

@@ -130,7 +130,10 @@ def load_network(kind: Any, files: ModelFiles, dtype: str, **settings: Any) -> A
         )
     _check_complete(network, set(report["missing_keys"]), files)
     quicken(network)
-    return network.to(getattr(torch, dtype)).eval()
+    network = network.to(getattr(torch, dtype)).eval()
+    for weights in (*network.parameters(), *network.buffers()):
+        weights.data = weights.data.clone()  # the library maps them from the file, and a file may be written again
+    return network
 
 
 def load_encoder(files: ModelFiles, dtype: str) -> Any:
@@ -215,12 +218,35 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerFast, network: Any, label: st
         ModelError: There is such an id.
     """
     rows = network.get_input_embeddings().weight.shape[0]
-    token, highest = max(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
+    pair = tokenizer("a", "b")  # a template may give its special tokens other ids than the vocabulary does
+    entries = (*tokenizer.get_vocab().items(), *zip(pair.tokens(), pair["input_ids"], strict=True))
+    token, highest = max(entries, key=lambda entry: entry[1])
     if highest >= rows:
         raise ModelError(
             f"the tokenizer of {label} gives token id {highest} ({token!r}), but its network has ids 0 to {rows - 1}: "
             "the two do not belong together. Save the folder again with the model's own tokenizer."
         )
+
+
+def check_token_types(tokenizer: PreTrainedTokenizerFast, network: Any, label: str) -> None:
+    """Refuse a tokenizer with token types that the network, which reads pairs, has no embedding of.
+
+    Args:
+        tokenizer: The tokenizer.
+        network: The network.
+        label: The model's name, for messages.
+
+    Raises:
+        ModelError: There is such a type.
+    """
+    highest = max(tokenizer("a", "b").get("token_type_ids", [0]))
+    for name, module in network.named_modules():
+        if name.endswith("token_type_embeddings") and highest >= module.weight.shape[0]:
+            raise ModelError(
+                f"the tokenizer of {label} gives token type {highest}, but its network has types 0 to "
+                f"{module.weight.shape[0] - 1}: the two do not belong together. Save the folder again with the model's "
+                "own tokenizer."
+            )
 
 
 def length_limit(network: Any, tokenizer: PreTrainedTokenizerFast) -> int | None:

@@ -18,6 +18,7 @@ from twmd_registry.models.files import ModelFiles
 from twmd_registry.models.inference import check_finite, default_batch_tokens, onednn_layout, run_batches
 from twmd_registry.models.load import (
     check_limit,
+    check_token_types,
     check_vocabulary,
     length_limit,
     load_encoder,
@@ -87,6 +88,8 @@ class Regressor(LoadedModel):
         self.files = files
         self.reads_apart = isinstance(network, SiameseRegressor)
         check_vocabulary(self.tokenizer, encoder, files.label)
+        if not self.reads_apart:
+            check_token_types(self.tokenizer, encoder, files.label)
         self.limit = length_limit(encoder, self.tokenizer)
         self.device = device
         self.dtype = dtype
