@@ -236,6 +236,12 @@ def test_default_dtype_of_the_caller_moves_no_score_of_any_family(
             assert score(model=str(folder), **TINY) == pytest.approx(wanted, abs=1e-5)
 
 
+def test_model_is_loaded_under_any_default_device(folder: Path) -> None:
+    wanted = score(model=str(folder), **TINY)
+    with torch.device("meta"), unchanged():
+        assert score(model=str(folder), **TINY) == pytest.approx(wanted, abs=1e-5)
+
+
 def test_explanation_leaves_the_process_as_it_was() -> None:
     torch.set_default_dtype(torch.float64)
     torch.set_float32_matmul_precision("medium")
@@ -262,6 +268,7 @@ MODES: dict[str, Callable[[], Any]] = {
     "inference_mode": torch.inference_mode,
     "autocast bfloat16": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
     "autocast float16": lambda: torch.autocast("cpu", dtype=torch.float16),
+    "default device": lambda: torch.device("meta"),
 }
 
 

@@ -179,6 +179,15 @@ def test_token_type_beyond_the_embeddings_is_an_error_at_loading(tmp_path: Path)
     twmd_registry.scorer("twmd", model=str(folder), layer=1).score(["the cat"], ["a dog"])  # reads no types
 
 
+def test_tokenizer_without_a_vocabulary_is_an_error(tmp_path: Path) -> None:
+    folder = tiny.save_encoder("roberta", tmp_path / "m")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    (folder / "vocab.txt").write_text("the\ncat\n", encoding="utf-8")
+    with pytest.raises(ModelError, match="holds special tokens only: its folder lacks the file of its vocabulary"):
+        _ = twmd_registry.scorer("twmd", model=str(folder)).signature
+
+
 def test_revision_of_a_folder_is_refused(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "m")
     with pytest.raises(ModelError, match="on this machine and has no revision '0336012e2308'"):

@@ -49,6 +49,11 @@ def test_impossible_value_is_refused_with_the_menu(key: str, value: Any, menu: s
     assert menu in str(caught.value)
 
 
+def test_empty_revision_is_refused() -> None:
+    with pytest.raises(SpecError, match="revision='' is not possible: expected a branch, tag or commit"):
+        make_spec("twmd", model="org/name@")
+
+
 def test_unknown_names_are_refused_with_the_closest_match() -> None:
     with pytest.raises(SpecError, match="no metric 'twdm'; did you mean 'twmd'"):
         make_spec("twdm")

@@ -201,9 +201,10 @@ _PRODUCTS = ProcessSetting(_read_precisions, _write_precisions, _peek)
 
 @contextlib.contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Compute float32 in float32: no TF32, no bfloat16, no autocast and no other default dtype of a training loop."""
+    """Compute float32 in float32: no TF32, no bfloat16, no autocast, no other default dtype or device of the caller."""
     with (
         _PRODUCTS.at(_exact_precisions(), _are_exact),
+        contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu"),
         contextlib.nullcontext() if torch.get_default_dtype() is torch.float32 else _Float32Default(),
         torch.autocast("cuda", enabled=False),
         torch.autocast("cpu", enabled=False),

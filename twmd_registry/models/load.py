@@ -190,7 +190,7 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
     """Load a fast tokenizer.
 
     Raises:
-        ModelError: There is none, or only one that needs remote code.
+        ModelError: There is none, only one that needs remote code, or one without a vocabulary.
     """
     from transformers import AutoTokenizer
 
@@ -203,6 +203,11 @@ def load_tokenizer(files: ModelFiles) -> PreTrainedTokenizerFast:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True, trust_remote_code=False)
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError(f"the tokenizer of {files.label} has no fast form: save it with a tokenizer.json.")
+    if not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):
+        raise ModelError(
+            f"the tokenizer of {files.label} holds special tokens only: its folder lacks the file of its vocabulary. "
+            "Save it with a tokenizer.json."
+        )
     return tokenizer
 
 

@@ -101,7 +101,8 @@ def read_keys(metric: str, keys: dict[str, object]) -> dict[str, Value]:
     given = {name: key(name, allowed, str(metric)).parse(value) for name, value in keys.items() if value is not None}
     model = given.get("model")
     if isinstance(model, str) and "@" in model and not Path(model).exists():
-        given["model"], given["revision"] = model.split("@", 1)
+        given["model"], _, revision = model.partition("@")
+        given["revision"] = KEYS["revision"].parse(revision)
     if given.get("model") == "embedded":
         given["model"] = EMBEDDED_MODEL
     return given
