@@ -18,7 +18,7 @@ import twmd_registry
 from tests.cli.test_terminal import read_terminal
 from twmd_registry.cli import main
 from twmd_registry.judgments.sets import content_of
-from twmd_registry.judgments.wmt import read_wmt
+from twmd_registry.judgments.translations import read_wmt
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets, read_presets

@@ -12,7 +12,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.cli import main
-from twmd_registry.judgments.sts import read_stsb
+from twmd_registry.judgments.sentence_pairs import read_stsb
 
 R = np.random.default_rng(3)
 SENTENCES = [

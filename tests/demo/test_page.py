@@ -13,10 +13,9 @@ import twmd_registry
 from tests.chromium import chromium
 from tests.demo.browser import Tab, served
 from twmd_registry.demo.choices import METRICS
-from twmd_registry.demo.markup import table
 from twmd_registry.demo.uploads import LARGEST
 from twmd_registry.record.file import parse_record
-from twmd_registry.registry.names import EMBEDDED_READS
+from twmd_registry.report.template import render
 
 MARKUP = (
     '<script>document.title="run"</script> <img src=x onerror=\'document.title="run"\'> '
@@ -49,15 +48,10 @@ def tab(browser: Any, address: str) -> Iterator[Tab]:
     found.page.close()
 
 
-def test_introduction_names_the_texts_that_the_model_reads() -> None:
-    pytest.importorskip("gradio", reason="the page needs gradio")
-    from twmd_registry.demo.page import INTRODUCTION
-
-    assert f"The model of the page reads {EMBEDDED_READS}." in INTRODUCTION
-
-
-def test_long_name_in_a_table_breaks_after_an_underscore() -> None:
-    assert "<td>bertscore_<wbr>centered</td>" in table(("metric",), (("bertscore_centered",),), "numbers")
+def test_cells_of_a_table_are_escaped_and_break_after_an_underscore() -> None:
+    html = render("table.html", "demo", headers=("<b>",), rows=(("a_<b>",),), kind="numbers")
+    assert "<td>a_<wbr>&lt;b&gt;</td>" in html
+    assert "<b>" not in html
 
 
 def scores(tab: Tab) -> dict[str, str]:
@@ -87,27 +81,24 @@ def upload(tab: Tab, path: Path, text: str) -> None:
     tab.page.wait_for_selector(f"#upload [aria-label='{path.name}']")
 
 
-def test_typing_changes_scores_and_picture(tab: Tab) -> None:
+def test_typing_and_pasting_change_scores_and_picture(tab: Tab) -> None:
     assert tab.address.startswith("http://127.0.0.1:")
     assert list(scores(tab)) == list(METRICS)
     before, plan = tab.html("#scores"), tab.html("#plan")
     tab.fill("#references", "It is raining.")
     before, plan = tab.wait_for_change("#scores", before), tab.wait_for_change("#plan", plan)
     tab.fill("#hypothesis", "It rains.")
-    tab.wait_for_change("#scores", before)
+    before = tab.wait_for_change("#scores", before)
     assert "rains" in tab.wait_for_change("#plan", plan)
     for metric in METRICS:
         with twmd_registry.scorer(metric) as scorer:
             assert scores(tab)[metric] == f"{scorer.score(['It rains.'], ['It is raining.']).score:.4f}"
-
-
-def test_pasting_changes_scores(tab: Tab) -> None:
-    before = tab.html("#scores")
     tab.page.locator("#hypothesis textarea").click()
     tab.page.keyboard.press("Control+A")
     tab.page.keyboard.press("Control+X")
-    tab.wait_for_change("#scores", before)
-    empty = tab.html("#scores")
+    empty = tab.wait_for_change("#scores", before)
+    assert tab.text("#notices") == "write a hypothesis and at least one reference."
+    assert tab.value("#signature") == ""
     tab.page.keyboard.press("Control+V")
     assert tab.wait_for_change("#scores", empty) == before
 
@@ -120,25 +111,10 @@ def test_settings_change_the_picture_and_the_signature(tab: Tab) -> None:
     tab.page.locator("#iterations").get_by_label("10").check()
     plan = tab.wait_for_change("#plan", plan)
     tab.wait_for_value("#signature", "|iterations:10|")
-    for place, choice, part in (
-        ("#centering", "dimension", "|centering:dimension|"),
-        ("#metric", "moverscore", "moverscore|"),
-    ):
-        tab.page.locator(f"{place} input").click()
-        tab.page.get_by_role("option", name=choice, exact=True).click()
-        plan = tab.wait_for_change("#plan", plan)
-        tab.wait_for_value("#signature", part)
-
-
-def test_blank_text_is_refused_and_long_text_cut(tab: Tab) -> None:
-    before = tab.html("#notices")
-    tab.fill("#hypothesis", "")
-    before = tab.wait_for_change("#notices", before)
-    assert tab.text("#notices") == "write a hypothesis and at least one reference."
-    assert tab.value("#signature") == ""
-    tab.fill("#hypothesis", "rain " * 500)
-    tab.wait_for_change("#notices", before)
-    assert "hypothesis cut to the first 2,000 of 2,500 characters" in tab.text("#notices")
+    tab.page.locator("#metric input").click()
+    tab.page.get_by_role("option", name="moverscore", exact=True).click()
+    tab.wait_for_change("#plan", plan)
+    tab.wait_for_value("#signature", "moverscore|")
 
 
 def test_no_text_runs_as_script(tab: Tab) -> None:
@@ -184,48 +160,31 @@ def test_good_file_is_scored_and_its_scores_are_downloaded(tab: Tab, tmp_path: P
     assert [f"{score:.6f}" for score in found.scores] == texts["scores.tsv"].splitlines()[1:]
 
 
-def test_bad_file_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> None:
+def test_bad_or_missing_table_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> None:
     tab.open("A file")
+    table_wanted = "Nothing to score: upload a table, or paste one, with the columns prediction and reference."
+    assert score_file(tab) == table_wanted
     upload(tab, tmp_path / "bad.csv", "prediction,refrence\na,b\n")
     choices = "did you mean 'refrence'? Choices: prediction, refrence."
     assert score_file(tab) == f"bad.csv, row 1 (the header): no column 'reference'; {choices}"
     assert tab.page.locator("#distribution figure").count() == 0
     assert not tab.page.locator("#downloads").is_visible()
-    tab.fill("#pasted", "prediction,reference\nIt rains.,It is raining.\n")
+    tab.fill("#pasted", "prediction;reference\nIt rains.;It is raining, I think.\n")
     assert score_file(tab) == "There are an uploaded file and a pasted table: remove one of them."
     tab.page.locator("#upload").get_by_label("Clear").click()
     score_good_file(tab)
-
-
-def test_score_without_a_table_asks_for_a_table(tab: Tab) -> None:
-    tab.open("A file")
-    asked = "Nothing to score: upload a table, or paste one, with the columns prediction and reference."
-    assert score_file(tab) == asked
-    tab.fill("#pasted", "prediction;reference\nIt rains.;It is raining, I think.\n")
-    score_good_file(tab)
     tab.fill("#pasted", "")
-    tab.page.wait_for_selector("#distribution figure", state="detached")
-    assert not tab.page.locator("#downloads").is_visible()
-    assert score_file(tab) == asked
-
-
-def test_removed_file_takes_its_scores_along_and_next_file_is_scored(tab: Tab, tmp_path: Path) -> None:
-    good = tmp_path / "good.csv", "prediction,reference\nIt rains.,It is raining.\n"
-    tab.open("A file")
-    upload(tab, *good)
-    score_good_file(tab)
-    tab.page.locator("#upload").get_by_label("Clear").click()
     tab.page.wait_for_selector("#distribution figure", state="detached")
     assert not tab.page.locator("#downloads").is_visible()
     (tmp_path / "notes.txt").write_text("no table\n", encoding="utf-8")
     tab.page.locator("#upload input[type=file]").set_input_files(tmp_path / "notes.txt")
     tab.page.get_by_text("Invalid file type").first.wait_for()
-    assert score_file(tab).startswith("Nothing to score: upload a table")
-    upload(tab, *good)
-    score_good_file(tab)
+    assert score_file(tab) == table_wanted
 
 
-def test_temperature_out_of_range_leaves_no_old_score(tab: Tab) -> None:
+def test_impossible_temperature_leaves_no_old_score_and_no_traceback(
+    tab: Tab, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert scores(tab)
     tab.page.locator("#temperature input[type=number]").fill("3")
     tab.page.wait_for_selector("#notices .twmd-error")
@@ -234,9 +193,6 @@ def test_temperature_out_of_range_leaves_no_old_score(tab: Tab) -> None:
     tab.page.locator("#temperature input[type=number]").press("Tab")  # puts the nearest temperature there
     tab.page.wait_for_selector("#scores td")
     tab.wait_for_value("#signature", "|temperature:0.5|")
-
-
-def test_deleted_temperature_is_refused_without_a_traceback(tab: Tab, capfd: pytest.CaptureFixture[str]) -> None:
     tab.page.locator("#temperature input[type=number]").fill("")
     tab.page.wait_for_selector("#notices .twmd-error")
     assert tab.text("#notices").startswith("temperature=nan is not possible here")
@@ -256,40 +212,30 @@ def test_signature_is_explained(tab: Tab) -> None:
     assert tab.value("#command") == f"twmd score REF.txt -i HYP.txt -m '{signature}'"
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
-def test_page_fits_its_window_in_both_themes(
-    width: int, theme: str, browser: Any, address: str, tmp_path: Path
-) -> None:
-    tab = Tab(browser, address, width, theme)
-    ink = tab.page.evaluate(
-        "getComputedStyle(document.querySelector('#scores td')).color.match(/[0-9]+/g).slice(0, 3).map(Number)"
-    )
-    assert (sum(ink) > 3 * 128) is (theme == "dark")
+def test_page_fits_a_narrow_and_a_wide_window_in_both_themes(browser: Any, address: str) -> None:
+    tab = Tab(browser, address, 390, "dark")
+    script = "getComputedStyle(document.querySelector('#scores td')).color.match(/[0-9]+/g).slice(0, 3).map(Number)"
+    assert sum(tab.page.evaluate(script)) > 3 * 128
     signature = tab.value("#signature")
-    for name, place in (
-        ("Two texts", "#plan table"),
-        ("A file", "#distribution figure"),
-        ("A signature", "#fields table"),
-    ):
-        tab.open(name)
-        if name == "A file":
-            tab.fill(
-                "#pasted",
-                "prediction,reference\n" + "It rains all day.,It rained the whole day long.\nSo be it,Never\n" * 9,
-            )
-            tab.page.locator("#score-file").click()
-        if name == "A signature":
-            tab.fill("#asked", signature)
-            tab.page.locator("#explain").click()
-        tab.page.wait_for_selector(place)
-        assert tab.overflow() == 0
-        assert tab.cut_labels() == []
-        picture = tmp_path / f"{name.replace(' ', '-')}-{width}-{theme}.png"
-        tab.page.screenshot(path=picture, full_page=True)
-        assert picture.stat().st_size > 20_000
-    assert tab.foreign() == []
+    tab.open("A file")
+    row = "It rains all day.,It rained the whole day long.\nSo be it,Never\n"
+    tab.fill("#pasted", "prediction,reference\n" + row * 9)
+    score_good_file(tab)
+    tab.open("A signature")
+    tab.fill("#asked", signature)
+    tab.page.locator("#explain").click()
+    for width in (390, 1280):
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        places = {"Two texts": "#plan table", "A file": "#distribution figure", "A signature": "#fields table"}
+        for name, place in places.items():
+            tab.open(name)
+            tab.page.wait_for_selector(place)
+            assert (tab.overflow(), tab.cut_labels()) == (0, [])
+    tab.page.goto(f"{address}?__theme=light")
+    tab.page.wait_for_selector("#scores td")
+    assert sum(tab.page.evaluate(script)) < 3 * 128
+    assert (tab.foreign(), tab.errors) == ([], [])
     assert len(tab.requests) > 10
-    assert tab.errors == []
     tab.page.close()
 
 

@@ -6,20 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.conftest import shared
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError
-from twmd_registry.judgments.generation import DATA_TO_TEXT_RATINGS, SUMMARY_RATINGS, read_data_to_text, read_summeval
+from twmd_registry.judgments.generation import SUMMARY_RATINGS, read_data_to_text, read_summeval
 
 
 def lines(folder: Path, *rows: dict[str, Any], name: str = "made.jsonl") -> Path:
     return written(folder, "".join(json.dumps(row) + "\n" for row in rows), name)
 
 
-def spoken(**changed: Any) -> dict[str, Any]:
+def utterance(**changed: Any) -> dict[str, Any]:
     fixed = {
         "id": "0",
         "prediction": "It is by the river .",
@@ -43,18 +42,17 @@ def expert(value: float | None) -> dict[str, Any]:
     return {**dict.fromkeys(SUMMARY_RATINGS, 1), "relevance": value}
 
 
-@pytest.mark.parametrize(("rating", "value"), [("informativeness", 5.0), ("naturalness", 3.5), ("quality", 4.0)])
-def test_each_rating_of_data_to_text_can_be_read(rating: str, value: float, tmp_path: Path) -> None:
-    found = read_data_to_text(
-        lines(tmp_path, spoken(), spoken(**{rating: None}), spoken(**{rating: float("nan")})), rating
-    )
-    assert (found.ratings.tolist(), found.dropped) == ([value], 2)
+def test_chosen_rating_of_data_to_text_is_read(tmp_path: Path) -> None:
+    rating = "naturalness"
+    path = lines(tmp_path, utterance(), utterance(**{rating: None}), utterance(**{rating: float("nan")}))
+    found = read_data_to_text(path, rating)
+    assert (found.ratings.tolist(), found.dropped) == ([3.5], 2)
     assert found.predictions == ["It is by the river ."]
     assert found.references == [["It is near the river .", "The river is near ."]]
     assert (found.group, found.item, found.system) == (["made"], None, None)
 
 
-def test_summarys_rating_is_the_mean_of_its_experts(tmp_path: Path) -> None:
+def test_rating_of_a_summary_is_the_mean_of_its_experts(tmp_path: Path) -> None:
     path = lines(
         tmp_path,
         summary(expert(4), expert(5), expert(2)),
@@ -69,7 +67,7 @@ def test_summarys_rating_is_the_mean_of_its_experts(tmp_path: Path) -> None:
     assert read_summeval(path, "fluency").ratings.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_summarys_reference_may_be_one_text(tmp_path: Path) -> None:
+def test_reference_of_a_summary_may_be_a_text(tmp_path: Path) -> None:
     row = summary(expert(3), reference="It rained.")
     del row["references"]
     assert read_summeval(lines(tmp_path, row)).references == ["It rained."]
@@ -78,15 +76,12 @@ def test_summarys_reference_may_be_one_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (spoken(quality="good"), "row 1, quality: expected a rating, a finite number, not 'good'"),
-        (spoken(quality=float("inf")), "row 1, quality: expected a rating, a finite number, not inf"),
-        (spoken(prediction=3), "row 1: expected a text as prediction, not 3"),
-        (spoken(references=[]), r"row 1: expected a text or a list of texts as references, not \[\]"),
-        (spoken(references=["a", None]), "row 1: expected a text or a list of texts as references"),
+        (utterance(quality="good"), "row 1, quality: expected a rating, a finite number, not 'good'"),
+        (utterance(references=[]), r"row 1: expected a text or a list of texts as references, not \[\]"),
         ({"id": "0", "quality": 1}, "row 1: no column 'prediction'; Choices: id, quality"),
     ],
 )
-def test_other_data_to_text_is_refused_with_its_line(row: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_damaged_data_to_text_is_refused_with_its_row(row: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=words):
         read_data_to_text(lines(tmp_path, row))
 
@@ -99,17 +94,17 @@ def test_other_data_to_text_is_refused_with_its_line(row: dict[str, Any], words:
         (summary(expert(3), model_id=None), "row 1: expected a name as model_id, not None"),
     ],
 )
-def test_other_summaries_are_refused_with_their_line(row: dict[str, Any], words: str, tmp_path: Path) -> None:
+def test_damaged_summary_is_refused_with_its_row(row: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=words):
         read_summeval(lines(tmp_path, row))
 
 
-def test_rating_nobody_gave_gets_the_menu(tmp_path: Path) -> None:
+def test_error_of_an_unknown_rating_lists_the_ratings(tmp_path: Path) -> None:
     with pytest.raises(
         FileError,
         match="no rating is called 'qualty'; did you mean 'quality'. Choices: informativeness, naturalness, quality",
     ):
-        read_data_to_text(lines(tmp_path, spoken()), "qualty")
+        read_data_to_text(lines(tmp_path, utterance()), "qualty")
     with pytest.raises(
         FileError, match="no rating is called 'quality'; .*Choices: coherence, consistency, fluency, relevance"
     ):
@@ -117,11 +112,6 @@ def test_rating_nobody_gave_gets_the_menu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "rows"), [("bagel", 404), ("sfhotel", 875)])
-def test_public_data_read_as_described(name: str, rows: int) -> None:
-    path = shared(f"data/d2t/{name}.jsonl")
-    first = json.loads(path.read_text(encoding="utf-8").partition("\n")[0])
-    for rating in DATA_TO_TEXT_RATINGS:
-        found = read_data_to_text(path, rating)
-        assert (len(found.ratings), found.dropped, set(found.group)) == (rows, 0, {name})
-        assert found.ratings[0] == first[rating]
-        assert np.ptp(found.ratings) > 0
+def test_public_data_have_their_published_sizes(name: str, rows: int) -> None:
+    found = read_data_to_text(shared(f"data/d2t/{name}.jsonl"))
+    assert (len(found.ratings), found.dropped, set(found.group)) == (rows, 0, {name})

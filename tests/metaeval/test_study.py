@@ -22,9 +22,9 @@ from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.metaeval.agreement import Averaging, agreement, system_agreement
 from twmd_registry.metaeval.correlation import Statistic
-from twmd_registry.metaeval.side_by_side import FORMATS, TextTable, as_report
+from twmd_registry.metaeval.side_by_side import TextTable, as_report
 from twmd_registry.metaeval.significance import permutation, williams_by_part
-from twmd_registry.metaeval.study import TIE, Level, Study, StudyResult, pair_up, prefer, run_robustness, run_study
+from twmd_registry.metaeval.study import SYSTEM, TIE, Study, StudyResult, pair_up, prefer, run_robustness, run_study
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
 
@@ -66,11 +66,10 @@ def test_study_name_differs_with_every_field() -> None:
         {"metrics": PLAIN.metrics[:2]},
         {"statistics": (Statistic.PEARSON,)},
         {"averaging": Averaging.NONE},
-        {"level": Level.SYSTEM},
+        {"level": SYSTEM},
         {"resamples": 51},
         {"trials": 7},
         {"seed": 1},
-        {"metrics": (*PLAIN.metrics, "bleu")},
         {"metrics": ("bleu", *PLAIN.metrics)},
         {"statistics": (Statistic.DARR,)},
         {"statistics": (Statistic.DARR,), "threshold": 3.0},
@@ -80,10 +79,10 @@ def test_study_name_differs_with_every_field() -> None:
     assert PLAIN.name.startswith(f"study|data:made.csv@{content_of(RATED)}|metrics:sbert;model=")
     assert "|correlation:pearson,kendall|averaging:group|level:segment|bs:50|ar:0|seed:12345|version:" in PLAIN.name
     changed: Any = {"level": "system", "statistics": ("pearson",)}
-    assert replace(PLAIN, **changed) == replace(PLAIN, level=Level.SYSTEM, statistics=(Statistic.PEARSON,))
+    assert replace(PLAIN, **changed) == replace(PLAIN, level=SYSTEM, statistics=(Statistic.PEARSON,))
 
 
-def test_study_measures_what_its_parts_do(result: StudyResult) -> None:
+def test_study_measures_the_same_as_its_parts(result: StudyResult) -> None:
     assert [metric.label for metric in result.scored] == ["sbert", "twmd temperature=0.15", "twmd temperature=0.5"]
     for metric, agreements in zip(result.scored, result.agreements, strict=True):
         alone = twmd_registry.scorer(metric.signature).score(FIRST, SECOND)
@@ -107,7 +106,7 @@ def test_result_prints_its_tables_and_signatures(result: StudyResult) -> None:
 
 def test_systems_are_ranked_by_their_means() -> None:
     rated = RATED._replace(group=["x"] * 6, system=["a", "b", "c"] * 2)
-    study = replace(PLAIN, content=content_of(rated), level=Level.SYSTEM, metrics=("chrf",))
+    study = replace(PLAIN, content=content_of(rated), level=SYSTEM, metrics=("chrf",))
     result = run_study(study, rated, RunOptions())
     ranked, accuracy = system_agreement("pearson", result.scored[0].scores, rated, resamples=50)
     assert (result.agreements[0][Statistic.PEARSON], result.accuracies[0][Statistic.PEARSON]) == (ranked, accuracy)
@@ -116,7 +115,7 @@ def test_systems_are_ranked_by_their_means() -> None:
     assert table.rows[0][3] == f"{accuracy.value:.3f}"
 
 
-def test_sacrebleus_metrics_are_scored_and_tested_beside_ours() -> None:
+def test_metrics_of_sacrebleu_are_scored_and_tested_beside_ours() -> None:
     result = run_study(
         replace(PLAIN, metrics=("chrf", make_spec("sbert"), "chrf++", "bleu"), trials=5), RATED, RunOptions()
     )
@@ -141,14 +140,12 @@ def test_sacrebleus_metrics_are_scored_and_tested_beside_ours() -> None:
         ({"metrics": ("ter",)}, "there is none called 'ter'"),
         ({"metrics": ()}, "no metric to compare"),
         ({"statistics": ()}, "needs a correlation"),
-        ({"statistics": ("tau",)}, "there is no statistic 'tau'"),
         ({"averaging": "itm"}, "there is no averaging 'itm'"),
         ({"level": "sytem"}, "there is no level 'sytem'"),
         ({"level": "system", "trials": 5}, "tests compare metrics on segments"),
         ({"resamples": -3}, "resamples of 0 or more, not -3"),
         ({"seed": -1}, "seed of 0 or more"),
         ({"threshold": math.nan}, "threshold from 0"),
-        ({"threshold": -5.0}, "threshold from 0"),
     ],
 )
 def test_impossible_study_is_refused(changes: dict[str, Any], words: str) -> None:
@@ -161,12 +158,10 @@ def test_impossible_study_is_refused(changes: dict[str, Any], words: str) -> Non
     [
         {"content": "0" * 12},
         {"statistics": ("darr",)},
-        {"averaging": "item"},
         {"level": "system"},
-        {"statistics": ("acc_eq",), "level": "system"},
     ],
 )
-def test_study_that_its_data_cannot_answer_is_refused_before_encoding(
+def test_study_without_its_data_is_refused_before_encoding(
     changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twmd_registry.engine.scorer.score_all", lambda *_args, **_kwargs: pytest.fail("was encoded"))
@@ -174,8 +169,8 @@ def test_study_that_its_data_cannot_answer_is_refused_before_encoding(
         run_study(replace(PLAIN, **changes), RATED, RunOptions())
 
 
-@pytest.mark.parametrize("form", FORMATS.values())
-def test_name_with_control_characters_is_written_out(form: str) -> None:
+@pytest.mark.parametrize("form", ["simple", "tsv"])
+def test_control_characters_of_a_name_are_escaped(form: str) -> None:
     name, safe = "cs\x1b[2J\n\ten", r"cs\x1b[2J\n\ten"
     shown, expected = (
         as_report([TextTable("pearson", ("metric", text), [(text, "0.5")])], [text], form) for text in (name, safe)
@@ -196,12 +191,9 @@ def table(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["-m", "ter"], "there is no metric 'ter'"),
         (["-m", "chrf", "--set", "word_order=0"], "without keys of their own"),
-        (["-m", "twmd;layer=3", "--set", "layer=4"], "without keys of their own"),
         (["-m", "chrf", "--threshold", "3"], "--threshold is of darr"),
         (["-m", "sbert,twmd;layer=3"], "expected one metric with its keys, not 2"),
-        (["-m", "sbert", "--correlation", "tau"], "there is no statistic 'tau'"),
     ],
 )
 def test_correlate_refuses_options_without_an_effect(
@@ -212,14 +204,11 @@ def test_correlate_refuses_options_without_an_effect(
 
 
 def test_correlate_takes_metrics_and_members_with_keys(table: str, capsys: pytest.CaptureFixture[str]) -> None:
-    metrics = ["sbert;layer=3", "sbert", "ensemble(sbert;layer=3,twmd)", "ensemble(sbert,twmd)"]
-    assert main(["correlate", "--data", table, "-m", *metrics[:2], "--set", "layer=4", "--resamples", "0"]) == 0
-    lines = [line for line in capsys.readouterr().out.splitlines() if "|layer:" in line]
-    assert "sbert layer=3: sbert|model:" in lines[0]
-    assert [line.partition("|layer:")[2][0] for line in lines] == ["3", "4"]
-    assert main(["correlate", "--data", table, "-m", *metrics[2:], "--resamples", "0"]) == 0
+    metrics = ["sbert;layer=3", "ensemble(sbert;layer=3,twmd)", "ensemble(sbert,twmd)"]
+    assert main(["correlate", "--data", table, "-m", *metrics, "--resamples", "0"]) == 0
     printed = capsys.readouterr().out
-    assert all(f"\nensemble(sbert layer={layer},twmd): ensemble(sbert;" in printed for layer in (3, 4))
+    assert "\nsbert: sbert|model:" in printed
+    assert "\nensemble(sbert layer=3,twmd): ensemble(sbert;" in printed
     assert main(["correlate", table, "--data", table, "-m", "chrf"]) == 2
     assert "name rated data once" in capsys.readouterr().err
 
@@ -267,16 +256,6 @@ def test_correlate_prints_tables_and_writes_everything(
     assert [float(row["twmd"]) for row in segments] == pytest.approx(alone, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("form", "word"),
-    [("text", "---"), ("markdown", "|-----"), ("latex", "\\toprule"), ("tsv", "metric\tpearson"), ("json", '"low":')],
-)
-def test_correlate_prints_every_form(form: str, word: str, table: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["correlate", "--data", table, "-m", "chrf", "--by", "none", "--resamples", "0", "--format", form]
-    assert main(command) == 0
-    assert word in capsys.readouterr().out
-
-
 EDITS = [
     ("The old mill is near Lund.", "The old mill is not near Lund."),
     ("It rained on Friday.", "It rained."),
@@ -307,23 +286,18 @@ def test_demetr_gives_two_segments_of_each_row(demetr: str) -> None:
             read_rated(f"{demetr},first={first}")
 
 
-def test_demetr_as_published_is_read_whole() -> None:
-    pairs = pair_up([read_rated(f"demetr:{shared('data/demetr.jsonl.xz')},first=3")])
-    assert len(pairs.predictions) == 35 * 3 * 2
-    assert pairs.ratings.tolist() == [1.0, 0.0] * (35 * 3)
-
-
-def test_pair_has_its_better_rated_text_first() -> None:
+def test_pairs_of_demetr_have_the_better_rated_text_first() -> None:
     texts, ratings = ["w1", "b2", "b1", "w2"], np.array([1.0, 9.0, 2.0, 3.0])
-    pairs = pair_up([RatedSegments(["a", "b", "a", "b"], texts, texts, ratings, 0, ["x"] * 4)])
-    assert (pairs.group, pairs.predictions) == (["a", "a", "b", "b"], ["b1", "w1", "b2", "w2"])
+    made = pair_up([RatedSegments(["a", "b", "a", "b"], texts, texts, ratings, 0, ["x"] * 4)])
+    assert (made.group, made.predictions) == (["a", "a", "b", "b"], ["b1", "w1", "b2", "w2"])
+    published = pair_up([read_rated(f"demetr:{shared('data/demetr.jsonl.xz')},first=3")])
+    assert published.ratings.tolist() == [1.0, 0.0] * (35 * 3)
 
 
 @pytest.mark.parametrize(
     ("ratings", "item", "words"),
     [
         ([1.0, 1.0], ["x", "x"], "has 2 segments: expected two with different ratings"),
-        ([1.0, 2.0], ["x", "y"], "has 1 segments"),
         ([1.0, 2.0], None, "needs pairs"),
     ],
 )
@@ -337,17 +311,17 @@ def test_preference_is_the_share_of_better_texts_that_score_higher() -> None:
     worse[:20] = better[:20] + TIE / 2
     own = prefer(better, worse, resamples=200, seed=1)
     shares = [0.5 if abs(b - w) <= TIE else float(b > w) for b, w in zip(better, worse, strict=True)]
-    assert (own.n, own.ties) == (200, 20)
-    assert own.preferred == pytest.approx(np.mean(shares))
-    assert own.difference == pytest.approx(np.mean(better - worse))
-    low, high = own.preferred_interval
+    assert (own["n"], own["ties"]) == (200, 20)
+    assert own["preferred"] == pytest.approx(np.mean(shares))
+    assert own["difference"] == pytest.approx(np.mean(better - worse))
+    low, high = own["preferred_interval"]
     assert (low or 1) < np.mean(shares) < (high or 0)
     assert 1.5 < ((high or 0) - (low or 0)) / (2 * np.std(shares) / np.sqrt(200)) < 2.5
     with pytest.raises(InputError, match="better"):
         prefer(np.array([np.nan]), np.array([0.0]), resamples=0, seed=0)
 
 
-def test_robustness_prints_and_writes_what_it_measures(
+def test_robustness_prints_and_writes_its_preferences(
     demetr: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -372,4 +346,4 @@ def test_robustness_name_has_data_metrics_resamples_and_seed() -> None:
     data = RatedSegments(["a", "a"], ["p", "q"], ["p", "p"], np.array([1.0, 0.0]), 0, ["x", "x"])
     result = run_robustness({"made@0": data}, ["chrf"], RunOptions(), resamples=0, seed=7)
     assert result.name == f"robustness|data:made@0|metrics:chrf|bs:0|seed:7|version:{twmd_registry.__version__}"
-    assert result.preferences[0]["a"].preferred == 1.0
+    assert result.preferences[0]["a"]["preferred"] == 1.0

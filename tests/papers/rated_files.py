@@ -1,4 +1,4 @@
-"""Rated data as they lie on a disk, made up."""
+"""Files of made-up rated data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sentence() -> str:
 
 
 def write_wmt(folder: Path, year: int, pairs: tuple[str, ...] | None = None, rows: int = 5) -> Path:
-    """A year with a few rows per language pair, in another order than the paper's."""
+    """Write a year with a few rows per language pair, in another order than the paper's."""
     path = folder / "wmt" / f"wmt{year}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
@@ -56,7 +56,7 @@ def write_sts(folder: Path) -> Path:
 
 
 def write_utterances(folder: Path) -> dict[str, list[dict[str, object]]]:
-    """BAGEL and SFHOTEL with a reference that comes twice; returns their lines."""
+    """Write BAGEL and SFHOTEL, in which a reference occurs twice; return their lines."""
     written = {}
     for name, rows in (("bagel", 9), ("sfhotel", 11)):
         lines: list[dict[str, object]] = []

@@ -13,7 +13,7 @@ R = np.random.default_rng(3)
 
 
 @pytest.mark.parametrize("levels", [3, 1000])
-def test_area_is_how_often_a_positive_scores_higher(levels: int) -> None:
+def test_area_is_the_share_of_pairs_with_a_higher_positive(levels: int) -> None:
     scores, positive = R.integers(levels, size=60) / levels, R.random(60) < 0.3
     wins = [(x > y) + 0.5 * (x == y) for x in scores[positive] for y in scores[~positive]]
     assert roc_area(scores, positive) == pytest.approx(np.mean(wins))
@@ -48,7 +48,7 @@ def test_moments_are_of_the_scores_of_a_class() -> None:
         )
 
 
-def test_ends_of_the_ratings_are_their_halves_and_quarters() -> None:
+def test_measures_of_halves_and_quarters_follow_the_ratings() -> None:
     ratings, scores = R.permutation(np.repeat(np.arange(7.0), 3)), R.random(21)
     order = sorted(range(21), key=lambda i: ratings[i])
     for name, rows in (("lower", order[:10]), ("upper", order[10:])):

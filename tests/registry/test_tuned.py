@@ -8,7 +8,7 @@ import numpy as np
 
 import twmd_registry
 from tests.conftest import shared
-from twmd_registry.judgments.wmt import read_wmt
+from twmd_registry.judgments.translations import read_wmt
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.models.adapter import packaged_adapters
 

@@ -10,7 +10,7 @@ import pytest
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.judgments.sts import read_stsb
+from twmd_registry.judgments.sentence_pairs import read_stsb
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.train.stsb import train_stsb
 

@@ -113,7 +113,7 @@ def correlate_command(arguments: Arguments) -> int:
     from twmd_registry.judgments.sets import content_of, read_rated, title_of
     from twmd_registry.metaeval.agreement import Averaging
     from twmd_registry.metaeval.correlation import THRESHOLD, statistic_named
-    from twmd_registry.metaeval.study import Level, Study, run_study
+    from twmd_registry.metaeval.study import Study, run_study
 
     options = options_of(arguments)
     check_folder(arguments.output)
@@ -125,7 +125,7 @@ def correlate_command(arguments: Arguments) -> int:
         metrics=metrics,
         statistics=tuple(statistic_named(name) for name in arguments.correlation),
         averaging=Averaging(arguments.by),
-        level=Level(arguments.level),
+        level=arguments.level,
         resamples=arguments.resamples,
         trials=arguments.trials,
         seed=arguments.seed,

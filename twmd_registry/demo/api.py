@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gradio as gr
@@ -13,10 +15,18 @@ from twmd_registry.demo.uploads import read_pasted
 from twmd_registry.errors import TwmdError
 
 FILES = "files"
-"""The queue of files, of the page and of programs alike: one is scored at a time."""
-FIELD = ("key", "value", "meaning", "default")
+"""The queue of files, of the page and of programs: they are scored one after another."""
 
 
+@contextmanager
+def _as_gradio_error() -> Iterator[None]:
+    try:
+        yield
+    except TwmdError as error:
+        raise gr.Error(str(error), print_exception=False) from error
+
+
+@_as_gradio_error()
 def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     hypothesis: str,
     references: list[str],
@@ -26,8 +36,7 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     iterations: str = AS_PRESET,
     centering: str = AS_PRESET,
 ) -> dict[str, Any]:
-    """Score a text against its references by every metric. Returns the table of scores, one metric's signature, and
-    notices.
+    """Score a text against its references by every metric. Returns the scores, one metric's signature, and notices.
 
     Args:
         hypothesis: The text; its first 2,000 characters are read.
@@ -42,13 +51,11 @@ def score_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
     """
     lines = "\n".join(" ".join(text.split("\n")) for text in references)
     settings = PageSettings(preset, temperature, iterations, centering)
-    try:
-        rows, _, line, notices = texts.score_texts(hypothesis, lines, metric, settings)
-    except TwmdError as error:
-        raise gr.Error(str(error), print_exception=False) from error
-    return {"scores": _by_header(texts.HEADERS, rows), "signature": line, "notices": notices}
+    rows, _, signature, notices = texts.score_texts(hypothesis, lines, metric, settings)
+    return {"scores": _by_header(texts.HEADERS, rows), "signature": signature, "notices": notices}
 
 
+@_as_gradio_error()
 def explain_signature(text: str) -> dict[str, Any]:
     """Explain a signature. Returns its fields (key, value, meaning, default), the command that scores by it again, and
     notices.
@@ -56,13 +63,12 @@ def explain_signature(text: str) -> dict[str, Any]:
     Args:
         text: A signature, long or short.
     """
-    try:
-        fields, command, notices = signature_tab.explain_signature(text)
-    except TwmdError as error:
-        raise gr.Error(str(error), print_exception=False) from error
-    return {"fields": _by_header(FIELD, fields), "command": command, "notices": notices}
+    fields, command, notices = signature_tab.explain_signature(text)
+    headers = ("key", "value", "meaning", "default")
+    return {"fields": _by_header(headers, fields), "command": command, "notices": notices}
 
 
+@_as_gradio_error()
 def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dict[str, Any]:
     """Score a table of predictions and references. Returns the scores of the whole and of every row, signatures, and
     the record.
@@ -72,10 +78,7 @@ def score_table(table: str, metrics: list[str], preset: str = "embedded") -> dic
         metrics: Names of metrics.
         preset: A preset; metrics that have none of this name take their default.
     """
-    try:
-        return score_file(read_pasted(table), metrics, preset)._asdict()
-    except TwmdError as error:
-        raise gr.Error(str(error), print_exception=False) from error
+    return score_file(read_pasted(table), metrics, preset)
 
 
 def _by_header(headers: tuple[str, ...], rows: Any) -> list[dict[str, str]]:

@@ -12,11 +12,11 @@ from twmd_registry.registry.spec import MetricSpec, make_spec
 
 METRICS = tuple(map(str, MetricName))
 AS_PRESET = "preset"
-"""The choice that leaves a key as the preset has it."""
+"""The choice that leaves a key as the preset sets it."""
 SWEEPS = (AS_PRESET, "1", "2", "5", "10", CONVERGED)
 CENTERINGS = (AS_PRESET, *map(str, Centering))
 COLDEST, HOTTEST = 0.01, 0.5
-"""Of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
+"""Ends of the temperature slider: the papers' temperatures are from 0.01 to 0.3."""
 BACKGROUND = str(default_preset(MetricName.BERTSCORE_CENTERED, None).keys["centering"])
 """The packaged mean vectors of the embedded model, one per layer."""
 
@@ -38,21 +38,20 @@ class PageSettings(NamedTuple):
 
 
 def offered_presets() -> tuple[str, ...]:
-    """Return the presets that work with the packaged model: no visit makes this machine fetch another."""
+    """Return the presets that need only the packaged model: a visit must not download another."""
     return tuple(dict.fromkeys(name for metric, name in presets() if preset_for(metric, name) == name))
 
 
-def preset_for(metric: str, wanted: str) -> str:
-    """Return the wanted preset if the metric has it and it works with the packaged model, else the metric's default.
+def preset_for(metric: str, name: str) -> str:
+    """Return a preset's name if the metric has it for the packaged model, else that of the metric's default.
 
     Raises:
         SpecError: There is no such metric.
     """
     entry(metric)
-    name = MetricName(metric)
-    own = presets_of(name).get(wanted)
-    works = own is not None and (own.model == EMBEDDED_MODEL or (own.model is None and name is not MetricName.STSSCORE))
-    return wanted if works else default_preset(name, None).name
+    preset = presets_of(MetricName(metric)).get(name)
+    models = (EMBEDDED_MODEL,) if metric == MetricName.STSSCORE else (EMBEDDED_MODEL, None)
+    return name if preset and preset.model in models else default_preset(MetricName(metric), None).name
 
 
 def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
@@ -60,27 +59,22 @@ def spec_of(metric: str, settings: PageSettings) -> MetricSpec:
 
     Programs may send any value, such as a path on this machine or a million sweeps: only the choices are accepted.
 
-    Args:
-        metric: One of `METRICS`.
-        settings: The settings.
-
     Raises:
         SpecError: There is no such metric, the page does not offer a value, or values exclude each other.
     """
     facts, preset = entry(metric), preset_for(metric, settings.preset)
-    for name, value, choices in (
-        ("iterations", settings.iterations, SWEEPS),
-        ("centering", settings.centering, CENTERINGS),
-    ):
+    _, temperature, iterations, centering = settings
+    for name, value, choices in (("iterations", iterations, SWEEPS), ("centering", centering, CENTERINGS)):
         if value not in choices:
-            raise SpecError(f"{name}={value!r} is not possible here; {menu(str(value), choices)}.")
-    temperature = settings.temperature
+            raise SpecError(f"{name}={value!r} is not possible here; {menu(value, choices)}.")
     if temperature != 0 and not COLDEST <= temperature <= HOTTEST:
         expected = f"expected {COLDEST} to {HOTTEST}, or 0 for the preset's"
         raise SpecError(f"temperature={temperature} is not possible here: {expected}.")
-    centering = BACKGROUND if settings.centering == Centering.BACKGROUND else settings.centering
-    model = EMBEDDED_MODEL if presets_of(MetricName(metric))[preset].model is None else None
-    given = {"model": model, "temperature": temperature or None, "iterations": settings.iterations}
-    given["centering"] = centering
-    unset = None, AS_PRESET
-    return make_spec(metric, preset, **{k: v for k, v in given.items() if v not in unset and k in facts.keys})
+    values = {
+        "model": EMBEDDED_MODEL if presets_of(MetricName(metric))[preset].model is None else None,
+        "temperature": temperature or None,
+        "iterations": iterations,
+        "centering": BACKGROUND if centering == Centering.BACKGROUND else centering,
+    }
+    keys = {key: value for key, value in values.items() if value not in {None, AS_PRESET} and key in facts.keys}
+    return make_spec(metric, preset, **keys)

@@ -10,13 +10,11 @@ from twmd_registry.errors import collect_warnings
 from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.names import EMBEDDED_MODEL
-from twmd_registry.registry.signature import Signature, parse_signature
+from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs
 
 HEADERS = ("key", "value", "meaning", "default?")
-CONTENT = "content"
 ABOUT = {
-    CONTENT: "sha256 of the model's weights, configuration and vocabulary, cut short",
     "nrefs": "references of every segment; var when their number varies",
     "bs": "bootstrap resamples behind an interval or a test",
     "ar": "trials of an approximate randomisation test",
@@ -29,10 +27,7 @@ Field: TypeAlias = tuple[str, str, str, str]
 
 
 def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
-    """Explain every field of a signature.
-
-    Args:
-        text: A signature, long or short.
+    """Explain every field of a signature, long or short.
 
     Returns:
         The fields in order, including a key that the signature omits where its default is another than its neutral
@@ -41,34 +36,27 @@ def explain_signature(text: str) -> tuple[list[Field], str, list[str]]:
     Raises:
         SignatureError: It is no signature; names the column.
     """
-    with collect_warnings() as held:
+    with collect_warnings() as warnings:
         signature = parse_signature(text)
-        fields = list(_fields(signature))
-    return fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", list(dict.fromkeys(held))
+        spec = signature.spec
+        fields = [("metric", str(spec.metric), entry(spec.metric).about, "")]
+        for number, (weight, member) in enumerate(member_specs(spec) if spec.members else (), 1):
+            about = f"{entry(member.metric).about} Its weight: {weight:g}."
+            fields.append((str(number), str(member.metric), about, ""))
+            fields += [(f"{number}. {key}", *rest) for key, *rest in _explain_keys(member)]  # type: ignore[misc]
+        fields += [] if spec.members else _explain_keys(spec)
+    values = {name: getattr(signature, name) for name in ABOUT}
+    fields += [(name, value, ABOUT[name], "") for name, value in values.items() if value is not None]
+    return fields, f"twmd score REF.txt -i HYP.txt -m {shlex.quote(str(signature))}", list(dict.fromkeys(warnings))
 
 
-def _fields(signature: Signature) -> Iterator[Field]:
-    spec = signature.spec
-    yield "metric", str(spec.metric), entry(spec.metric).about, ""
-    for number, (weight, member) in enumerate(member_specs(spec) if spec.members else (), 1):
-        yield str(number), str(member.metric), f"{entry(member.metric).about} Its weight: {weight:g}.", ""
-        yield from ((f"{number}. {name}", *rest) for name, *rest in _keys(member))  # type: ignore[misc]
-    if not spec.members:
-        yield from _keys(spec)
-    for name, about in ABOUT.items():
-        if name != CONTENT and (value := getattr(signature, name)) is not None:
-            yield name, value, about, ""
-
-
-def _keys(spec: MetricSpec) -> Iterator[Field]:
-    own = spec.values()
-    usual = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
+def _explain_keys(spec: MetricSpec) -> Iterator[Field]:
+    values = spec.values()
+    defaults = make_spec(spec.metric, model=spec.model).values() | {"model": EMBEDDED_MODEL}
     for name, key in KEYS.items():
-        if name not in own and name not in usual:
-            continue
-        value, default = own.get(name, key.neutral), usual.get(name, key.neutral)
-        if value is not None:
-            compared = "" if default is None else "yes" if value == default else f"no, {key.format(default)}"
-            yield name, key.format(value), key.about, compared
+        value, default = values.get(name, key.neutral), defaults.get(name, key.neutral)
+        if value is not None and (name in values or name in defaults):
+            comparison = "" if default is None else "yes" if value == default else f"no, {key.format(default)}"
+            yield name, key.format(value), key.about, comparison
         if name == "model" and spec.fingerprint:
-            yield CONTENT, spec.fingerprint, ABOUT[CONTENT], ""
+            yield "content", spec.fingerprint, "sha256 of the model's weights, configuration and vocabulary, cut", ""

@@ -16,48 +16,41 @@ import gradio as gr
 from twmd_registry.demo import signature_tab, table_scores, texts
 from twmd_registry.demo.api import FILES
 from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, PageSettings, offered_presets
-from twmd_registry.demo.markup import messages, table
 from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
 from twmd_registry.errors import TwmdError
+from twmd_registry.report.template import render
 
 HYPOTHESIS = "A small boat drifts past the old lighthouse."
 REFERENCES = "The little boat floats by an old lighthouse.\nA boat is passing the lighthouse."
 AT_ONCE = 4
 """Visitors whose texts are scored at the same time; files are scored one after another."""
-ROW_WIDTHS = (60, 340, 340)
-"""In pixels, of a row's number and texts."""
-SCORE_WIDTH = 130
+ROW_WIDTHS, SCORE_WIDTH = (60, 340, 340), 130
+"""In pixels, of a row's number and texts, and of a score."""
 PRIVATE: dict[str, Any] = {"api_visibility": "private"}
 QUIET = PRIVATE | {"show_progress": "hidden"}
 HIDE = "() => ['', '', '', {__type__: 'update', visible: false}]"
 _Output = partial(gr.Textbox, buttons=["copy"], interactive=False, lines=2, max_lines=8)
+_messages = partial(render, "messages.html", "demo")
+_table = partial(render, "table.html", "demo")
 
 
-def answer_texts(  # noqa: PLR0917 (Gradio gives inputs by position)
-    hypothesis: str, references: str, metric: str, preset: str, temperature: float, iterations: str, centering: str
-) -> tuple[str, str, str, str]:
+def answer_texts(hypothesis: str, references: str, metric: str, *settings: Any) -> tuple[str, str, str, str]:
     """Score two texts: notices or the error, the table, the signature, the plan."""
-    settings = PageSettings(preset, temperature, iterations, centering)
     try:
-        rows, picture, line, notices = texts.score_texts(hypothesis, references, metric, settings)
+        rows, picture, line, notices = texts.score_texts(hypothesis, references, metric, PageSettings(*settings))
     except TwmdError as error:
-        return messages(error=str(error)), "", "", ""
-    picture = f'<div class="twmd-plan">{picture}</div>'
-    return messages(notices), table(texts.HEADERS, rows, "numbers"), line, picture
+        return _messages(error=error), "", "", ""
+    scores = _table(headers=texts.HEADERS, rows=rows, kind="numbers")
+    return _messages(notices=notices), scores, line, f'<div class="twmd-plan">{picture}</div>'
 
 
 def refuse_settings() -> tuple[str, str, str, str]:
     """Answer where Gradio refuses an input by itself: an error, and no scores of earlier inputs."""
-    return messages(error="Nothing was scored: choose from the lists, and try again."), "", "", ""
+    return _messages(error="Nothing was scored: choose from the lists, and try again."), "", "", ""
 
 
 def add_texts_tab(page: gr.Blocks, metric: str) -> None:
-    """Add the tab for two texts.
-
-    Args:
-        page: The page, which scores its example when it opens.
-        metric: The metric that is chosen first.
-    """
+    """Add the tab for two texts, whose example is scored when the page opens; `metric` is chosen first."""
     with gr.Row():
         with gr.Column(min_width=320):
             hypothesis = gr.Textbox(HYPOTHESIS, label="Hypothesis", lines=2, max_lines=6, elem_id="hypothesis")
@@ -78,18 +71,18 @@ def add_texts_tab(page: gr.Blocks, metric: str) -> None:
             outputs.append(_Output(label="Signature", elem_id="signature"))
     outputs.append(gr.HTML(elem_id="plan"))
     inputs = [hypothesis, references, chosen, preset, temperature, iterations, centering]
-    how = QUIET | {"inputs": inputs, "outputs": outputs, "concurrency_limit": AT_ONCE}
+    options = QUIET | {"inputs": inputs, "outputs": outputs, "concurrency_limit": AT_ONCE}
     # To Gradio, a pasted text is a change but no input, as is a temperature out of range that it corrects when its
     # field is left. While a visitor types, only the last of the waiting requests is scored.
-    triggers = [one.change for one in (hypothesis, references, temperature)]
-    triggers += [one.input for one in (chosen, preset, iterations, centering)]
-    scored = gr.on(triggers, answer_texts, trigger_mode="always_last", **how)
+    triggers = [field.change for field in (hypothesis, references, temperature)]
+    triggers += [field.input for field in (chosen, preset, iterations, centering)]
+    scored = gr.on(triggers, answer_texts, trigger_mode="always_last", **options)
     scored.failure(refuse_settings, None, outputs, **QUIET)
-    page.load(answer_texts, **how)
+    page.load(answer_texts, **options)
 
 
 def add_file_tab(metric: str) -> None:
-    """Add the tab for a file; `metric` is the metric that is chosen first."""
+    """Add the tab for a file; `metric` is chosen first."""
     gr.Markdown(
         "A table with a header and the columns `prediction` and `reference` (more references: `reference_2`, ...), as "
         f"{', '.join(SUFFIXES)}, up to {LARGEST // 10**6} MB and {MOST_ROWS:,} rows. JSON lines may have a list as "
@@ -113,40 +106,41 @@ def add_file_tab(metric: str) -> None:
     answer = partial(answer_file, Path(downloads.GRADIO_CACHE))
     scored = button.click(answer, inputs, outputs, concurrency_limit=1, concurrency_id=FILES, **PRIVATE)
     problem = "Nothing was scored: this file cannot be read here. Upload another one."
-    scored.failure(lambda: _no_scores(problem), None, outputs, **QUIET)
+    scored.failure(lambda: _show_error(problem), None, outputs, **QUIET)
     # In the browser: a change that waits in the server's queue could clear the scores of a later request.
-    gr.on([one.change for one in inputs], None, None, shown, js=HIDE, **QUIET)
+    gr.on([field.change for field in inputs], None, None, shown, js=HIDE, **QUIET)
 
 
 def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str], preset: str) -> tuple[Any, ...]:
     """Score a file: notices or the error, the table, the distributions, and what is shown only with them."""
     if upload and pasted.strip():
-        return _no_scores("There are an uploaded file and a pasted table: remove one of them.")
+        return _show_error("There are an uploaded file and a pasted table: remove one of them.")
     try:
         uploaded = read_upload(Path(upload)) if upload else read_pasted(pasted)
         result = table_scores.score_file(uploaded, metrics, preset)
     except TwmdError as error:
-        return _no_scores(str(error))
+        return _show_error(str(error))
     # The scores of a file may arrive after the visitor has chosen another: they name their file.
-    whole = messages([f"Scores of {uploaded.name}:"]) + table(table_scores.HEADERS, result.rows, "numbers")
-    files, problems = write_downloads(result, cache)
-    scores = len(result.segment_headers) - len(ROW_WIDTHS)
+    title = _messages(notices=[f"Scores of {uploaded[0].name}:"])
+    whole = title + _table(headers=table_scores.HEADERS, rows=result["rows"], kind="numbers")
+    files, problems = write_downloads(result["tsv"], result["record"], cache)
+    scores = len(result["segment_headers"]) - len(ROW_WIDTHS)
     rows = gr.Dataframe(
-        value=list(map(list, result.segments)),
-        headers=list(result.segment_headers),
+        value=result["segments"],
+        headers=result["segment_headers"],
         datatype=["number", "str", "str", *["number"] * scores],  # nothing is read as Markdown or HTML
         column_widths=[*ROW_WIDTHS, *[SCORE_WIDTH] * scores],
     )
-    notices = messages((*result.notices, *problems))
-    return notices, whole, result.pictures, gr.Column(visible=True), rows, files, result.signatures
+    notices = _messages(notices=[*result["notices"], *problems])
+    return notices, whole, result["pictures"], gr.Column(visible=True), rows, files, result["signatures"]
 
 
-def _no_scores(error: str) -> tuple[Any, ...]:
-    """Return an error and empty outputs: the scores of another file would be taken for this file's."""
-    return messages(error=error), "", "", gr.Column(visible=False), None, None, ""
+def _show_error(error: str) -> tuple[Any, ...]:
+    """Return an error and empty outputs, which clear the scores of an earlier file."""
+    return _messages(error=error), "", "", gr.Column(visible=False), None, None, ""
 
 
-def write_downloads(result: table_scores.FileResult, cache: Path) -> tuple[list[str] | None, list[str]]:
+def write_downloads(scores: str, record: str, cache: Path) -> tuple[list[str] | None, list[str]]:
     """Write the files to download into a cache that Gradio empties by itself.
 
     Returns:
@@ -155,12 +149,11 @@ def write_downloads(result: table_scores.FileResult, cache: Path) -> tuple[list[
     try:
         cache.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=cache))
-        files = {folder / "scores.tsv": result.tsv, folder / "record.json": result.record}
-        for path, text in files.items():
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        for name, text in (("scores.tsv", scores), ("record.json", record)):
+            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         return None, [f"scores and record cannot be written for download: {error.strerror}."]
-    return list(map(str, files)), []
+    return [str(folder / "scores.tsv"), str(folder / "record.json")], []
 
 
 def answer_signature(text: str) -> tuple[str, str, str]:
@@ -168,8 +161,8 @@ def answer_signature(text: str) -> tuple[str, str, str]:
     try:
         fields, command, notices = signature_tab.explain_signature(text)
     except TwmdError as error:
-        return messages(error=str(error)), "", ""
-    return messages(notices), table(signature_tab.HEADERS, fields, "words"), command
+        return _messages(error=error), "", ""
+    return _messages(notices=notices), _table(headers=signature_tab.HEADERS, rows=fields, kind="words"), command
 
 
 def add_signature_tab() -> None:

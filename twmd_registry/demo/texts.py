@@ -17,17 +17,7 @@ LONGEST = 2_000
 MOST_TOKENS = 60
 """Tokens of a side up to which a plan is drawn while a visitor types."""
 HEADERS = ("metric", "score", "P", "R", "F1")
-"""Score, precision, recall and F1."""
 NOTHING = "-"
-
-
-def read_references(text: str) -> list[str]:
-    r"""Split the text of a box into references: one per line, without blank lines.
-
-    >>> read_references("It rains.\n\nIt is raining.\n")
-    ['It rains.', 'It is raining.']
-    """
-    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def score_texts(
@@ -37,7 +27,7 @@ def score_texts(
 
     Args:
         hypothesis: A text; cut to `LONGEST` characters.
-        references: One text per line, together cut to `LONGEST` characters.
+        references: One text per line, together cut to `LONGEST` characters; blank lines are left out.
         metric: The metric whose plan is drawn.
         settings: The settings; each metric takes those that it uses.
 
@@ -51,7 +41,7 @@ def score_texts(
         ModelError: The packaged model is not installed.
     """
     entry(metric)
-    texts = read_references(references[:LONGEST])
+    texts = [line.strip() for line in references[:LONGEST].split("\n") if line.strip()]
     if not hypothesis[:LONGEST].strip() or not texts:
         raise InputError("write a hypothesis and at least one reference.")
     notices = [
@@ -59,7 +49,7 @@ def score_texts(
         for name, text in (("hypothesis", hypothesis), ("references", references))
         if len(text) > LONGEST
     ]
-    with collect_warnings() as held:
+    with collect_warnings() as warnings:
         specs = {metric: spec_of(metric, settings)}
         for name in METRICS:
             try:
@@ -68,7 +58,7 @@ def score_texts(
                 notices.append(f"{name}: {error}")
         sets = score_all([make_scorer(spec) for spec in specs.values()], [hypothesis[:LONGEST]], [texts])
         by_metric = dict(zip(specs, sets, strict=True))
-        picture = draw(by_metric[metric])
+        picture = _draw_plan(by_metric[metric])
     if others := [name for name in METRICS if preset_for(name, settings.preset) != settings.preset]:
         notices.append(f"no preset {settings.preset!r} of {', '.join(others)}: they take their defaults.")
     rows = []
@@ -76,23 +66,20 @@ def score_texts(
         values = by_metric[name].as_dict() if name in by_metric else {}
         numbers = (f"{values[key]:.4f}" if key in values else NOTHING for key in (name, *Output))
         rows.append((name, *numbers))
-    return rows, picture, str(by_metric[metric].signature), [*notices, *dict.fromkeys(held)]
+    return rows, picture, str(by_metric[metric].signature), [*notices, *dict.fromkeys(warnings)]
 
 
-def draw(scores: ScoreSet) -> str:
-    """Draw the plan of the only segment, against the reference that scores highest, as HTML, or say why there is none.
-
-    Args:
-        scores: Scores of one segment.
-    """
+def _draw_plan(scores: ScoreSet) -> str:
+    """Draw the plan of one segment and its reference with the highest score as HTML, or explain why there is none."""
     try:
         alignment = scores.explain(0)
-    except SpecError as error:  # a regression model has no plan, an ensemble those of its members
+    except SpecError as error:  # a regression model has no plan; an ensemble's members have their own
         return f"<p>{escape(str(error))}</p>"
     sizes = len(alignment.hypothesis), len(alignment.reference)
     if not min(sizes):
         return "<p>There is nothing to draw: a text has no tokens.</p>"
     if max(sizes) > MOST_TOKENS:
-        how = f"twmd align {scores.metric} HYP REF -o plan.html"
-        return f"<p>{sizes[0]} and {sizes[1]} tokens: this page draws up to {MOST_TOKENS} a side; {how} draws more.</p>"
+        command = f"twmd align {scores.metric} HYP REF -o plan.html"
+        limit = f"this page draws up to {MOST_TOKENS} a side; {command} draws more"
+        return f"<p>{sizes[0]} and {sizes[1]} tokens: {limit}.</p>"
     return READING + heat_maps(alignment)

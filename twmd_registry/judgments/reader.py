@@ -1,6 +1,6 @@
 """Reading files: JSON lines, CSV, TSV, Parquet and plain text, each also compressed by gzip or xz.
 
-A file is read whole (`read_rows`, `read_lines`), or by row ranges of one open file (`OpenTable`).
+A file is read whole (`read_rows`, `read_lines`), or by row ranges of an open file (`OpenTable`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from typing import Any, NamedTuple
 from twmd_registry.errors import FileError, no_column, not_utf8
 
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t"}  # spreadsheets write ; where a comma is the decimal point
-"""By suffix, the delimiters of delimited text; the one that splits the header into most names is used."""
-JSON_SUFFIXES = (".jsonl", ".ndjson")
+"""By suffix, the delimiters of delimited text; the first that splits the header into most names is used."""
 PARQUET_SUFFIXES = (".parquet", ".pq")
-TABLE_SUFFIXES = (*DELIMITERS, *JSON_SUFFIXES, *PARQUET_SUFFIXES)
+TABLE_SUFFIXES = (*DELIMITERS, ".jsonl", ".ndjson", *PARQUET_SUFFIXES)
 """Suffixes of the files that have columns."""
 PACKED = (".gz", ".xz")
 """Suffixes of compressed files; they follow the suffix of the content."""
 USUAL_REFERENCES = ("references", "reference")
-"""Columns of references that are read if none is named."""
+"""Columns of references that are read by default."""
 LONGEST_LINE = 1 << 26
 """Most bytes of one line."""
 _SHOWN = 60
@@ -39,12 +38,12 @@ _SHOWN = 60
 _GZIP, _XZ, _PARQUET = b"\x1f\x8b", b"\xfd7zXZ\x00", b"PAR1"
 _LIST = re.compile(r"\[\s*(['\"].*)?\]\s*", re.DOTALL)
 """A cell that holds a list of texts."""
-_NO_RATING = frozenset({"", "nan", "none", "null"})
-"""Texts that stand for no rating, in small letters."""
+Values = dict[str, Any] | str
+"""The values of a row by column, or the reason why it has none."""
 
 
 def form_of(name: str) -> str:
-    """Return the suffix that tells a file's form, in small letters; of a compressed file that of its content.
+    """Return the suffix of a file's form, in small letters; of a compressed file that of its content.
 
     >>> form_of("data/ratings.CSV.gz"), form_of("ref.txt")
     ('.csv', '.txt')
@@ -54,30 +53,27 @@ def form_of(name: str) -> str:
 
 
 def detect_form(name: str, content: bytes, columns: Sequence[str]) -> str | None:
-    """Tell the form of a file, one of `TABLE_SUFFIXES`, by its name or else by its content; None for lines of text.
+    """Return the form of a file, in `TABLE_SUFFIXES`, by its name or else by its content; None for lines of text.
 
-    Unpacked content is a table if it is Parquet, or if its first line is a JSON object or a header with one of
-    `columns`, from which texts are taken.
+    Unpacked content is a table if it is Parquet, or if its first line is a JSON object or a header that names a column
+    in `columns`, from which texts are taken.
     """
     form = form_of(name)
     if form in TABLE_SUFFIXES:
         return form
     if content.startswith(_PARQUET) and content.endswith(_PARQUET) and b"\0" in content:
-        return PARQUET_SUFFIXES[0]
+        return ".parquet"
     first = content.partition(b"\n")[0].decode("utf-8-sig", "replace").removesuffix("\r")
     try:
         values = json.loads(first)
     except (ValueError, RecursionError):
-        forms = {"\t": ".tsv", ",": ".csv", ";": ".csv"}
-        return next((form for delimiter, form in forms.items() if _is_header(first, delimiter, columns)), None)
-    return JSON_SUFFIXES[0] if isinstance(values, dict) and not set(columns).isdisjoint(values) else None
-
-
-def _is_header(line: str, delimiter: str, columns: Sequence[str]) -> bool:
-    """Check for two or more different names without blanks around them, one of them a known column."""
-    names = _split_fields(line, delimiter, strict=True)
-    plain = all(name and name == name.strip() for name in names)
-    return plain and len(names) > 1 and len(set(names)) == len(names) and not set(columns).isdisjoint(names)
+        for delimiter, form in (("\t", ".tsv"), (",", ".csv"), (";", ".csv")):
+            names = _split_fields(first, delimiter, strict=True)
+            plain = len(names) > 1 and all(name and name == name.strip() for name in names)
+            if plain and len(set(names)) == len(names) and not set(columns).isdisjoint(names):
+                return form
+        return None
+    return ".jsonl" if isinstance(values, dict) and not set(columns).isdisjoint(values) else None
 
 
 def _split_fields(line: str, delimiter: str, *, strict: bool = False) -> list[str]:
@@ -88,8 +84,16 @@ def _split_fields(line: str, delimiter: str, *, strict: bool = False) -> list[st
         return []
 
 
+def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
+    """Return a file of the unpacked content of a file that was just opened; gzip and xz show in the first bytes."""
+    first = file.peek(len(_XZ))
+    if first.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=file)
+    return lzma.LZMAFile(file) if first.startswith(_XZ) else file
+
+
 def unpack(name: object, content: bytes) -> bytes:
-    """Undo gzip or xz, which are known by the first bytes; return other content as it is.
+    """Undo gzip or xz; return other content as it is.
 
     Raises:
         FileError: It begins like a compressed file and cannot be unpacked.
@@ -98,14 +102,6 @@ def unpack(name: object, content: bytes) -> bytes:
         return open_unpacked(io.BufferedReader(io.BytesIO(content))).read()
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise FileError(f"{name} is compressed and cannot be unpacked ({error}): was it cut off?") from error
-
-
-def open_unpacked(file: io.BufferedReader) -> io.BufferedIOBase:
-    """Return a file of the unpacked content of a file that was just opened."""
-    first = file.peek(len(_XZ))
-    if first.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=file)
-    return lzma.LZMAFile(file) if first.startswith(_XZ) else file
 
 
 def decode(name: object, content: bytes) -> str:
@@ -121,11 +117,7 @@ def decode(name: object, content: bytes) -> str:
 
 
 def read_content(path: Path) -> bytes:
-    """Read a file's bytes, unpacked.
-
-    Raises:
-        FileError: It cannot be read or unpacked.
-    """
+    """Read a file's bytes, unpacked; raises FileError where it cannot be read or unpacked."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -150,9 +142,8 @@ def read_csv(path: Path, **form: Any) -> list[list[str]]:
         FileError: It cannot be read, or a field is too long, as after a quote that is not closed; names the row.
     """
     records: list[list[str]] = []
-    reader = csv.reader(io.StringIO(decode(path, read_content(path)), newline=""), **form)
     try:
-        records.extend(reader)
+        records.extend(csv.reader(io.StringIO(decode(path, read_content(path)), newline=""), **form))
     except csv.Error as error:
         raise FileError(f"{path}, row {len(records) + 1}: {error}; is a quote not closed?") from error
     return records
@@ -176,7 +167,7 @@ class Columns(NamedTuple):
 
 
 class TableRow(NamedTuple):
-    """One row of a table.
+    """A row of a table.
 
     Methods raise `FileError`, which names the row, where there is no such column or it holds something else.
 
@@ -208,11 +199,10 @@ class TableRow(NamedTuple):
         return self._check_text(self.take(name), name)
 
     def _check_text(self, value: Any, name: str) -> str:
-        """Refuse what is no text, and a lone surrogate, which JSON can hold."""
         if not isinstance(value, str):
-            raise FileError(f"{self.where}: expected a text as {name}, not {_shown(value)}.")
+            raise FileError(f"{self.where}: expected a text as {name}, not {_shorten(value)}.")
         try:
-            value.encode("utf-8")
+            value.encode("utf-8")  # JSON can hold a lone surrogate
         except UnicodeEncodeError as error:
             position = f"lone surrogate at character {error.start}"
             raise FileError(f"{self.where}: {name} is not valid Unicode: {position}.") from error
@@ -223,14 +213,14 @@ class TableRow(NamedTuple):
         return self.text(columns.prediction), self.references(columns.references)
 
     def references(self, columns: tuple[str, ...] = ()) -> list[str]:
-        """Return the references, one or more texts.
+        """Return the references, at least one text.
 
         In one column, unless it is called ``reference``, a text that looks like a list of quoted texts must be a JSON
-        list, and is taken as one: a cell of CSV holds nothing but text. Of several columns, empty texts and nulls are
-        no references as long as another one is there.
+        list: a cell of CSV holds nothing but text. Of several columns, empty texts and nulls are no references as long
+        as there is another.
 
         Args:
-            columns: The columns that hold them; none for the one of `USUAL_REFERENCES` that is there and not null.
+            columns: The columns that hold them; none for the column of `USUAL_REFERENCES` that is there and not null.
         """
         columns = columns or self.usual_references()
         self.take(*(columns or USUAL_REFERENCES))
@@ -243,7 +233,7 @@ class TableRow(NamedTuple):
         return [self._check_text(text, "a reference") for text in texts]
 
     def usual_references(self) -> tuple[str, ...]:
-        """Return the one of `USUAL_REFERENCES` that is there, if any; of both, which are refused, the one not null."""
+        """Return the column of `USUAL_REFERENCES` that is there, if any; of both, which are refused, the non-null."""
         present = [name for name in USUAL_REFERENCES if name in self.values]
         filled = [name for name in present if self.values[name] is not None]
         if len(filled) > 1:
@@ -252,7 +242,6 @@ class TableRow(NamedTuple):
         return tuple(filled or present[:1])
 
     def _parse_list(self, name: str) -> Any:
-        """Return the list that is written in a cell; anything else as it is."""
         value = self.values[name]
         if name == "reference" or not isinstance(value, str) or not _LIST.fullmatch(value):
             return value
@@ -266,11 +255,11 @@ class TableRow(NamedTuple):
         return texts
 
     def texts(self, name: str) -> str | list[str]:
-        """Return a text, or a list of one or more texts."""
+        """Return a text, or a list of at least one text."""
         value = self.take(name)
-        if isinstance(value, str) or (isinstance(value, list) and value and all(isinstance(one, str) for one in value)):
+        if isinstance(value, str) or (isinstance(value, list) and value and all(isinstance(x, str) for x in value)):
             return value
-        raise FileError(f"{self.where}: expected a text or a list of texts as {name}, not {_shown(value)}.")
+        raise FileError(f"{self.where}: expected a text or a list of texts as {name}, not {_shorten(value)}.")
 
     def label(self, name: str) -> str:
         """Return the name of a group, an item or a system: a text, or a number as text."""
@@ -282,7 +271,7 @@ class TableRow(NamedTuple):
     def rating(self, name: str) -> float | None:
         """Return a rating, a finite number; None for an unrated row (null, NaN or an empty text)."""
         value = self.take(name)
-        if str(value).strip().lower() in _NO_RATING:
+        if str(value).strip().lower() in {"", "nan", "none", "null"}:
             return None
         return read_rating(value, f"{self.where}, {name}")
 
@@ -299,17 +288,17 @@ def read_rating(value: Any, where: str, lowest: float = -math.inf, highest: floa
         number = math.nan
     if not (math.isfinite(number) and lowest <= number <= highest):
         wanted = "a finite number" if math.isinf(highest) else f"a number from {lowest:g} to {highest:g}"
-        raise FileError(f"{where}: expected a rating, {wanted}, not {_shown(value)}.")
+        raise FileError(f"{where}: expected a rating, {wanted}, not {_shorten(value)}.")
     return number
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
 def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
-    """Read all rows of a table, its unpacked content in one of the forms `TABLE_SUFFIXES`; blank lines are passed over.
+    """Read all rows of a table, its unpacked content in a form of `TABLE_SUFFIXES`; blank lines are passed over.
 
     Rows are numbered from 1, blank lines and the header of CSV and TSV included; in JSON lines, a row has the number of
     its line.
@@ -324,7 +313,7 @@ def read_rows(name: object, content: bytes, form: str) -> list[TableRow]:
         table = OpenTable(io.BytesIO(content), form)
         counted = f" (row {table.header_row} is the header)" if form in DELIMITERS else ""
         header = f"{name}, row {table.header_row} (the header)" if form in DELIMITERS else None
-        for number, values in enumerate(table.rows(), table.header_row + 1):
+        for number, (_, _, values) in enumerate(table.records(), table.header_row + 1):
             where = f"{name}, row {number}{counted}"
             if isinstance(values, str):
                 raise FileError(f"{where}: {values}.")
@@ -340,12 +329,11 @@ class OpenTable:
 
     Attributes:
         columns: Its columns; none for JSON lines, whose rows name their own.
-        header_row: The number of the header in the file, from 1: that of the first row that is not blank. 0 where there
-            is none.
+        header_row: The number of the header in the file, from 1: the first row that is not blank. 0 without a header.
     """
 
     def __init__(self, file: io.BufferedIOBase, form: str) -> None:
-        """Read the header of unpacked content in one of the forms `TABLE_SUFFIXES`.
+        """Read the header of unpacked content in a form of `TABLE_SUFFIXES`.
 
         Raises:
             ValueError: It is not of that form, or has a column twice.
@@ -366,48 +354,58 @@ class OpenTable:
             self._read_header(DELIMITERS[form])
 
     def _read_header(self, delimiters: str) -> None:
-        """Choose the delimiter that splits the header into most names, the first of those that do."""
         lines = (line.decode("utf-8", "replace") for _, line in _split_lines(self._file, 0, carriage_returns=True))
         first = next(filter(str.strip, lines), "")
         self._delimiter = max(delimiters, key=lambda sign: len(_split_fields(first, sign)))
-        for number, (start, raw, names) in enumerate(self._records(0), 1):
-            where = f"row {number} (the header)"
+        records = _split_records(_split_lines(self._file, 0, carriage_returns=True), self._delimiter)
+        for number, (start, raw, names) in enumerate(records, 1):
             self.header_row, self._begin = number, start + len(raw)
-            if isinstance(names, str):
-                raise ValueError(f"{where}: {names}")  # noqa: TRY004 (the content is wrong)
-            if raw.strip():
+            problem = names if isinstance(names, str) else ""
+            if not problem and raw.strip():
                 self.columns = tuple(names)
-                break
-        if len(set(self.columns)) < len(self.columns):
-            raise ValueError(f"{where}: a column's name occurs twice: {', '.join(self.columns)}")
+                if len(set(names)) < len(names):
+                    problem = f"a column's name occurs twice: {', '.join(names)}"
+            if problem:
+                raise ValueError(f"row {number} (the header): {problem}")
+            if self.columns:
+                return
 
-    def _records(self, offset: int) -> Iterator[tuple[int, bytes, list[str] | str]]:
-        """Yield records of text from an offset on, as `_split_records` does; a line of JSON has one field."""
-        lines = _split_lines(self._file, offset, carriage_returns=bool(self._delimiter))
-        if self._delimiter:
-            return _split_records(lines, self._delimiter)
-        return ((start, line, [""] if line.decode("utf-8", "replace").strip() else []) for start, line in lines)
+    def records(
+        self, offset: int = 0, first: int = 0, number: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[int, bytes, Values | None]]:
+        """Yield the byte at which every row begins, its bytes (0 and none for Parquet) and its values.
 
-    def rows(self) -> Iterator[dict[str, Any] | str | None]:
-        """Yield the values of every row, why it has none, or None for a blank line.
+        Values are None for a blank line. Text is read from a byte on; of Parquet, `number` rows from `first` on, and
+        only `columns`.
 
         Raises:
             ValueError: It cannot be read any further.
         """
         if self._parquet:
-            yield from (values for _, values in self._read_parquet(0, self._parquet.metadata.num_rows, self.columns))
-        else:
-            yield from (self._parse(raw, fields) if fields else None for _, raw, fields in self._records(self._begin))
+            stop = self._parquet.metadata.num_rows if number is None else first + number
+            wanted = [name for name in self.columns if columns is None or name in columns]
+            yield from ((0, b"", values) for values in _read_parquet(self._parquet, first, stop, wanted))
+            return
+        lines = _split_lines(self._file, offset or self._begin, carriage_returns=bool(self._delimiter))
+        if not self._delimiter:
+            yield from ((start, raw, _parse_json(raw)) for start, raw in lines)
+            return
+        for start, raw, fields in _split_records(lines, self._delimiter):
+            if isinstance(fields, str) or not fields:
+                yield start, raw, fields or None  # type: ignore[misc]
+            elif len(fields) != len(self.columns):
+                names = ", ".join(self.columns)
+                yield start, raw, f"expected {len(self.columns)} fields ({names}), got {len(fields)}"
+            else:
+                yield start, raw, dict(zip(self.columns, fields, strict=True))
 
     def offsets(self) -> Iterator[int]:
         """Yield the byte at which every row begins, without blank lines; zeros for Parquet, which needs none."""
         if self._parquet:
             return itertools.repeat(0, self._parquet.metadata.num_rows)
-        return (start for start, _, fields in self._records(self._begin) if fields)
+        return (start for start, _, values in self.records() if values is not None)
 
-    def read(
-        self, first: int, number: int, offset: int, columns: Sequence[str]
-    ) -> list[tuple[bytes, dict[str, Any] | str]]:
+    def read(self, first: int, number: int, offset: int, columns: Sequence[str]) -> list[tuple[bytes, Values]]:
         """Read a range of rows, blank lines not counted.
 
         Args:
@@ -417,62 +415,48 @@ class OpenTable:
             columns: The columns that are needed; others are not read from Parquet.
 
         Returns:
-            For every row its bytes (none for Parquet), and its values or why it has none.
+            For every row its bytes (none for Parquet), and its values or the reason why it has none.
 
         Raises:
             ValueError: It cannot be read.
         """
-        if self._parquet:
-            return self._read_parquet(first, number, [name for name in self.columns if name in columns])
-        records = ((raw, fields) for _, raw, fields in self._records(offset) if fields)
-        return [(raw, self._parse(raw, fields)) for raw, fields in itertools.islice(records, number)]
-
-    def _parse(self, raw: bytes, fields: list[str] | str) -> dict[str, Any] | str:
-        if isinstance(fields, str):
-            return fields
-        if not self._delimiter:
-            return _parse_json(raw)
-        if len(fields) != len(self.columns):
-            return f"expected {len(self.columns)} fields ({', '.join(self.columns)}), got {len(fields)}"
-        return dict(zip(self.columns, fields, strict=True))
-
-    def _read_parquet(
-        self, first: int, number: int, columns: Sequence[str]
-    ) -> list[tuple[bytes, dict[str, Any] | str]]:
-        about = self._parquet.metadata
-        sizes = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
-        starts = list(itertools.accumulate(sizes, initial=0))
-        groups = [g for g, size in enumerate(sizes) if starts[g] < first + number and first < starts[g] + size]
-        if not groups:
-            return []
-        try:
-            table = self._parquet.read_row_groups(groups, columns=list(columns))
-        except (OSError, ValueError) as error:
-            raise ValueError(str(error).splitlines()[0].removesuffix(".")) from error
-        table = table.slice(first - starts[groups[0]], number)
-        try:
-            return [(b"", values) for values in table.to_pylist()]
-        except UnicodeDecodeError:
-            return [(b"", _take_row(table, row)) for row in range(table.num_rows)]
+        records = self.records(offset, first, number, columns)
+        return list(itertools.islice(((raw, own) for _, raw, own in records if own is not None), number))
 
 
-def _parse_json(raw: bytes) -> dict[str, Any] | str:
+def _read_parquet(file: Any, first: int, stop: int, columns: list[str]) -> Iterator[Values]:
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    starts = list(itertools.accumulate(sizes, initial=0))
+    groups = [g for g in range(len(sizes)) if starts[g] < stop and first < starts[g + 1]]
+    if not groups:
+        return
     try:
-        values = json.loads(raw.decode("utf-8"))
+        table = file.read_row_groups(groups, columns=columns)
+    except (OSError, ValueError) as error:
+        raise ValueError(str(error).splitlines()[0].removesuffix(".")) from error
+    table = table.slice(first - starts[groups[0]], stop - first)
+    try:
+        yield from table.to_pylist()
+    except UnicodeDecodeError:
+        for row in range(table.num_rows):
+            try:
+                yield {name: table[name][row].as_py() for name in table.column_names}
+            except UnicodeDecodeError as error:
+                yield _not_utf8(error)
+
+
+def _parse_json(raw: bytes) -> Values | None:
+    try:
+        text = raw.decode("utf-8")
+        values = json.loads(text) if text.strip() else None
     except UnicodeDecodeError as error:
         return _not_utf8(error)
     except json.JSONDecodeError as error:
         return f"expected a JSON object ({error.msg} at character {error.pos + 1})"
     except RecursionError:
         return "expected a JSON object (nested too deeply)"
-    return values if isinstance(values, dict) else f"expected a JSON object, not {_shown(values)}"
-
-
-def _take_row(table: Any, row: int) -> dict[str, Any] | str:
-    try:
-        return {name: table[name][row].as_py() for name in table.column_names}
-    except UnicodeDecodeError as error:
-        return _not_utf8(error)
+    is_object = isinstance(values, dict) or not text.strip()
+    return values if is_object else f"expected a JSON object, not {_shorten(values)}"
 
 
 def _not_utf8(error: UnicodeDecodeError) -> str:
@@ -482,7 +466,7 @@ def _not_utf8(error: UnicodeDecodeError) -> str:
 def _split_lines(file: io.BufferedIOBase, offset: int, *, carriage_returns: bool) -> Iterator[tuple[int, bytes]]:
     """Yield lines with the offset of each, without the byte-order mark.
 
-    They end at line feeds, and at carriage returns if so asked: old spreadsheets write nothing else.
+    They end at line feeds, and also at carriage returns for old spreadsheets, which write nothing else.
 
     Raises:
         ValueError: A line is too long.
@@ -490,9 +474,7 @@ def _split_lines(file: io.BufferedIOBase, offset: int, *, carriage_returns: bool
     file.seek(offset)
     while line := file.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
-            raise ValueError(
-                f"the line at byte {offset} has more than {LONGEST_LINE} bytes: these are no lines of text"
-            )
+            raise ValueError(f"the line at byte {offset} has more than {LONGEST_LINE} bytes: this is no text")
         if offset == 0 and line.startswith(codecs.BOM_UTF8):
             offset, line = len(codecs.BOM_UTF8), line.removeprefix(codecs.BOM_UTF8)
         for piece in line.splitlines(keepends=True) if carriage_returns else [line]:

@@ -11,15 +11,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu
-from twmd_registry.judgments.demetr import read_demetr
 from twmd_registry.judgments.generation import read_data_to_text, read_summeval
 from twmd_registry.judgments.hub_data import HUB, read_hub
-from twmd_registry.judgments.mt_metrics_eval import read_mt_metrics_eval
-from twmd_registry.judgments.paraphrases import read_mrpc, read_qqp
 from twmd_registry.judgments.rated import RatedSegments, read_table
 from twmd_registry.judgments.reader import TABLE_SUFFIXES, form_of
-from twmd_registry.judgments.sts import read_sts, read_stsb
-from twmd_registry.judgments.wmt import read_wmt
+from twmd_registry.judgments.sentence_pairs import read_mrpc, read_qqp, read_sts, read_stsb
+from twmd_registry.judgments.translations import read_demetr, read_mt_metrics_eval, read_wmt
 
 DIGITS = 12
 """Of a digest, as in fingerprints of models."""

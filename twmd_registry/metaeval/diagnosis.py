@@ -164,13 +164,23 @@ def diagnose(
     with encoder.lock, torch.inference_mode(), exact_arithmetic():
         tokens = encoder.tokenise(texts)
         own = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
-        _check_texts(len(own), len(texts))
+        if len(own) == 0:
+            advice = "Give sentences in a language that the model knows"
+            raise InputError(f"there is nothing to diagnose: none of the {len(texts)} texts has a word. {advice}.")
+        if len(own) == 1:
+            raise InputError("a single text has a word: give 2 texts or more; words of different texts are compared.")
+        warn_about_small_samples({"": len(own)})
         tokens = tokens.select(own)
         words = ids, text = _words_of(tokens)
         rng, unknown = np.random.default_rng(seed), encoder.tokenizer.unk_token_id
         drawn = {similarity: pair_words(similarity, words, unknown, pairs, rng) for similarity in Similarity}
         truncated, empty = int(tokens.truncated.sum()), len(texts) - len(own)
-        _warn(empty, truncated, [similarity for similarity, own_pairs in drawn.items() if len(own_pairs[0]) == 0])
+        if empty:
+            warn(f"texts without a word, left out: {empty}.")
+        if truncated:
+            warn(f"texts cut at the model's limit: {truncated}.")
+        if undefined := ", ".join(similarity for similarity, (first, *_) in drawn.items() if len(first) == 0):
+            warn(f"undefined, for no two words of the texts can be compared: {undefined}; give more or longer texts.")
         sampled = np.unique(np.concatenate([np.r_[first, second] for first, second, *_ in drawn.values()]))
         layers = _read_layers(encoder, tokens, (text, sampled), options.batch_tokens, progress)
     with contextlib.suppress(ModelError):
@@ -197,27 +207,6 @@ def _measure(layers: Sequence[LayerState], sampled: np.ndarray, drawn: Sequence[
 
 def _load(model: str, options: RunOptions, centering: Centering) -> TokenAlignmentBackend:
     return TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=centering), options)
-
-
-def _check_texts(own: int, texts: int) -> None:
-    if own == 0:
-        raise InputError(
-            f"there is nothing to diagnose: none of the {texts} texts has a word. Give sentences in a language that "
-            "the model knows."
-        )
-    if own == 1:
-        raise InputError("one text alone has a word: give 2 texts or more, for words of different texts are compared.")
-    warn_about_small_samples({"": own})
-
-
-def _warn(empty: int, truncated: int, undefined: Sequence[Similarity]) -> None:
-    if empty:
-        warn(f"texts without a word, left out: {empty}.")
-    if truncated:
-        warn(f"texts cut at the model's limit: {truncated}.")
-    if undefined:
-        names = ", ".join(undefined)
-        warn(f"undefined, for no two words of the texts can be compared: {names}; give more or longer texts.")
 
 
 def judge(similarity: Similarity, means: np.ndarray) -> Verdict:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from twmd_registry.metaeval.agreement import (
     SEED,
     Agreement,
     Averaging,
-    Interval,
     agreement,
     bootstrap,
     check_systems,
@@ -47,15 +45,10 @@ from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.version import __version__
 
+SEGMENT, SYSTEM = "segment", "system"
+"""Levels of a study: every segment's score is correlated, or every system's mean."""
 TIE = 1e-5
 """Scores that differ by no more are equal: a score may move by so much under an equal signature."""
-
-
-class Level(StrEnum):
-    """What is correlated: every segment's score, or every system's mean."""
-
-    SEGMENT = "segment"
-    SYSTEM = "system"
 
 
 @dataclass(frozen=True)
@@ -84,7 +77,7 @@ class Study:
     metrics: tuple[Compared, ...]
     statistics: tuple[Statistic, ...]
     averaging: Averaging = Averaging.GROUP
-    level: Level = Level.SEGMENT
+    level: str = SEGMENT
     resamples: int = RESAMPLES
     trials: int = 0
     seed: int = SEED
@@ -95,11 +88,11 @@ class Study:
         object.__setattr__(self, "metrics", check_compared(self.metrics))
         statistics = (self.statistics,) if isinstance(self.statistics, str) else self.statistics
         object.__setattr__(self, "statistics", tuple(map(statistic_named, statistics)))
-        for field, kind in (("averaging", Averaging), ("level", Level)):
+        for field, choices in (("averaging", tuple(Averaging)), ("level", (SEGMENT, SYSTEM))):
             value = getattr(self, field)
-            if value not in set(kind):
-                raise SpecError(f"there is no {field} {value!r}; {menu(str(value), kind)}.")
-            object.__setattr__(self, field, kind(value))
+            if value not in choices:
+                raise SpecError(f"there is no {field} {value!r}; {menu(str(value), choices)}.")
+        object.__setattr__(self, "averaging", Averaging(self.averaging))
         if not self.statistics:
             raise SpecError("a study needs a correlation.")
         for field in ("resamples", "trials", "seed"):
@@ -107,7 +100,7 @@ class Study:
                 raise SpecError(f"expected {field} of 0 or more, not {getattr(self, field)}.")
         if not 0 <= self.threshold < math.inf:
             raise SpecError(f"expected a threshold from 0, in points of the ratings, not {self.threshold}.")
-        if self.trials and self.level is Level.SYSTEM:
+        if self.trials and self.level == SYSTEM:
             raise SpecError("tests compare metrics on segments: leave the trials out at the level of systems.")
 
     @property
@@ -174,7 +167,7 @@ class StudyResult:
         study = self.study
         undefined = {name for own in self.agreements for name, *_ in own[statistic].undefined}
         groups = sorted(undefined.union(*(own[statistic].groups for own in self.agreements)))
-        tested, ranked = ["p (better)"] if study.trials else [], ["accuracy"] if study.level is Level.SYSTEM else []
+        tested, ranked = ["p (better)"] if study.trials else [], ["accuracy"] if study.level == SYSTEM else []
         rows = list[tuple[str, ...]]()
         for k, metric in enumerate(self.scored):
             own = self.agreements[k][statistic]
@@ -245,7 +238,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
             f"these are not the study's data: their content is @{content_of(rated)}, not @{study.content}."
         )
     for statistic in study.statistics:  # before anything is encoded
-        if study.level is Level.SYSTEM:
+        if study.level == SYSTEM:
             check_systems(rated, statistic, study.averaging)
         else:
             split_parts(rated, statistic, study.averaging, threshold=study.threshold)
@@ -258,7 +251,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     for metric in scored:
         scores, first = metric.scores, scored[0].scores
         pairs = {}
-        if study.level is Level.SYSTEM:
+        if study.level == SYSTEM:
             pairs = {name: system_agreement(name, scores, rated, **intervals) for name in study.statistics}
             agreements.append({name: own for name, (own, _) in pairs.items()})
         else:
@@ -274,26 +267,6 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     return StudyResult(replace(study, metrics=applied), scored, *parts, rated.dropped, overlaps)
 
 
-class EditPreference(NamedTuple):
-    """How often, and by how much, a metric scores the better text of a pair higher, for one kind of edit.
-
-    Attributes:
-        n: Pairs.
-        ties: Pairs with equal scores.
-        preferred: Share of better texts that score higher, ties as halves, 0 to 1.
-        preferred_interval: Its bootstrap 95% interval.
-        difference: Mean of better less worse score, on the metric's own scale.
-        difference_interval: Its bootstrap 95% interval.
-    """
-
-    n: int
-    ties: int
-    preferred: float
-    preferred_interval: Interval
-    difference: float
-    difference_interval: Interval
-
-
 @dataclass(frozen=True)
 class RobustnessResult:
     """Preferences of every metric on every kind of edit.
@@ -302,14 +275,14 @@ class RobustnessResult:
         name: The canonical name: two results with equal names measure the same.
         pairs: What was scored: the better text of every pair at even rows, the worse text after it.
         scored: By metric, label, signature and the scores of `pairs`.
-        preferences: By metric, then by kind of edit.
+        preferences: By metric, then by kind of edit, the result of `prefer`.
         overlaps: A sentence for each metric that was trained or tuned on the data.
     """
 
     name: str
     pairs: RatedSegments
     scored: tuple[LabelledScores, ...]
-    preferences: tuple[dict[str, EditPreference], ...]
+    preferences: tuple[dict[str, dict[str, Any]], ...]
     overlaps: tuple[str, ...]
 
     @property
@@ -318,19 +291,21 @@ class RobustnessResult:
         preferred = "Share of better texts that score higher, ties as halves (95% interval)"
         difference = "Better less worse score, mean (95% interval)"
         return {
-            "preferred": self._table(preferred, 3, lambda own: (own.preferred, own.preferred_interval)),
-            "difference": self._table(difference, 4, lambda own: (own.difference, own.difference_interval)),
+            "preferred": self._table("preferred", preferred, 3),
+            "difference": self._table("difference", difference, 4),
         }
 
-    def _table(self, title: str, digits: int, number: Callable[[EditPreference], tuple[float, Interval]]) -> TextTable:
-        kinds = self.preferences[0]
-        rows = [
-            (kind, str(kinds[kind].n), *(_cell(*number(own[kind]), digits) for own in self.preferences))
-            for kind in kinds
-        ]
-        means = [np.mean([number(own)[0] for own in by_kind.values()]) for by_kind in self.preferences]
+    def _table(self, key: str, title: str, digits: int) -> TextTable:
+        rows = list[tuple[str, ...]]()
+        for kind, first in self.preferences[0].items():
+            intervals = [own[kind][f"{key}_interval"] for own in self.preferences]
+            ends = [between(low, high, digits) for low, high in intervals]
+            values = [f"{own[kind][key]:.{digits}f}" for own in self.preferences]
+            cells = [f"{value} ({both})" if both else value for value, both in zip(values, ends, strict=True)]
+            rows.append((kind, str(first["n"]), *cells))
+        means = [np.mean([own[key] for own in by_kind.values()]) for by_kind in self.preferences]
         header = ("edit", "n", *(metric.label for metric in self.scored))
-        return TextTable(title, header, [*rows, ("average", str(len(kinds)), *(f"{mean:.4f}" for mean in means))])
+        return TextTable(title, header, [*rows, ("average", str(len(rows)), *(f"{mean:.4f}" for mean in means))])
 
     def as_text(self, form: str) -> str:
         """Return every table, and what is needed to repeat the measurement; argument as for `StudyResult.as_text`."""
@@ -344,19 +319,10 @@ class RobustnessResult:
     def as_dict(self) -> dict[str, Any]:
         """Return every number, ready for JSON."""
         metrics = [
-            {
-                "label": metric.label,
-                "signature": metric.signature,
-                "edits": {kind: own._asdict() for kind, own in by_kind.items()},
-            }
+            {"label": metric.label, "signature": metric.signature, "edits": by_kind}
             for metric, by_kind in zip(self.scored, self.preferences, strict=True)
         ]
         return {"study": self.name, "overlaps": list(self.overlaps), "metrics": metrics}
-
-
-def _cell(value: float, own: Interval, digits: int) -> str:
-    ends = between(*own, digits)
-    return f"{value:.{digits}f}" + (f" ({ends})" if ends else "")
 
 
 def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
@@ -389,28 +355,31 @@ def pair_up(data: Sequence[RatedSegments]) -> RatedSegments:
     return RatedSegments(groups, predictions, references, np.concatenate([own.ratings for own in sets]), 0)
 
 
-def prefer(better: np.ndarray, worse: np.ndarray, *, resamples: int, seed: int) -> EditPreference:
+def prefer(better: np.ndarray, worse: np.ndarray, *, resamples: int, seed: int) -> dict[str, Any]:
     """Measure how often, and by how much, better texts score higher; scores have shape (pairs,).
 
-    ``mean_i [d_i > 0] + [d_i = 0] / 2`` and ``mean_i d_i`` with ``d_i = better_i - worse_i``, equal up to `TIE`.
+    Returns:
+        ``n`` pairs; ``ties``, pairs whose scores are equal up to `TIE`; ``preferred``, ``mean_i [d_i > 0] + [d_i = 0] /
+        2`` with ``d_i = better_i - worse_i``, from 0 to 1; ``difference``, ``mean_i d_i`` on the metric's own scale;
+        and of both the bootstrap 95% interval, as ``preferred_interval`` and ``difference_interval``.
 
     Raises:
         InputError: Different numbers of scores, or a score that is not finite.
         SpecError: A negative number of resamples.
 
     >>> own = prefer(np.array([0.9, 0.8, 0.7, 0.6]), np.array([0.5, 0.8, 0.6, 0.7]), resamples=0, seed=0)
-    >>> own.preferred, own.ties, round(own.difference, 4)
+    >>> own["preferred"], own["ties"], round(own["difference"], 4)
     (0.625, 1, 0.1)
     """
     n = len(better)
     difference = check_numbers("scores of better texts", better, n) - check_numbers("scores of worse texts", worse, n)
     tied = np.abs(difference) <= TIE
     higher = np.where(tied, 0.5, difference > 0)
-    ends = [
-        interval(bootstrap(mean_estimate(values), resamples, np.random.default_rng(seed)))
-        for values in (higher, difference)
-    ]
-    return EditPreference(n, int(tied.sum()), float(higher.mean()), ends[0], float(difference.mean()), ends[1])
+    result: dict[str, Any] = {"n": n, "ties": int(tied.sum())}
+    for name, values in (("preferred", higher), ("difference", difference)):
+        resampled = bootstrap(mean_estimate(values), resamples, np.random.default_rng(seed))
+        result |= {name: float(values.mean()), f"{name}_interval": interval(resampled)}
+    return result
 
 
 def run_robustness(

@@ -31,7 +31,7 @@ import numpy as np
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.errors import warn
 from twmd_registry.judgments.rated import RatedSegments
-from twmd_registry.judgments.sts import HIGHEST, read_stsb
+from twmd_registry.judgments.sentence_pairs import HIGHEST, read_stsb
 from twmd_registry.metaeval.overlap import TRAINING_DATA, write_hashes
 from twmd_registry.models.files import find_model
 from twmd_registry.models.load import load_encoder, load_tokenizer

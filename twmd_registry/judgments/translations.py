@@ -1,15 +1,39 @@
-"""WMT's systems and their ratings (MQM, direct assessment and others), in the layout of mt-metrics-eval."""
+"""Rated translations: the WMT metrics task as JSON lines or in the layout of mt-metrics-eval, and DEMETR."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from twmd_registry.errors import FileError, menu, warn
+from twmd_registry.errors import FileError, SpecError, menu, warn
 from twmd_registry.judgments.rated import RatedRow, RatedSegments, gather, skipped
-from twmd_registry.judgments.reader import read_lines, read_rating
+from twmd_registry.judgments.reader import TableRow, read_content, read_lines, read_rating, read_rows
 
 UNRATED = "None"
+SHORTEST = 2
+"""Rows with fewer characters in either text are dropped: the TWMD authors' protocol for WMT."""
+
+
+def read_wmt(path: Path) -> RatedSegments:
+    """Read JSON lines with ``lang, candidate, reference`` and ``score`` or ``rating``; grouped by language pair.
+
+    Rows that are not rated (null, NaN or empty) are dropped, and those with a text of fewer than `SHORTEST` characters.
+
+    Raises:
+        FileError: The file is missing, empty, or a row has another form; names the row.
+    """
+    return gather(map(_read_segment, read_rows(path, read_content(path), ".jsonl")), path)
+
+
+def _read_segment(row: TableRow) -> RatedRow:
+    name = "rating" if "score" not in row.values and "rating" in row.values else "score"
+    group, prediction, reference = row.label("lang"), row.text("candidate"), row.text("reference")
+    rating = row.rating(name)
+    if rating is None or len(prediction) < SHORTEST or len(reference) < SHORTEST:
+        return skipped(row.place, group)
+    return RatedRow(group, prediction, reference, rating)
 
 
 def read_mt_metrics_eval(
@@ -131,3 +155,34 @@ def _name_the_missing(path: Path, scores: dict[str, list[str]], outputs: list[st
     missing = [f"{system} ({number} of {len(rated)})" for system, number in lacking.items() if number]
     if missing:
         warn(f"{path}: systems without a rating of segments that others have one of: {', '.join(missing)}.")
+
+
+def read_demetr(path: Path, first: str | None = None) -> RatedSegments:
+    """Read JSON lines with ``pert_name, id, mt_sent, pert_sent, eng_sent``.
+
+    Args:
+        path: The file.
+        first: How many rows of every kind of edit are read, from the first; None for all.
+
+    Returns:
+        Two segments per row, rated 1 (``mt_sent``) and 0 (``pert_sent``), of one item; grouped by the kind of edit.
+
+    Raises:
+        FileError: The file is missing, empty, or a row has another form; names the row.
+        SpecError: `first` is not a whole number from 1.
+    """
+    if first is not None and (not first.isdecimal() or int(first) < 1):
+        raise SpecError(f"first={first}: expected a whole number from 1.")
+    most = int(first) if first else None
+
+    def pairs() -> Iterator[RatedRow]:
+        read = Counter[str]()
+        for row in read_rows(path, read_content(path), ".jsonl"):
+            kind, item = row.label("pert_name"), row.label("id")
+            read[kind] += 1
+            if most is None or read[kind] <= most:
+                reference = row.text("eng_sent")
+                yield RatedRow(kind, row.text("mt_sent"), reference, 1.0, item, "unedited")
+                yield RatedRow(kind, row.text("pert_sent"), reference, 0.0, item, "edited")
+
+    return gather(pairs(), path)
