@@ -1,15 +1,34 @@
-"""Reads command lines without running them."""
+"""Texts that the tests of commands score, and functions that read command lines without running them."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import rich_click as click
 
 from twmd_registry.cli.commands import twmd
+from twmd_registry.cli.declare import QUIET
+
+REFERENCES = ["a cat was sitting on the mat", "it is raining", "the shop opens at nine"]
+GOOD = ["the cat sat on the mat", "it rains", "the shop opens at nine"]
+POOR = ["cat mat", "it is sunny", "nine shops"]
+
+
+class Run(Protocol):
+    """Runs a line of a shell, with further words as they are; returns status, output and errors."""
+
+    def __call__(self, line: str, *words: str) -> tuple[int, str, str]: ...
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def parse(arguments: Sequence[str]) -> dict[str, Any]:
@@ -21,8 +40,8 @@ def parse(arguments: Sequence[str]) -> dict[str, Any]:
         name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
         assert command is not None
         context = command.make_context(name, rest, parent=context)
-        found |= context.params | {"quiet": found["quiet"] or context.params["quiet"]}
-    return found
+        found |= context.params
+    return found | {"quiet": context.meta[QUIET]}
 
 
 def all_commands(command: click.Command = twmd, path: str = "twmd") -> Iterator[tuple[str, click.Command]]:

@@ -1,4 +1,4 @@
-"""``twmd demo``: what it is given, and what it says when it cannot serve."""
+"""``twmd demo``: its options, and its messages when it serves or cannot serve."""
 
 from __future__ import annotations
 
@@ -8,55 +8,47 @@ import sys
 
 import pytest
 
-from twmd_registry.cli import main
+from tests.cli.parsing import Run
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [(["--port", "0"], "0 is not in the range 1<=x<=65535"), (["--share"], "No such option '--share'")],
+    ("line", "words"),
+    [
+        ("demo --port 0", "0 is not in the range 1<=x<=65535"),
+        ("demo --share", "No such option '--share'"),
+        ("demo --metric bleu", "there is no metric 'bleu'"),
+    ],
 )
-def test_bad_usage_is_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", *arguments]) == 2
-    assert words in capsys.readouterr().err
-
-
-def test_unknown_metric_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_refused(line: str, words: str, run: Run) -> None:
     pytest.importorskip("gradio")
-    assert main(["demo", "--metric", "bleu"]) == 2
-    assert "there is no metric 'bleu'" in capsys.readouterr().err
+    status, _, err = run(line)
+    assert (status, words in err) == (2, True)
 
 
-def test_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_port_that_is_taken_is_named(run: Run) -> None:
     pytest.importorskip("gradio")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert main(["demo", "--port", str(port)]) == 1
-    assert (
-        capsys.readouterr().err.splitlines()[-1]
-        == f"twmd: no port is free from {port} to {port}: choose another by --port."
-    )
+        status, _, err = run(f"demo --port {port}")
+    message = f"twmd: no port is free from {port} to {port}: choose another by --port."
+    assert (status, err.splitlines()[-1]) == (1, message)
 
 
-def test_it_prints_its_address_and_nothing_that_advises_to_publish_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_address_is_printed_without_advice_to_publish_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gradio")
     from twmd_registry.demo.page import Page
 
     monkeypatch.setattr(Page, "block_thread", lambda page: page.close(verbose=False))
-    assert main(["demo"]) == 0
-    printed = capsys.readouterr()
-    assert re.fullmatch(r"serving on http://127\.0\.0\.1:\d+/ \(this machine only\); Ctrl-C ends it\n", printed.out)
-    assert "share" not in printed.err
+    status, out, err = run("demo")
+    assert status == 0
+    assert re.fullmatch(r"serving on http://127\.0\.0\.1:\d+/ \(this machine only\); Ctrl-C ends it\n", out)
+    assert "share" not in err
 
 
-def test_without_gradio_the_install_line_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_gradio_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     for name in ("page", "tabs", "api"):
         monkeypatch.delitem(sys.modules, f"twmd_registry.demo.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "gradio", None)
-    assert main(["demo"]) == 1
-    assert capsys.readouterr().err == "twmd: the page needs Gradio: pip install 'twmd-registry[demo]'\n"
+    assert run("demo") == (1, "", "twmd: the page needs Gradio: pip install 'twmd-registry[demo]'\n")

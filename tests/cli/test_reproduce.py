@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import tiny
+from tests.cli.parsing import Run
 from tests.papers.rated_files import write_wmt
-from twmd_registry.cli import main
 from twmd_registry.engine.scorer import scorer
 from twmd_registry.judgments.translations import read_wmt
 from twmd_registry.metaeval.diagnosis import diagnose
@@ -23,11 +24,6 @@ PICTURE = {".csv", ".png", ".svg"}
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny.save_encoder("bert", tmp_path_factory.mktemp("models") / "bert"))
-
-
-@pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     for year in (16, 17):
@@ -35,9 +31,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def command(data: Path, model: str) -> list[str]:
-    return ["--data-dir", str(data), "--model", model]
+@pytest.fixture
+def command(data: Path, tiny_encoder: Callable[[str], Path]) -> str:
+    return f"--data-dir {data} --model {tiny_encoder('bert')}"
 
 
 def rows_of(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
@@ -46,27 +42,23 @@ def rows_of(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("table", "drawn"),
+    ("table", "pictures"),
     [
         ("twmd-table8", (set(), 0)),
-        ("twmd-figure3", (PICTURE, 2 * 4 * 10)),
         ("twmd-figure4", ({f"-{side}{suffix}" for side in ("left", "right") for suffix in PICTURE}, 20)),
         ("twmd-figure6", (PICTURE, 12 * tiny.DEPTH)),
         ("moverscore-figure2", (PICTURE, 6)),
         ("moverscore-figure3", (PICTURE, 2 * 15)),
     ],
 )
-def test_table_is_printed_and_written_in_every_form(
-    table: str, drawn: tuple[set[str], int], command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_table_is_printed_and_written_in_every_format(
+    table: str, pictures: tuple[set[str], int], command: str, tmp_path: Path, run: Run
 ) -> None:
     pytest.importorskip("matplotlib")
-    assert main(["reproduce", table, *command]) == 0
-    printed = capsys.readouterr().out
-    assert main(["reproduce", table, *command, "-o", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == printed
-    written = {path.name.removeprefix(table): path for path in tmp_path.iterdir()}
-    pictures, points = drawn
-    assert set(written) == TABLE | pictures
+    status, printed, _ = run(f"reproduce {table} {command} -o {tmp_path}")
+    assert status == 0
+    written, (drawn, points) = {path.name.removeprefix(table): path for path in tmp_path.iterdir()}, pictures
+    assert set(written) == TABLE | drawn
     assert written[".txt"].read_text(encoding="utf-8") == printed
     for suffix, path in written.items():
         if suffix.endswith(".csv"):
@@ -77,86 +69,65 @@ def test_table_is_printed_and_written_in_every_form(
             assert "<svg" in path.read_text(encoding="utf-8")
 
 
-def test_numbers_are_written_in_full_with_their_signatures(data: Path, model: str, tmp_path: Path) -> None:
-    assert (
-        main(
-            ["reproduce", "twmd-table8", "--data-dir", str(data), "--model", model, "--layer", "2", "-o", str(tmp_path)]
-        )
-        == 0
-    )
-    rows = rows_of(tmp_path / "twmd-table8.tsv", "\t")
-    assert len(rows) == (6 + 1) * 8 * 2
+def test_numbers_are_written_in_full_with_their_signatures(
+    command: str, data: Path, tiny_encoder: Callable[[str], Path], tmp_path: Path, run: Run
+) -> None:
+    from scipy import stats
+
+    status, out, _ = run(f"reproduce twmd-table8 {command} --layer 2 --format json -o {tmp_path}")
+    rows, printed = rows_of(tmp_path / "twmd-table8.tsv", "\t"), json.loads(out)
+    assert (status, len(rows)) == (0, (6 + 1) * 8 * 2)
+    assert [row["here"] for row in printed["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]
     for row in rows[: 6 * 8 * 2]:
         assert float(row["difference"]) == pytest.approx(float(row["here"]) - float(row["roberta-base"]))
     agreement = [row for row in rows if row["metric"] == "rank agreement"]
     assert [row["column"] for row in agreement[::2]] == list(dict.fromkeys(row["column"] for row in rows))
     assert all(not row["difference"] for row in agreement)
-    signatures = dict(
-        line.split("\t") for line in (tmp_path / "twmd-table8-signatures.tsv").read_text(encoding="utf-8").splitlines()
-    )
+    lines = (tmp_path / "twmd-table8-signatures.tsv").read_text(encoding="utf-8").splitlines()
+    signatures = dict(line.split("\t") for line in lines)
     assert list(signatures) == ["BERTscore", "BERTscore-b", "TWMD", "TWMD-b", "TRWMD", "TRWMD-b"]
+    assert printed["signatures"] == signatures
     rated = read_wmt(data / "wmt" / "wmt17.jsonl")
     zh = [i for i, group in enumerate(rated.group) if group == "zh-en"]
-    from scipy import stats
-
-    with scorer(signatures["TRWMD-b"], model=model) as one:
-        scores = one.score([rated.predictions[i] for i in zh], [rated.references[i] for i in zh]).scores
-    (row,) = (
-        row for row in rows if (row["metric"], row["column"], row["statistic"]) == ("TRWMD-b", "zh-en", "pearson")
-    )
+    with scorer(signatures["TRWMD-b"], model=str(tiny_encoder("bert"))) as again:
+        scores = again.score([rated.predictions[i] for i in zh], [rated.references[i] for i in zh]).scores
+    cell = ("TRWMD-b", "zh-en", "pearson")
+    (row,) = (row for row in rows if (row["metric"], row["column"], row["statistic"]) == cell)
     assert float(row["here"]) == pytest.approx(100 * stats.pearsonr(scores, rated.ratings[zh]).statistic, abs=1e-3)
 
 
-@pytest.mark.parametrize("table", ["twmd-table8", "twmd-figure3", "twmd-figure6"])
-def test_json_holds_the_numbers_of_a_table(
-    table: str, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["reproduce", table, *command, "--format", "json", "-o", str(tmp_path)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    signatures = [row.split("\t") for row in (tmp_path / f"{table}-signatures.tsv").read_text("utf-8").splitlines()]
-    assert found["signatures"] == dict(signatures)
-    if table == "twmd-table8":
-        rows = rows_of(tmp_path / f"{table}.tsv", "\t")
-        assert [row["here"] for row in found["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]
-        return
-    tsv = rows_of(tmp_path / f"{table}.tsv", "\t")
-    printed = [float(value) for row in tsv for name, value in row.items() if re.fullmatch(r"[\d.]+", name)]
-    assert [row["here"] for row in found["rows"]] == pytest.approx(printed, rel=0, abs=5.1e-5)  # four decimals
+def test_json_holds_the_numbers_of_a_figure(command: str, tmp_path: Path, run: Run) -> None:
+    pytest.importorskip("matplotlib")
+    printed = json.loads(run(f"reproduce twmd-figure3 {command} --format json -o {tmp_path}")[1])
+    assert len(rows_of(tmp_path / "twmd-figure3.csv")) == 2 * 4 * 10
+    rows = rows_of(tmp_path / "twmd-figure3.tsv", "\t")
+    shown = [float(value) for row in rows for name, value in row.items() if re.fullmatch(r"[\d.]+", name)]
+    assert [row["here"] for row in printed["rows"]] == pytest.approx(shown, rel=0, abs=5.1e-5)  # four decimals
 
 
-def test_json_of_a_diagnosis_has_the_papers_verdicts(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "twmd-figure2", *command, "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["rows"]) == len({(row["centering"], row["layer"]) for row in found["rows"]})
-    assert {one["paper"] for one in found["verdicts"]} - {None}
-
-
-def test_words_are_drawn_without_centering_and_under_all(
-    data: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_diagnosis_is_drawn_without_centering_and_under_all(
+    command: str, data: Path, tiny_encoder: Callable[[str], Path], tmp_path: Path, run: Run
 ) -> None:
     pytest.importorskip("matplotlib")
     corpus = list(dict.fromkeys(read_wmt(data / "wmt" / "wmt16.jsonl").references))
-    found = diagnose(model, corpus, RunOptions())
-    for number in (1, 2):
-        command = ["reproduce", f"twmd-figure{number}", "--data-dir", str(data), "--model", model]
-        assert main([*command, "-o", str(tmp_path)]) == 0
-        printed = capsys.readouterr().out
-        assert f"{len(corpus)} texts, {found.words} words" in printed
-        assert {path.name for path in tmp_path.glob(f"twmd-figure{number}*")} == {
-            f"twmd-figure{number}{suffix}" for suffix in PICTURE
-        }
-        assert main([*command, "--layer", "2"]) == 2
-        assert "does not read one layer alone" in capsys.readouterr().err
+    diagnosis = diagnose(str(tiny_encoder("bert")), corpus, RunOptions())
+    for name in ("twmd-figure1", "twmd-figure2"):
+        status, printed, _ = run(f"reproduce {name} {command} -o {tmp_path}")
+        assert (status, f"{len(corpus)} texts, {diagnosis.words} words" in printed) == (0, True)
+        assert {path.name for path in tmp_path.glob(f"{name}*")} == {f"{name}{suffix}" for suffix in PICTURE}
+        status, _, err = run(f"reproduce {name} {command} --layer 2")
+        assert (status, "does not read one layer alone" in err) == (2, True)
     first, second = (rows_of(tmp_path / f"twmd-figure{number}.csv") for number in (1, 2))
     assert [(row["centering"], row["layer"]) for row in first] == [("none", str(k)) for k in range(tiny.DEPTH + 1)]
-    assert [float(row["random"]) for row in second] == found.estimates[:, :, 0]["mean"].ravel().tolist()
+    assert [float(row["random"]) for row in second] == diagnosis.estimates[:, :, 0]["mean"].ravel().tolist()
     assert first == [row for row in second if row["centering"] == "none"]
-    properties = [
-        line.split()[-1] for line in printed.splitlines() if line.startswith("corpus") and "similarity" in line
-    ]
-    assert properties == ["pass"] * 3
+    lines = [line for line in printed.splitlines() if line.startswith("corpus") and "similarity" in line]
+    assert [line.split()[-1] for line in lines] == ["pass"] * 3
+    found = json.loads(run(f"reproduce twmd-figure2 {command} --format json")[1])
+    assert len(found["rows"]) == len({(row["centering"], row["layer"]) for row in found["rows"]})
+    assert {verdict["paper"] for verdict in found["verdicts"]} - {None}
 
 
-def test_name_that_is_no_table_is_refused_with_the_closest(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "twmd-figure7", "--data-dir", str(data)]) == 2
-    assert "no table or figure 'twmd-figure7' to compute again; did you mean" in capsys.readouterr().err
+def test_unknown_table_is_refused_with_the_closest_name(data: Path, run: Run) -> None:
+    status, _, err = run(f"reproduce twmd-figure7 --data-dir {data}")
+    assert (status, "no table or figure 'twmd-figure7' to compute again; did you mean" in err) == (2, True)

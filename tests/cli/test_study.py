@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import twmd_registry
-from twmd_registry.cli import main
+from tests.cli.parsing import Run
 from twmd_registry.judgments.sentence_pairs import read_stsb
 
 R = np.random.default_rng(3)
+TABLES = ["table1", "table2", "table3", "table4", "auc"]
 SENTENCES = [
     "The heron waited.",
     "A heron was waiting by the weir.",
@@ -26,119 +27,98 @@ SENTENCES = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """STS-B, MRPC and WMT22, made up; no QQP."""
+def data(folder: Path) -> Path:
+    """A folder with STS-B, MRPC and WMT22, made up; no QQP."""
+    data = folder / "data"
     for name in ("stsb", "mrpc", "wmt22/references", "wmt22/human-scores", "wmt22/system-outputs/zh-en"):
-        (tmp_path / "data" / name).mkdir(parents=True)
-    data, drawn = tmp_path / "data", R.integers(len(SENTENCES), size=(24, 2))
-    pairs = [(SENTENCES[a], SENTENCES[b]) for a, b in drawn]
+        (data / name).mkdir(parents=True)
+    pairs = [(SENTENCES[a], SENTENCES[b]) for a, b in R.integers(len(SENTENCES), size=(24, 2))]
     with (data / "stsb" / "test.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows((*pair, f"{R.uniform(0, 5):.2f}") for pair in pairs[:12])
-    lines = [f"{i % 2}\t1\t2\t{a}\t{b}" for i, (a, b) in enumerate(pairs[12:])]
-    (data / "mrpc" / "msr_paraphrase_test.txt").write_text(
-        "\n".join(["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *lines]), encoding="utf-8"
-    )
-    (data / "wmt22" / "references" / "zh-en.refA.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
-    (data / "wmt22" / "system-outputs" / "zh-en" / "A.txt").write_text("\n".join(reversed(SENTENCES)), encoding="utf-8")
-    (data / "wmt22" / "human-scores" / "zh-en.mqm.seg.score").write_text(
-        "".join(f"A\t{-i}\n" for i in range(len(SENTENCES))), encoding="utf-8"
-    )
+    write_mrpc(data, [f"{i % 2}\t1\t2\t{a}\t{b}" for i, (a, b) in enumerate(pairs[12:])])
+    for name, lines in (
+        ("references/zh-en.refA.txt", SENTENCES),
+        ("system-outputs/zh-en/A.txt", SENTENCES[::-1]),
+        ("human-scores/zh-en.mqm.seg.score", [f"A\t{-i}" for i in range(len(SENTENCES))]),
+    ):
+        (data / "wmt22" / name).write_text("\n".join(lines), encoding="utf-8")
     return data
 
 
-def study(folder: Path, out: Path, *options: str) -> int:
-    return main(["study", "stsscore", "--data-dir", str(folder), "-o", str(out), *options])
+def write_mrpc(data: Path, rows: list[str]) -> None:
+    lines = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows]
+    (data / "mrpc" / "msr_paraphrase_test.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
-def test_one_command_writes_tables_and_figures_and_names_what_is_missing(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ","))
+
+
+def signatures_of(out: Path) -> dict[str, str]:
+    return dict(line.split("\t") for line in (out / "signatures.txt").read_text(encoding="utf-8").splitlines())
+
+
+def test_study_writes_tables_and_figures_and_names_what_is_missing(
+    data: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    out = tmp_path / "out"
-    assert study(folder, out, "--stsscore", "stsscore;clip=yes") == 0
-    printed, warned = capsys.readouterr()
+    status, printed, warned = run("study stsscore --data-dir data -o out --stsscore 'stsscore;clip=yes'")
+    out = data.parent / "out"
+    assert status == 0
     assert "left out: QQP (no qqp/quora_duplicate_questions.tsv or qqp/train.tsv in" in warned
     assert "left out: RoBERTa (" in warned
-    tables = [
-        f"{name}.{suffix}"
-        for name in ("table1", "table2", "table3", "table4", "auc")
-        for suffix in ("txt", "md", "tex", "tsv")
-    ]
+    tables = [f"{name}.{suffix}" for name in TABLES for suffix in ("txt", "md", "tex", "tsv")]
     figures = [f"{name}.{suffix}" for name in ("sts-b", "mrpc", "mrpc-roc", "wmt22-zh-en") for suffix in ("png", "svg")]
-    data = [f"{name}.csv" for name in ("sts-b", "mrpc", "wmt22-zh-en")]
-    assert sorted(path.name for path in out.iterdir()) == sorted(
-        [*tables, *figures, *data, "data.txt", "signatures.txt"]
-    )
-    signatures = dict(line.split("\t") for line in (out / "signatures.txt").read_text(encoding="utf-8").splitlines())
+    numbers = ["sts-b.csv", "mrpc.csv", "wmt22-zh-en.csv", "data.txt", "signatures.txt"]
+    assert sorted(path.name for path in out.iterdir()) == sorted([*tables, *figures, *numbers])
+    signatures = signatures_of(out)
     assert list(signatures) == ["BLEU", "BERTScore", "S-BERT", "STSScore", "Ensemble"]
     assert "|clip:yes|" in signatures["STSScore"]
     assert signatures["Ensemble"].startswith("ensemble(stsscore;")
-    rows = list(csv.DictReader((out / "sts-b.csv").open(encoding="utf-8", newline="")))
-    stsb = read_stsb(folder / "stsb" / "test.csv")
+    stsb = read_stsb(data / "stsb" / "test.csv")
     expected = twmd_registry.scorer(signatures["Ensemble"]).score(stsb.predictions, stsb.references).scores
-    assert [float(row["Ensemble"]) for row in rows] == pytest.approx(expected)
+    assert [float(row["Ensemble"]) for row in rows_of(out / "sts-b.csv")] == pytest.approx(expected)
     assert (out / "table1.txt").read_text(encoding="utf-8") in printed
-    numbers = list(csv.DictReader((out / "table1.tsv").open(encoding="utf-8"), delimiter="\t"))
-    assert [row["paper"] for row in numbers if row["metric"] == "BLEU"][:3] == ["0.34", "0.32", "0.26"]
-    assert [row["here"] for row in numbers if row["column"].startswith("QQP")] == [""] * 5 * 4
+    rows = rows_of(out / "table1.tsv")
+    assert [row["paper"] for row in rows if row["metric"] == "BLEU"][:3] == ["0.34", "0.32", "0.26"]
+    assert [row["here"] for row in rows if row["column"].startswith("QQP")] == [""] * 5 * 4
     assert (out / "sts-b.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_json_holds_the_numbers_of_every_table(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert study(folder, tmp_path / "out", "--format", "json") == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert list(printed) == ["table1", "table2", "table3", "table4", "auc"]
-    for name, one in printed.items():
-        rows = list(csv.DictReader((tmp_path / "out" / f"{name}.tsv").open(encoding="utf-8"), delimiter="\t"))
-        assert [list(row) for row in one["rows"]] == [list(row) for row in rows]
-        assert [row["here"] for row in one["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]
-    kept = dict(line.split("\t") for line in (tmp_path / "out" / "signatures.txt").read_text("utf-8").splitlines())
-    assert {own for one in printed.values() for own in one["signatures"].values()} == set(kept.values())
-
-
-def test_set_of_one_class_has_no_area_and_costs_nothing_else(folder: Path, tmp_path: Path) -> None:
-    path = folder / "mrpc" / "msr_paraphrase_test.txt"
-    path.write_text(re.sub(r"^0\t", "1\t", path.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8")
-    assert study(folder, tmp_path / "out") == 0
-    assert not (tmp_path / "out" / "mrpc-roc.png").exists()
-    rows = list(csv.DictReader((tmp_path / "out" / "auc.tsv").open(encoding="utf-8"), delimiter="\t"))
-    assert [row["here"] for row in rows if row["column"] == "MRPC"] == [""] * 5
+def test_json_holds_every_table_and_a_set_of_one_class_has_no_area(data: Path, run: Run) -> None:
+    write_mrpc(data, [f"1\t1\t2\t{a}\t{b}" for a, b in zip(SENTENCES, SENTENCES[::-1], strict=True)])
+    status, out, _ = run("study stsscore --data-dir data -o out --format json")
+    printed, written = json.loads(out), data.parent / "out"
+    assert (status, list(printed)) == (0, TABLES)
+    for name, table in printed.items():
+        rows = rows_of(written / f"{name}.tsv")
+        assert [list(row) for row in table["rows"]] == [list(row) for row in rows]
+        assert [row["here"] for row in table["rows"]] == [float(row["here"]) if row["here"] else None for row in rows]
+    signatures = {signature for table in printed.values() for signature in table["signatures"].values()}
+    assert signatures == set(signatures_of(written).values())
+    assert not (written / "mrpc-roc.png").exists()
+    assert [row["here"] for row in rows_of(written / "auc.tsv") if row["column"] == "MRPC"] == [""] * 5
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "status", "words"),
     [
-        (["--bertscore", "bertscore_centered;layer=99"], "layer=99 is out of range"),
-        (["--sbert", "sbert,twmd"], "expected one metric with its keys, not 2"),
+        ("--data-dir data --bertscore 'bertscore_centered;layer=99'", 2, "layer=99 is out of range"),
+        ("--data-dir data --sbert sbert,twmd", 2, "expected one metric with its keys, not 2"),
+        ("", 1, "give --data-dir DIR, --hub"),
+        (f"--data-dir {__file__}", 1, "is not a folder; expected one that"),
     ],
 )
-def test_bad_settings_leave_no_folder(
-    options: list[str], words: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert study(folder, tmp_path / "out", *options) == 2
-    assert words in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+def test_bad_line_leaves_no_folder(options: str, status: int, words: str, data: Path, run: Run) -> None:
+    found, _, err = run(f"study stsscore -o out {options}")
+    assert (found, words in err) == (status, True)
+    assert not (data.parent / "out").exists()
 
 
-def test_files_that_are_there_are_kept(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("mine", encoding="utf-8")
-    assert study(folder, tmp_path / "file") == 2
-    assert "is a file." in capsys.readouterr().err
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "notes.txt").write_text("mine", encoding="utf-8")
-    assert study(folder, tmp_path / "out") == 1
-    assert "is not empty: give a new folder" in capsys.readouterr().err
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["notes.txt"]
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [([], "give --data-dir DIR, --hub"), (["--data-dir", __file__], "is not a folder; expected one that")],
-)
-def test_data_that_are_not_there_are_named(
-    options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["study", "stsscore", "-o", str(tmp_path / "out"), *options]) == 1
-    assert words in capsys.readouterr().err
+def test_existing_files_are_kept(data: Path, run: Run) -> None:
+    (data.parent / "file").write_text("mine", encoding="utf-8")
+    status, _, err = run("study stsscore --data-dir data -o file")
+    assert (status, "is a file." in err) == (2, True)
+    status, _, err = run("study stsscore --data-dir data -o data")
+    assert (status, "is not empty: give a new folder" in err) == (1, True)

@@ -1,122 +1,132 @@
-"""``twmd tune``: what it refuses before it computes, and that what it writes can be used."""
+"""``twmd tune``: what it tries, prints, writes and refuses."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests import tiny
-from twmd_registry.cli import main
+from tests.cli.parsing import Run
+from twmd_registry.judgments.sets import content_of, read_rated
 from twmd_registry.registry.names import MetricName
-from twmd_registry.registry.presets import presets
+from twmd_registry.registry.presets import presets, read_presets
 
-ROWS = (
-    "prediction,reference,rating,group\nuno duo,uno,3,x\nduo,uno duo tres,2,x\ntres,uno,1,x\nuno tres,tres duo,2.5,x\n"
-)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny.save_encoder("bert", tmp_path_factory.mktemp("bert")))
+HEADER = "prediction,reference,rating,group\n"
+ROWS = f"{HEADER}uno duo,uno,3,x\nduo,uno duo tres,2,x\ntres,uno,1,x\nuno tres,tres duo,2.5,x\n"
+FEW = "--layers 1 2 2 --try centering=none special=cls temperature=0.1,0.1"
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    for name in ("rated", "again"):
-        (tmp_path / f"{name}.csv").write_text(ROWS, encoding="utf-8")
-    return tmp_path / "rated.csv"
+def data(folder: Path) -> Path:
+    for name in ("rated.csv", "again.csv"):
+        (folder / name).write_text(ROWS, encoding="utf-8")
+    return folder
 
 
-def command(data: Path, model: str, *more: str) -> list[str]:
-    few = ["--layers", "1", "2", "2", "--try", "centering=none", "special=cls", "temperature=0.1,0.1"]
-    return ["tune", "twmd", "twmd", "--set", f"model={model}", "--data", f"table:{data}", *few, *more]
+@pytest.fixture
+def line(data: Path, tiny_encoder: Callable[[str], Path]) -> str:
+    return f"tune twmd twmd --set model={tiny_encoder('bert')} --data table:rated.csv"
 
 
-@pytest.mark.parametrize("name", ["plain", "house-v1.5-tuned", "7.0"])
-def test_preset_that_is_written_can_be_added_and_used(
-    name: str, data: Path, model: str, capsys: pytest.CaptureFixture[str]
+def test_tune_prints_the_best_settings_and_writes_all(data: Path, run: Run) -> None:
+    tried = "--layers 1 2 --try special=all temperature=0.1,0.2"
+    status, printed, _ = run(f"tune moverscore trwmd --data table:rated.csv {tried} -o out")
+    out = data / "out"
+    assert status == 0
+    assert "moverscore: 10 settings on 4 segments" in printed
+    assert "trwmd: 20 settings on 4 segments" in printed
+    names = [f"{metric}{suffix}" for metric in ("moverscore", "trwmd") for suffix in (".tsv", ".png", ".svg")]
+    assert sorted(path.name for path in out.iterdir()) == sorted([*names, "preset.toml", "preset.safetensors"])
+    header, *trials = [row.split("\t") for row in (out / "trwmd.tsv").read_text(encoding="utf-8").splitlines()]
+    assert {"layer", "temperature", "pearson"} <= set(header)
+    assert len(trials) == 20
+    assert [float(row[-1]) for row in trials] == sorted((float(row[-1]) for row in trials), reverse=True)
+    written = read_presets((out / "preset.toml").read_text(encoding="utf-8"), "preset.toml")
+    # A packaged preset of twmd is called embedded-tuned: the one that is written has a name that is free.
+    assert {(preset.name, preset.metric) for preset in written} == {
+        ("embedded-tuned-2", MetricName.MOVERSCORE),
+        ("embedded-tuned-2", MetricName.TRWMD),
+    }
+    (trwmd,) = (preset for preset in written if preset.metric == "trwmd")
+    assert str(trwmd.keys["layer"]) == trials[0][header.index("layer")]
+    about = f"rated.csv@{content_of(read_rated('table:rated.csv'))} (4 segments): mean Pearson"
+    assert f"{about} {float(trials[0][-1]):.4f}, the best of 20 settings" in trwmd.provenance
+    assert str(data) not in trwmd.provenance
+
+
+@pytest.mark.parametrize("name", ["house-v1.5-tuned", "7.0"])
+def test_written_preset_can_be_added_and_used(name: str, line: str, data: Path, run: Run) -> None:
+    status, printed, _ = run(f"{line} {FEW} --name {name} -o out")
+    assert (status, "twmd: 2 settings on 4 segments" in printed) == (0, True)  # equal values are one setting
+    assert "the best of 2 settings of layer" in (data / "out" / "preset.toml").read_text(encoding="utf-8")
+    assert run("preset add out/preset.toml")[0] == 0
+    model = line.split()[4]
+    try:
+        assert "temperature:0.1" in run(f"score -i rated.csv -m twmd --preset {name} --set {model}")[1]
+    finally:
+        assert run(f"preset remove {name}")[0] == 0
+
+
+def test_default_name_is_free_and_its_model_is_an_absolute_path(
+    line: str, data: Path, tiny_encoder: Callable[[str], Path], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = data.parent / "out"
-    assert main(command(data, model, "--name", name, "-o", str(out))) == 0
-    assert "twmd: 2 settings on 4 segments" in capsys.readouterr().out  # what is asked for twice is one setting
-    assert "the best of 2 settings of layer" in (out / "preset.toml").read_text(encoding="utf-8")
-    assert main(["preset", "add", str(out / "preset.toml")]) == 0
-    texts = data.parent / "texts.txt"
-    texts.write_text("uno duo\n", encoding="utf-8")
-    assert main(["score", str(texts), "-i", str(texts), "-m", "twmd", "--preset", name, "--set", f"model={model}"]) == 0
-    assert "temperature:0.1" in capsys.readouterr().out
-    assert main(["preset", "remove", name]) == 0
-
-
-def test_name_that_is_taken_is_not_the_default(data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    out = [data.parent / name for name in ("one", "two")]
-    for folder in out:
-        assert main(command(data, model, "-o", str(folder))) == 0
-        assert main(["preset", "add", str(folder / "preset.toml")]) == 0
-    names = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("added ")]
-    assert names == [f"{Path(model).name}-tuned", f"{Path(model).name}-tuned-2"]
+    model, names = tiny_encoder("bert"), []
+    monkeypatch.chdir(model.parent)
+    line = line.replace(str(model), model.name).replace("rated.csv", f"{data}/rated.csv")
+    for folder in (data / "first", data / "second"):
+        assert run(f"{line} {FEW} -o {folder}")[0] == 0
+        names.append(run(f"preset add {folder}/preset.toml")[1].split()[1])
+    assert names == [f"{model.name}-tuned", f"{model.name}-tuned-2"]
     for name in names:
-        assert main(["preset", "remove", name]) == 0
+        assert presets()[MetricName.TWMD, name].model == str(model)
+        assert run(f"preset remove {name}")[0] == 0
 
 
-def test_preset_of_a_model_in_a_folder_is_found_from_anywhere(
-    data: Path, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(Path(model).parent)
-    assert main(command(data, Path(model).name, "--name", "relative", "-o", str(data.parent / "out"))) == 0
-    monkeypatch.chdir(data.parent)
-    assert main(["preset", "add", "out/preset.toml"]) == 0
-    assert presets()[MetricName.TWMD, "relative"].model == model
-    assert main(["preset", "remove", "relative"]) == 0
-
-
-def test_without_try_at_most_200_settings_are_tried_and_the_time_is_announced(
-    data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    texts = (
-        ("it rained all day", "a cat sat there"),
-        ("the tram was late", "a cat was sitting"),
-        ("she sang well", "he sang badly"),
-        ("we won", "we lost it"),
-    )
-    rows = "".join(f"{one},{other},{rating}\n" for rating, (one, other) in enumerate(texts))
-    data.write_text(f"prediction,reference,rating\n{rows}", encoding="utf-8")
-    assert main(["tune", "twmd", "sbert", "--data", f"table:{data}"]) == 0
-    printed, said = capsys.readouterr()
+def test_without_try_at_most_200_settings_are_tried_and_the_time_is_announced(data: Path, run: Run) -> None:
+    texts = [("rained all day", "a cat sat"), ("tram was late", "a cat was"), ("she sang", "he sang"), ("we won", "we")]
+    rows = "".join(f"{text},{reference},{rating}\n" for rating, (text, reference) in enumerate(texts))
+    (data / "rated.csv").write_text(f"prediction,reference,rating\n{rows}", encoding="utf-8")
+    _, printed, announced = run("tune twmd sbert --data table:rated.csv")
     tried = [int(number) for number in re.findall(r"^\w+: (\d+) settings on 4 segments$", printed, re.MULTILINE)]
     assert len(tried) == 2
     assert 100 < sum(tried) <= 200
-    first, second, *_ = said.splitlines()
+    first, second, *_ = announced.splitlines()
     assert first == "twmd: at most 200 settings are tried without --try KEY=VALUE,..."
     assert re.fullmatch(rf"twmd: {sum(tried)} settings on 4 segments take about \d+ seconds\.", second)
 
 
-def test_with_try_every_combination_is_tried(data: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_try_every_combination_is_tried(line: str, run: Run) -> None:
     temperatures = ",".join(str(k / 100) for k in range(1, 120))
-    tried = ["--layers", "1", "2", "--try", "centering=none", "special=cls", f"temperature={temperatures}"]
-    assert main(["tune", "twmd", "--set", f"model={model}", "--data", f"table:{data}", *tried]) == 0
-    printed, said = capsys.readouterr()
+    _, printed, announced = run(f"{line} --layers 1 2 --try centering=none special=cls temperature={temperatures}")
     assert "twmd: 238 settings on 4 segments" in printed
-    assert "at most" not in said
-    assert "238 settings on 4 segments take about" in said
+    assert "at most" not in announced
+    assert "238 settings on 4 segments take about" in announced
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("options", "words"),
     [
-        (["--name", "café"], "a preset's name holds letters"),
-        (["--try", "clip=yes"], "clip: none of twmd has such a key"),
-        (["--data", "table:{data}", "table:{again}"], "hold the same rated texts: name them once"),
-        (["-o", "{data}/out"], "is a file: give a folder"),
+        ("--name café", "a preset's name holds letters"),
+        ("--name a/b", "a preset's name holds letters"),
+        ("--try clip=yes", "clip: none of twmd has such a key"),
+        ("--try colour=red", "there is no key 'colour'"),
+        ("--try temperature=cold", "temperature='cold' is not possible"),
+        ("--try layer=1", "no layer or model"),
+        ("--try special", "expected KEY=VALUE,VALUE"),
+        ("--try vectors=raw centering=sentence", "no combination of what is to be tried is possible"),
+        ("--set layer=abc", "--set layer=abc: expected the number of a hidden state; --layers takes several."),
+        ("--set layer=1 --layers 2", "both say which layers are tried: give one of them"),
+        ("--data table:again.csv", "hold the same rated texts: name them once"),
+        ("-o rated.csv/out", "is a file: give a folder"),
     ],
 )
-def test_what_cannot_be_is_refused_first(
-    more: list[str], words: str, data: Path, model: str, capsys: pytest.CaptureFixture[str]
+def test_bad_line_is_refused_before_anything_is_written(
+    options: str, words: str, line: str, data: Path, run: Run
 ) -> None:
-    given = [one.format(data=data, again=data.with_stem("again")) for one in more]
-    output = [] if "-o" in given else ["-o", str(data.parent / "out")]
-    assert main([*command(data, model, *output), *given]) in {1, 2}
-    assert words in capsys.readouterr().err
-    assert not (data.parent / "out").exists()
+    layers = "" if "layer=" in options else "--layers 1"
+    line = line.replace("twmd twmd", "sbert") if "vectors" in options else line
+    status, _, err = run(f"{line} {layers} -o out {options}")
+    assert (status in {1, 2}, words in err) == (True, True), err
+    assert not (data / "out").exists()

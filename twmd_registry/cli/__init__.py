@@ -58,7 +58,7 @@ def _run(argv: list[str]) -> int:  # noqa: PLR0911 (one for each kind of failure
     from twmd_registry.cli.commands import twmd
 
     if COMPLETION in os.environ:  # a shell asks what may stand at the cursor
-        from twmd_registry.cli.completion_command import complete
+        from twmd_registry.cli.setup_commands import complete
 
         complete()
     try:

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from twmd_registry.cli.declare import (
-    FILE,
-    Arguments,
-    MetricParameter,
-    argument,
-    command,
-    option,
-    output_format,
-    parts,
-    run_options,
-    settings,
-)
+from twmd_registry.cli import declare
+from twmd_registry.cli.declare import Arguments, command
 from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.requested import make_scorers, options_of
 from twmd_registry.errors import visible
-
-if TYPE_CHECKING:
-    from twmd_registry.engine.result import Alignment
 
 SHOWN_LINKS = 15
 COLUMNS = ("hypothesis", "reference", "carries", "similarity")
@@ -30,14 +15,14 @@ COLUMNS = ("hypothesis", "reference", "carries", "similarity")
 @command(
     "align", lexical=(), example='twmd align moverscore "It rained all day." "The whole day was rainy." -o plan.png'
 )
-@argument("metric", type=MetricParameter(), metavar="METRIC")
-@argument("hypothesis", metavar="HYP")
-@argument("reference", metavar="REF")
-@option("-o", "--output", type=FILE, metavar="FILE", help="Draw it: a .png, .svg, .pdf or .html file.")
-@output_format("text", "json")
-@settings
-@parts
-@run_options
+@declare.metric()
+@declare.argument("hypothesis", metavar="HYP")
+@declare.argument("reference", metavar="REF")
+@declare.output("Draw it: a .png, .svg, .pdf or .html file.", "FILE")
+@declare.output_format("text", "json")
+@declare.settings
+@declare.parts
+@declare.run_options
 def align_command(arguments: Arguments) -> int:
     """Show how the score of two texts comes about: which token carries how much to which.
 
@@ -50,34 +35,26 @@ def align_command(arguments: Arguments) -> int:
     (scorer,) = make_scorers(arguments.asked, options_of(arguments))
     scores = scorer.score([arguments.hypothesis], [[arguments.reference]])
     alignment = scores.explain(0)
+    predicted, expected = alignment.hypothesis, alignment.reference
+    links = {
+        side: [
+            (predicted[link.hypothesis], expected[link.reference], link.amount, link.similarity)
+            for link in alignment.links(side)
+        ]
+        for side in alignment.sides
+    }
     if arguments.format == "json":
-        links = {
-            side: [dict(zip(COLUMNS, row, strict=True)) for row in _links(alignment, side)] for side in alignment.sides
-        }
-        print(as_json({"signature": str(scores.signature), "score": scores.score, "sides": links}))
+        sides = {side: [dict(zip(COLUMNS, link, strict=True)) for link in links[side]] for side in links}
+        print(as_json({"signature": str(scores.signature), "score": scores.score, "sides": sides}))
     else:
         print(scores)
-        for side in alignment.sides:
-            print(f"\n{side}:\n{_format_links(_links(alignment, side))}")
+        for side, own in links.items():
+            rows = [[visible(token), visible(other), f"{much:.4f}", f"{near:.4f}"] for token, other, much, near in own]
+            print(f"\n{side}:\n{format_table(COLUMNS, rows[:SHOWN_LINKS], 'text')}")
+            if len(rows) > SHOWN_LINKS:
+                print(f"... and {len(rows) - SHOWN_LINKS} more")
     if arguments.output is not None:
         draw(alignment, arguments.output)
         if arguments.format == "text":
             print(f"\nwrote {arguments.output}")
     return 0
-
-
-def _links(alignment: Alignment, side: str) -> list[tuple[str, str, float, float]]:
-    tokens = alignment.hypothesis, alignment.reference
-    return [
-        (tokens[0][link.hypothesis], tokens[1][link.reference], link.amount, link.similarity)
-        for link in alignment.links(side)
-    ]
-
-
-def _format_links(links: list[tuple[str, str, float, float]]) -> str:
-    rows = [
-        [visible(hypothesis), visible(reference), f"{amount:.4f}", f"{similarity:.4f}"]
-        for hypothesis, reference, amount, similarity in links
-    ]
-    more = f"\n... and {len(links) - SHOWN_LINKS} more" if len(links) > SHOWN_LINKS else ""
-    return format_table(COLUMNS, rows[:SHOWN_LINKS], "text") + more

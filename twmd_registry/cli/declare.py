@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import rich_click as click
-from click.shell_completion import CompletionItem
+from click import get_current_context
 from rich_click.rich_panel import RichOptionPanel
 
 from twmd_registry.cli.terminal import silence
@@ -25,60 +25,53 @@ Arguments: TypeAlias = SimpleNamespace
 """The values of a command's parameters, by name."""
 Run: TypeAlias = Callable[[Arguments], int]
 Declare: TypeAlias = Callable[[Run], Run]
-"""Adds a parameter to the function that runs a command."""
+"""Adds parameters to the function that runs a command."""
 
-argument, option = click.argument, click.option
+argument = click.argument
+QUIET = "twmd.quiet"
+"""Where the contexts of a command line keep whether ``--quiet`` was given at any level."""
 RATED = (
     "Rated data: FORMAT:PATH (wmt, sts, stsb, mrpc, qqp, mte, d2t, demetr, summeval, table), or a name on the Hub "
     "(glue/stsb)."
 )
-"""How data are named wherever they are asked for; `twmd_registry.judgments.sets` reads it."""
+"""How rated data are named in every command; `twmd_registry.judgments.sets` reads it."""
 RESULT_FORMATS = ("text", "markdown", "latex", "tsv", "json")
-
-
-class ManyOption(click.RichOption):
-    """An option that takes every word up to the next option, as SacreBLEU's ``-i`` and ``-m`` do."""
 
 
 class Command(click.RichCommand):
     """A command with options of several words, and with errors that say what to do."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words of the command line.
-
-        Raises:
-            click.UsageError: They do not fit the command.
-        """
+        """Read the words of the command line; raises click.UsageError if they do not fit the command."""
         try:
             return super().parse_args(ctx, repeat_options(self, args))
         except click.NoSuchOption as error:
-            hint = self._hint_to_name(error.option_name, ctx)
+            hint = self._explain_key(error.option_name, ctx)
             close = [name for name in error.possibilities or () if not (hint and name == "--help")]
-            shown = click.NoSuchOption(error.option_name, error.message, close).format_message()
-            raise click.UsageError(shown + hint, ctx) from error
+            message = click.NoSuchOption(error.option_name, error.message, close).format_message()
+            raise click.UsageError(message + hint, ctx) from error
         except click.MissingParameter as error:
-            greedy = [name for param in self.params if isinstance(param, ManyOption) for name in param.opts]
-            used = ", ".join(name for name in greedy if name in args)
+            used = ", ".join(name for name in _names_of_many(self) if name in args)
             hint = f" Name it before {used}: every word that follows is taken as its value." if used else ""
             raise click.UsageError(error.format_message() + hint, ctx) from error
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
 
-    def _hint_to_name(self, option: str, ctx: click.Context) -> str:
-        """Say how what an unknown option is called like is named here: an argument, or a key of the specification."""
+    def _explain_key(self, option: str, ctx: click.Context) -> str:
+        """Explain an unknown option that is called like an argument or like a key of the specification."""
         from twmd_registry.registry.artifacts import PART_NAMES
         from twmd_registry.registry.keys import KEYS
 
         key = option.lstrip("-").partition("=")[0].replace("-", "_")
+        names = [param.name for param in self.params]
         if any(isinstance(param, click.Argument) and param.name == key for param in self.params):
             return f" {key.upper()} is an argument: {ctx.command_path} {key.upper()}."
         if key not in KEYS:
             return ""
-        names = [param.name for param in self.params]
         if "set" in names:
             return f" {key} is a key: use --set {key}=VALUE."
-        members = [param.opts[-1] for param in self.params if isinstance(param, click.Option) and _takes_keys(param)]
+        members = [p.opts[-1] for p in self.params if p.metavar == "METRIC" and p.name not in {"metric", "metrics"}]
         if members:
             return f" {key} is a key of a metric: use {' or '.join(members)} 'METRIC;{key}=VALUE'."
         if "part" in names and key in PART_NAMES:
@@ -87,27 +80,45 @@ class Command(click.RichCommand):
         return f"{untaken}; commands that do have --set {key}=VALUE."
 
 
-def _takes_keys(param: click.Option) -> bool:
-    """Return whether an option is a metric with its keys."""
-    return param.metavar == "METRIC" and not isinstance(param.type, MetricParameter)
+def _names_of_many(command: click.Command) -> list[str]:
+    return [name for param in command.params if getattr(param, "multiple", False) for name in param.opts]
 
 
 def repeat_options(command: click.Command, words: Sequence[str]) -> list[str]:
-    """Write ``-m a b`` as ``-m a -m b``, for every `ManyOption` of a command: click takes one word per option."""
-    names = {name for param in command.params if isinstance(param, ManyOption) for name in param.opts}
-    found: list[str] = []
+    """Write ``-m a b`` as ``-m a -m b``, for every option of several words: click takes one word per option."""
+    names = _names_of_many(command)
+    repeated: list[str] = []
     current, has_value = None, False
     for i, word in enumerate(words):
         if word == "--":
-            return [*found, *words[i:]]
+            return [*repeated, *words[i:]]
         if word.startswith("-") and word != "-":
             current, has_value = word if word in names else None, False
         elif current is not None:
             if has_value:
-                found.append(current)
+                repeated.append(current)
             has_value = True
-        found.append(word)
-    return found
+        repeated.append(word)
+    return repeated
+
+
+def _note_quiet(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    ctx.meta[QUIET] = value or ctx.meta.get(QUIET, False)
+
+
+def flag(names: str, about: str, **settings: Any) -> Declare:
+    """Declare an option without a value, by its names with blanks between them."""
+    return click.option(*names.split(), is_flag=True, help=about, **settings)
+
+
+quiet = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=_note_quiet,
+    help="No warnings, notices and progress bars; results and errors stay.",
+)
 
 
 def command(name: str, *, example: str, lexical: Sequence[str] | None = None) -> Callable[[Run], Command]:
@@ -117,35 +128,26 @@ def command(name: str, *, example: str, lexical: Sequence[str] | None = None) ->
         name: The word of the command line.
         example: Command lines, for the help.
         lexical: For a command with a parameter ``metrics`` or ``metric`` and those of `settings`: SacreBLEU's metrics
-            that may be named there. The metrics are read before the command runs, to ``arguments.asked``.
+            that are allowed there. The metrics are read before the command runs, to ``arguments.asked``.
     """
 
     def declare(run: Run) -> Command:
         def invoke(**values: Any) -> int:
-            context: click.Context | None = click.get_current_context()
-            quiet = False
-            while context is not None:
-                quiet, context = quiet or context.params.get("quiet", False), context.parent
             arguments = Arguments(**values)
-            with silence(wanted=quiet):
+            with silence(wanted=get_current_context().meta[QUIET]):
                 if lexical is not None:
                     from twmd_registry.cli.requested import parse_metrics
 
-                    arguments.asked = parse_metrics(
-                        arguments.metrics if "metrics" in values else [arguments.metric], arguments, lexical
-                    )
+                    names = arguments.metrics if "metrics" in values else [arguments.metric]
+                    arguments.asked = parse_metrics(names, arguments, lexical)
                 return run(arguments)
 
-        quiet_option = option(
-            "-q", "--quiet", is_flag=True, help="No warnings, notices and progress bars; results and errors stay."
-        )
-        params = list(reversed(getattr(quiet_option(run), "__click_params__")))  # noqa: B009 (it has no type)
-        about = (run.__doc__ or "").partition("\n    Raises:")[0]
+        params = list(reversed(getattr(quiet(run), "__click_params__")))  # noqa: B009 (it has no type)
         return Command(
             name=name,
             callback=invoke,
             params=[*params[1:], params[0]],
-            help=about,
+            help=run.__doc__,
             epilog="\n\n".join(["Example:", *example.split("\n")]),
             panels=[RichOptionPanel("Options")],
         )
@@ -153,166 +155,151 @@ def command(name: str, *, example: str, lexical: Sequence[str] | None = None) ->
     return declare
 
 
-def many(*names: str, **settings: Any) -> Declare:
-    """Declare an option of several words."""
-    return option(*names, cls=ManyOption, multiple=True, **settings)
+class CheckedPath(click.Path):
+    """A path that a function checks and converts; shells complete it as a file, or as a folder."""
+
+    def __init__(self, check: Callable[[str], Path | str], **settings: Any) -> None:
+        """Declare the function."""
+        super().__init__(**settings)
+        self._check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> Path | str:
+        """Return what the function returns."""
+        return self._check(value)
 
 
-class InputPath(click.Path):
-    """A file or folder that must be there; ``-`` is standard input."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path.
-
-        Raises:
-            FileError: There is nothing of that name.
-        """
-        path = Path(value)
-        if value != "-" and not path.exists():
-            raise FileError(f"{path}: {os.strerror(errno.ENOENT)}.")
-        return path
+def existing_path(value: str) -> Path:
+    """Return the path of a file or folder that exists, or of standard input, ``-``; raises FileError for others."""
+    if value != "-" and not Path(value).exists():
+        raise FileError(f"{value}: {os.strerror(errno.ENOENT)}.")
+    return Path(value)
 
 
-class RatedData(click.Path):
-    """Rated data that must be there, by form and path or by a name on the Hub."""
+def _rated_data(value: str) -> str:
+    from twmd_registry.judgments.sets import check_named
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name.
-
-        Raises:
-            SpecError: The form does not exist.
-            FileError: The file does not exist.
-        """
-        from twmd_registry.judgments.sets import check_named
-
-        check_named(value)
-        return str(value)
+    check_named(value)
+    return value
 
 
-class Texts(InputPath):
-    """A file with texts, which is returned as a path, or rated data, which are returned as their name."""
+def _texts(value: str) -> Path | str:
+    from twmd_registry.judgments.sets import is_rated_name
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: Any) -> Path | str:  # type: ignore[override]
-        """Return the path or the name.
-
-        Raises:
-            FileError: There is nothing of that name.
-        """
-        from twmd_registry.judgments.sets import is_rated_name
-
-        return DATA.convert(value, param, ctx) if is_rated_name(value) else super().convert(value, param, ctx)
+    return _rated_data(value) if is_rated_name(value) else existing_path(value)
 
 
-class MetricParameter(click.ParamType[str]):
-    """A metric's name, or any form of a metric where a command takes several forms."""
-
-    name = "metric"
-
-    def __init__(self, choices: Iterable[str] = tuple(MetricName), *, bare: bool = False) -> None:
-        """Declare which metrics are offered; with `bare`, only those of this package by their names are allowed."""
-        self.choices, self.bare = [str(one) for one in choices], bare
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the word.
-
-        Raises:
-            SpecError: There is no metric of that name, and only names are allowed.
-        """
-        if self.bare:
-            from twmd_registry.registry.catalogue import entry
-
-            entry(value)
-        return str(value)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Offer the names that begin like the word."""
-        return [CompletionItem(name) for name in self.choices if name.startswith(incomplete)]
-
-
-class FiniteNumber(click.ParamType[float]):
-    """A finite number from 0."""
-
-    name = "number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number; anything else is bad usage."""
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not 0 <= number < math.inf:
-            self.fail(f"expected a finite number from 0, not {value}.", param, ctx)
-        return number
+def _finite_number(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise click.BadParameter(f"expected a finite number from 0, not {value}.")
+    return number
 
 
 FILE = click.Path(path_type=Path)
 FOLDER = click.Path(path_type=Path, file_okay=False)
-INPUT = InputPath(path_type=Path)
-INPUT_FOLDER = InputPath(path_type=Path, file_okay=False)
-DATA = RatedData()
-TEXTS = Texts(path_type=Path)
-FINITE = FiniteNumber()
+INPUT = CheckedPath(existing_path)
+INPUT_FOLDER = CheckedPath(existing_path, file_okay=False)
+DATA = CheckedPath(_rated_data)
+TEXTS = CheckedPath(_texts)
+"""A file with texts, which is returned as a path, or rated data, which are returned as their name."""
+FINITE = _finite_number
 POSITIVE = click.IntRange(min=1)
 COUNT = click.IntRange(min=0)
 
 
+TYPES = {"FILE": FILE, "DIR": FOLDER, "DATA": DATA, "N": POSITIVE, "SEED": COUNT, "X": FINITE}
+"""From the metavar of an option to its type, where an option has no other."""
+
+
+def option(names: str, metavar: str | None, about: str, **settings: Any) -> Declare:
+    """Declare an option by its names, with blanks between them."""
+    settings = {"metavar": metavar, "type": TYPES.get(str(metavar)), **settings}
+    return click.option(*names.split(), help=about, **settings)
+
+
+def many(names: str, metavar: str, about: str, **settings: Any) -> Declare:
+    """Declare an option that takes every word up to the next option, as SacreBLEU's ``-i`` and ``-m`` do."""
+    return option(names, metavar, about, multiple=True, **settings)
+
+
+def number(name: str, default: int | None, about: str, **settings: Any) -> Declare:
+    """Declare an option that takes a number, from 1 where no other type is given."""
+    return option(name, "N", about, default=default, **settings)
+
+
+def choice(name: str, choices: Iterable[object], default: object, about: str, **settings: Any) -> Declare:
+    """Declare an option that takes one of several words."""
+    words = click.Choice([*map(str, choices)])
+    return option(name, None, about, type=words, default=str(default), **settings)
+
+
+def offer(choices: Iterable[object]) -> Callable[..., list[str]]:
+    """Return the completion that offers these words."""
+    words = [str(word) for word in choices]
+    return lambda _ctx, _param, incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+def metric(choices: Iterable[object] = MetricName) -> Declare:
+    """Declare the argument METRIC, any form of a metric; shells offer the choices."""
+    return argument("metric", metavar="METRIC", shell_complete=offer(choices))
+
+
+def metrics(lexical: Iterable[str], about: str, **settings: Any) -> Declare:
+    """Declare ``-m``: metrics of this package in any form, and some of SacreBLEU's."""
+    return many("-m --metrics", "METRIC", about, shell_complete=offer([*MetricName, *lexical]), **settings)
+
+
+def output(about: str, metavar: str = "DIR", **settings: Any) -> Declare:
+    """Declare ``-o``, a folder or a file."""
+    return option("-o --output", metavar, about, **settings)
+
+
 def output_format(*choices: str, about: str = "") -> Declare:
     """Declare ``--format``; the first choice is the default."""
-    return option(
-        "--format",
-        type=click.Choice(choices),
-        default=choices[0],
-        help=f"Of what is printed (default: {choices[0]}{about}).",
-    )
+    return choice("--format", choices, choices[0], f"Of what is printed (default: {choices[0]}{about}).")
 
 
 def digits(about: str) -> Declare:
     """Declare ``--width``, as SacreBLEU has it."""
-    return option(
-        "-w",
-        "--width",
-        type=click.IntRange(1, 16),
-        metavar="DIGITS",
-        help=f"Digits after the point, 1 to 16 (default: {about}).",
-    )
+    width = click.IntRange(1, 16)
+    return option("-w --width", "DIGITS", f"Digits after the point, 1 to 16 (default: {about}).", type=width)
 
 
 def seed(about: str, default: int = 12345) -> Declare:
     """Declare ``--seed``."""
-    return option("--seed", type=COUNT, default=default, metavar="SEED", help=f"{about} (default: {default}).")
+    return option("--seed", "SEED", f"{about} (default: {default}).", default=default)
 
 
-def device(run: Run) -> Run:
-    """Declare where a command runs that does not score texts: ``--device`` and ``--batch-tokens``."""
-    for declare in (
-        option("--batch-tokens", type=POSITIVE, metavar="N", help="Most padded tokens in the encoder at once."),
-        option("--device", default="auto", help="auto, cpu, cuda, cuda:1, mps (default: auto)."),
-    ):
-        run = declare(run)
-    return run
+def _all_of(*declarations: Declare) -> Declare:
+    def declare(run: Run) -> Run:
+        for each in reversed(declarations):
+            run = each(run)
+        return run
+
+    return declare
 
 
-def run_options(run: Run) -> Run:
-    """Declare the run options, which never change a score: those of `device`, and ``--disk-cache``."""
-    about = "Keep encoded texts for other runs, in at most this much room ('10GB'; see 'twmd cache ls')."
-    return device(option("--disk-cache", default=0, metavar="SIZE", type=str, help=about)(run))
+KEPT = "Keep encoded texts for other runs, in at most this much room ('10GB'; see 'twmd cache ls')."
+PREDICTIONS = "The column of the predictions, of JSON lines, CSV, TSV and Parquet (default: prediction)."
+REFERENCES = "The columns of the references (default: references or reference)."
+PART = (
+    "Your copy of a part of a signature (model, adapter, background, stopwords, idf, baseline), whose content must be "
+    "the one that was signed; beside a named metric, use --set."
+)
 
-
-def columns(run: Run) -> Run:
-    """Declare the columns of texts in tables."""
-    about = "of JSON lines, CSV, TSV and Parquet"
-    for declare in (
-        many(
-            "--reference-column",
-            metavar="NAME",
-            help="The columns of the references (default: references or reference).",
-        ),
-        option(
-            "--prediction-column", metavar="NAME", help=f"The column of the predictions, {about} (default: prediction)."
-        ),
-    ):
-        run = declare(run)
-    return run
+device = option("--device", None, "auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto")
+placement = _all_of(device, number("--batch-tokens", None, "Most padded tokens in the encoder at once."))
+"""Declares where a command runs that does not score texts."""
+run_options = _all_of(placement, option("--disk-cache", "SIZE", KEPT, default=0, type=str))
+"""Declares the run options, which never change a score: those of `placement`, and ``--disk-cache``."""
+columns = _all_of(
+    option("--prediction-column", "NAME", PREDICTIONS),
+    many("--reference-column", "NAME", REFERENCES),
+)
+"""Declares the columns of texts in tables."""
 
 
 def _complete_presets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -321,21 +308,10 @@ def _complete_presets(_ctx: click.Context, _param: click.Parameter, incomplete: 
     return sorted({name for _, name in presets() if name.startswith(incomplete)})
 
 
-def settings(run: Run) -> Run:
-    """Declare what decides scores: ``--preset`` and ``--set``."""
-    for declare in (
-        many("--set", metavar="KEY=VALUE", help="Set a key of the specification; see 'twmd explain METRIC'."),
-        option("--preset", metavar="NAME", shell_complete=_complete_presets, help="A named setting, see 'twmd list'."),
-    ):
-        run = declare(run)
-    return run
-
-
-parts = many(
-    "--part",
-    metavar="NAME=PATH",
-    help="Your copy of a part of a signature (model, adapter, background, stopwords, idf, baseline), whose content "
-    "must be the one that "
-    "was signed; beside a named metric, use --set.",
+settings = _all_of(
+    option("--preset", "NAME", "A named setting, see 'twmd list'.", shell_complete=_complete_presets),
+    many("--set", "KEY=VALUE", "Set a key of the specification; see 'twmd explain METRIC'."),
 )
+"""Declares what decides scores."""
+parts = many("--part", "NAME=PATH", PART)
 """Declares where the parts of a signature are on this machine."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from twmd_registry.cli.inputs import write_file
-from twmd_registry.errors import visible
-from twmd_registry.metaeval.side_by_side import FORMATS, TextTable, as_text
+from twmd_registry.errors import FileError, visible
+from twmd_registry.metaeval.side_by_side import FORMATS
+from twmd_registry.registry.paths import write_whole
 
-if TYPE_CHECKING:
-    from twmd_registry.metaeval.study import RobustnessResult, StudyResult
-
-STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs", "tsv": "tsv"}
-"""From a word of ``--format`` to how a table is written; json has no tables."""
+SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
+"""From a word of ``--format`` to the suffix of such a file; json has no tables."""
+STYLES = {word: FORMATS[suffix] for word, suffix in SUFFIXES.items()}
+"""From a word of ``--format`` to how a table is written."""
+WIDTH, LEAST_WIDTH = 100, 8
+"""Characters of a printed table at most, and of a column that is wrapped at least."""
 
 
 def as_json(value: object) -> str:
@@ -28,8 +29,8 @@ def _defined(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _defined(one) for key, one in value.items()}
-    return [_defined(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _defined(item) for key, item in value.items()}
+    return [_defined(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form: str) -> str:
@@ -41,16 +42,49 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]], form:
         return "\n".join("\t".join(row) for row in [headers, *cells])
     from tabulate import tabulate
 
-    return tabulate(cells, headers=headers, tablefmt=STYLES[form], disable_numparse=True)
+    widths = _fit(headers, cells) if form == "text" else None
+    return tabulate(cells, headers=headers, tablefmt=STYLES[form], disable_numparse=True, maxcolwidths=widths)
 
 
-def format_result(result: StudyResult | RobustnessResult, form: str) -> str:
-    """Write a result with all its tables in one of the formats."""
-    return as_json(result.as_dict()) if form == "json" else result.as_text(STYLES[form])
+def _fit(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int | None] | None:
+    """Return limits of the columns of a table that would be wider than `WIDTH`: the widest are wrapped."""
+    needed = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    widths, room = list(needed), WIDTH - 2 * (len(needed) - 1)
+    while sum(widths) > room and max(widths) > LEAST_WIDTH:
+        widths[widths.index(max(widths))] -= 1
+    return [width if width < need else None for width, need in zip(widths, needed, strict=True)]
 
 
-def write_tables(tables: Mapping[str, TextTable], folder: Path) -> None:
-    """Write every table in every format."""
-    for name, table in tables.items():
-        for suffix, form in FORMATS.items():
-            write_file(folder / f"{name}.{suffix}", f"{as_text(table, form)}\n".encode())
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole, and its folder where there is none; raises FileError if it cannot be written."""
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def write_forms(folder: Path, name: str, texts: Mapping[str, str]) -> None:
+    """Write a table in every format, by the suffixes of the files."""
+    for suffix, text in texts.items():
+        write_file(folder / f"{name}.{suffix}", f"{text}\n".encode())
+
+
+def write_rows(path: Path, header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV file."""
+    import csv
+    import io
+
+    file = io.StringIO(newline="")
+    csv.writer(file).writerows([header, *rows])
+    write_file(path, file.getvalue().encode())
+
+
+def check_folder(folder: Path | None) -> None:
+    """Check that a folder, or the folder in which it would be made, can be written, before anything is computed."""
+    if folder is None:
+        return
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise FileError(f"{nearest} is a file: give a folder.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise FileError(f"cannot write {folder}: no permission for {nearest}.")

@@ -33,7 +33,7 @@ class RequestedMetric(NamedTuple):
 
     Attributes:
         name: The word of the command line.
-        spec: What it asks for; None for a metric of SacreBLEU.
+        spec: Its specification; None for a metric of SacreBLEU.
         parts: Where the parts of a signature are on this machine; None for a metric that is no signature.
         nrefs: The number of references in a signature.
     """
@@ -45,21 +45,13 @@ class RequestedMetric(NamedTuple):
 
 
 def options_of(arguments: Arguments) -> RunOptions:
-    """Return the run options of a command line.
-
-    Raises:
-        SpecError: ``--disk-cache`` is no number of bytes.
-    """
+    """Return the run options of a command line; raises SpecError if ``--disk-cache`` is no number of bytes."""
     given = vars(arguments)
     return RunOptions(**{name: given[name] for name in ("device", "batch_tokens", "disk_cache") if name in given})
 
 
 def parts_of(arguments: Arguments) -> Parts:
-    """Return where the parts of signatures are.
-
-    Raises:
-        SpecError: ``--part`` is not NAME=PATH, or signatures have no part of that name.
-    """
+    """Return the paths of ``--part``; raises SpecError if one is not NAME=PATH, or signatures have no such part."""
     given = {}
     for text in vars(arguments).get("part", ()):
         name, equals, path = text.partition("=")
@@ -82,11 +74,6 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     A metric that is only named gets ``--preset`` and every ``--set`` key that it uses. One with keys of its own
     (``twmd;layer=6;adapter=DIR``) and a signature get neither.
 
-    Args:
-        names: What was written.
-        arguments: With ``set`` and ``preset``, and maybe the parts of signatures.
-        lexical: SacreBLEU's metrics that may stand among them.
-
     Raises:
         SpecError: Unknown metric, preset or key, an impossible value, a key that none of the metrics uses, a part that
             no signature has, or the same metric with the same settings twice.
@@ -94,29 +81,30 @@ def parse_metrics(names: Sequence[str], arguments: Arguments, lexical: Sequence[
     parts = parts_of(arguments)
     own = [name for name in names if name not in lexical]
     signed = [name for name in own if "|" in name]
-    named = [name for name in own if "|" not in name and not _has_keys(name)]
+    named = [split_name(name)[0] for name in own if "|" not in name and not _has_keys(name)]
     for name in named:
-        _check_metric(split_name(name)[0], [*MetricName, *lexical], takes_several="metrics" in vars(arguments))
-    given = _parse_set_keys(arguments, [split_name(name)[0] for name in named])
+        _check_metric(name, [*MetricName, *lexical], takes_several="metrics" in vars(arguments))
+    given = _parse_set_keys(arguments, named)
     if not signed:
         _refuse_parts(parts)
     parts = check_parts(parts, [parse_signature(name).spec for name in signed])
-    found = [_ask(name, given, arguments.preset, parts) if name in own else RequestedMetric(name) for name in names]
-    for i, one in enumerate(found):
-        earlier = next((other for other in found[:i] if (other.spec or other.name) == (one.spec or one.name)), None)
+    asked = [_request(name, given, arguments.preset, parts) if name in own else RequestedMetric(name) for name in names]
+    for i, metric in enumerate(asked):
+        earlier = next(
+            (other for other in asked[:i] if (other.spec or other.name) == (metric.spec or metric.name)), None
+        )
         if earlier is not None:
-            same = (
-                "is named twice"
-                if earlier.name == one.name
-                else f"and {earlier.name} are the same metric with the same settings"
-            )
-            other = (
-                f", or with other settings, as in '{one.spec.metric};layer=2'"
-                if one.spec and "layer" in entry(one.spec.metric).keys
-                else ""
-            )
-            raise SpecError(f"{one.name} {same}: name it once{other}.")
-    return found
+            raise SpecError(_describe_twins(metric, earlier))
+    return asked
+
+
+def _describe_twins(metric: RequestedMetric, earlier: RequestedMetric) -> str:
+    same = f"and {earlier.name} are the same metric with the same settings"
+    if earlier.name == metric.name:
+        same = "is named twice"
+    has_layer = metric.spec is not None and "layer" in entry(metric.spec.metric).keys
+    other = f", or with other settings, as in '{metric.spec.metric};layer=2'" if metric.spec and has_layer else ""
+    return f"{metric.name} {same}: name it once{other}."
 
 
 def _has_keys(name: str) -> bool:
@@ -128,10 +116,8 @@ def _check_metric(name: str, known: Sequence[str], *, takes_several: bool) -> No
     if name in known:
         return
     if takes_several and _is_path(name):
-        raise SpecError(
-            f"there is no metric {name!r}, which looks like a file: -m takes every word after it, so name files "
-            "before -m."
-        )
+        hint = "which looks like a file: -m takes every word after it, so name files before -m."
+        raise SpecError(f"there is no metric {name!r}, {hint}")
     raise SpecError(f"there is no metric {name!r}; {menu(name, known)}.")
 
 
@@ -145,7 +131,7 @@ def _is_path(word: str) -> bool:
 
 
 def _parse_set_keys(arguments: Arguments, named: Sequence[str]) -> dict[str, str]:
-    """Return what ``--set`` gives, checked against the metrics that are named without keys of their own."""
+    """Read ``--set``, and check its keys against the metrics that are named without keys of their own."""
     given = dict(parse_assignments(arguments.set))
     if not named and (given or arguments.preset):
         alone = "a signature says everything, and SacreBLEU's metrics have no keys here"
@@ -153,19 +139,13 @@ def _parse_set_keys(arguments: Arguments, named: Sequence[str]) -> dict[str, str
     used = {key for metric in named for key in entry(metric).keys}
     for name in given:
         if name not in used:
-            raise SpecError(
-                f"--set {name}: no key {name!r} of {', '.join(named)}; "
-                f"{menu(name, [key for key in KEYS if key in used])}."
-            )
+            choices = menu(name, [key for key in KEYS if key in used])
+            raise SpecError(f"--set {name}: no key {name!r} of {', '.join(named)}; {choices}.")
     return given
 
 
 def parse_assignments(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the keys and values of ``--set``.
-
-    Raises:
-        SpecError: A word is not KEY=VALUE.
-    """
+    """Yield the keys and values of ``--set``; raises SpecError for a word that is not KEY=VALUE."""
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
@@ -180,13 +160,11 @@ def _refuse_parts(parts: Parts) -> None:
         value = getattr(parts, name)
         if value is not None:
             instead = FITTED_FILES.get(name, f"{name}={{}}").format(value)
-            raise SpecError(
-                f"--part {name} says where the {name} of a signature is, and no signature is given: use --set "
-                f"{instead}."
-            )
+            where = f"--part {name} says where the {name} of a signature is, and no signature is given"
+            raise SpecError(f"{where}: use --set {instead}.")
 
 
-def _ask(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> RequestedMetric:
+def _request(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> RequestedMetric:
     if "|" in name:
         signature = parse_signature(name)
         return RequestedMetric(name, signature.spec, parts, signature.nrefs)
@@ -199,12 +177,12 @@ def _ask(name: str, given: dict[str, str], preset: str | None, parts: Parts) -> 
 
 def metrics_of(arguments: Arguments) -> tuple[MetricSpec | str, ...]:
     """Return the metrics of ``-m`` in their order: specifications, and names of SacreBLEU's."""
-    return tuple(one.name if one.spec is None else one.spec for one in arguments.asked)
+    return tuple(metric.name if metric.spec is None else metric.spec for metric in arguments.asked)
 
 
 def make_scorers(asked: Iterable[RequestedMetric], options: RunOptions) -> list[Scorer]:
-    """Make the scorers of metrics; of those of SacreBLEU none. Imports torch, if there is one to make."""
-    wanted = [(one.spec, one.parts, one.nrefs) for one in asked if one.spec is not None]
+    """Make a scorer of each metric that is not SacreBLEU's; imports torch only if there is such a metric."""
+    wanted = [(metric.spec, metric.parts, metric.nrefs) for metric in asked if metric.spec is not None]
     if not wanted:
         return []
     from twmd_registry.engine.scorer import make_scorer

@@ -1,6 +1,6 @@
 """Print results, errors and progress: in colours on a terminal, and without them elsewhere.
 
-A text is laid out first and painted afterwards, so that no width ever counts a colour, and a file gets the same text.
+Colours are added to finished text: they change no width, and a file gets the same text.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 PATIENCE_S = 1.0
 """Seconds after which work counts as long and a progress bar appears."""
 _TICK_S = 0.5
-"""Seconds between two looks at the clock of a bar that nothing is reported to."""
-_HEADED = re.compile(r"^(?P<header>.+)\n(?P<rule>-+(?: +-+)*)\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
-_LINE = re.compile(r".+")
+"""Seconds between two redraws of a bar that gets no reports."""
+_TABLE = re.compile(r"^(?P<header>.+)\n(?P<rule>-+(?: +-+)*)\n(?P<rows>(?:.+\n?)*)", re.MULTILINE)
 _CELL = re.compile(r"\S+(?: \S+)*")
-_DASHES = re.compile(r"-+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -47,12 +45,9 @@ Rule = Callable[["Text"], None]
 
 
 def shows_colours(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal that can show colours, and its user has not refused them by NO_COLOR
-    (https://no-color.org).
-    """
-    return (
-        stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
-    )
+    """Return whether a stream is a terminal with colours, and NO_COLOR (https://no-color.org) is not set."""
+    is_terminal = stream is not None and stream.isatty()
+    return is_terminal and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def _paint(stream: TextIO, text: str, *rules: Rule) -> None:
@@ -66,7 +61,7 @@ def _paint(stream: TextIO, text: str, *rules: Rule) -> None:
 
 
 def say(text: str, *rules: Rule) -> None:
-    """Print results; on a terminal with colours, with every table's header in bold and what the rules mark."""
+    """Print results; a terminal with colours shows the headers of tables in bold, and applies the rules."""
     if shows_colours(sys.stdout):
         _paint(sys.stdout, text, _paint_headers, *rules)
     else:
@@ -79,18 +74,16 @@ def count_rows_from_one(message: str) -> str:
     >>> count_rows_from_one("empty: predictions[3], references[0][1]")
     'empty: prediction of row 4, reference 2 of row 1'
     """
-    message = re.sub(
-        r"\breferences\[(\d+)\]\[(\d+)\]",
-        lambda found: f"reference {int(found[2]) + 1} of row {int(found[1]) + 1}",
-        message,
-    )
-    return re.sub(
-        r"\b(prediction|reference)s\[(\d+)\]", lambda found: f"{found[1]} of row {int(found[2]) + 1}", message
-    )
+
+    def count(index: re.Match[str]) -> str:
+        stream = f" {int(index[3]) + 1}" if index[3] else ""
+        return f"{index[1]}{stream} of row {int(index[2]) + 1}"
+
+    return re.sub(r"\b(prediction|reference)s\[(\d+)\](?:\[(\d+)\])?", count, message)
 
 
 def complain(head: str, style: Style, message: object) -> None:
-    """Write one line to stderr, whatever the message holds: the name of a file, say, that would steer the terminal."""
+    """Write one line to stderr, with control characters escaped: a file's name must not control the terminal."""
     if sys.stderr is None:
         return
     for bar in _bars:
@@ -104,10 +97,9 @@ def complain(head: str, style: Style, message: object) -> None:
 
 def matches(pattern: str, style: Style) -> Rule:
     """Return a rule that paints every match of a pattern, in which ``^`` and ``$`` are the ends of a line."""
-    found = re.compile(pattern, re.MULTILINE)
 
     def paint(text: Text) -> None:
-        text.highlight_regex(found, str(style))
+        text.highlight_regex(re.compile(pattern, re.MULTILINE), str(style))
 
     return paint
 
@@ -120,7 +112,7 @@ def best(columns: Mapping[str, bool]) -> Rule:
     """
 
     def paint(text: Text) -> None:
-        for table in _HEADED.finditer(text.plain):
+        for table in _TABLE.finditer(text.plain):
             for start, end in _best_of(table, columns):
                 text.stylize(str(Style.GOOD), start, end)
 
@@ -128,15 +120,14 @@ def best(columns: Mapping[str, bool]) -> Rule:
 
 
 def _paint_headers(text: Text) -> None:
-    for table in _HEADED.finditer(text.plain):
+    for table in _TABLE.finditer(text.plain):
         text.stylize(str(Style.HEADER), *table.span("header"))
 
 
 def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[tuple[int, int]]:
-    rows = [
-        list(_CELL.finditer(table.string, *line.span())) for line in _LINE.finditer(table.string, *table.span("rows"))
-    ]
-    headers = [table["header"][slice(*dashes.span())].strip() for dashes in _DASHES.finditer(table["rule"])]
+    lines = re.compile(".+").finditer(table.string, *table.span("rows"))
+    rows = [list(_CELL.finditer(table.string, *line.span())) for line in lines]
+    headers = [table["header"][slice(*dashes.span())].strip() for dashes in re.finditer("-+", table["rule"])]
     for back, header in enumerate(reversed(headers), 1):
         name = header.partition(" (")[0]
         # Counted from the right: the first cell of a row is a name, which may hold anything.
@@ -154,31 +145,19 @@ def _best_of(table: re.Match[str], columns: Mapping[str, bool]) -> Iterator[tupl
 
 @functools.cache
 def _null_stream() -> TextIO:
-    """Return a stream that forgets, with all that a file has; it stays open, for what a library found at its start it
-    may write to at exit.
-    """
+    """Open the null device. It stays open: a library that keeps this stream may write to it at exit."""
     return Path(os.devnull).open("w", encoding="utf-8", errors="backslashreplace")
 
 
 @contextlib.contextmanager
 def silence(*, wanted: bool) -> Iterator[None]:
-    """Let nothing reach stderr meanwhile, where that is wanted: no warning, no progress bar, no library's remark.
-
-    Args:
-        wanted: Whether it is.
-    """
-    if not wanted:
-        yield
-        return
-    with contextlib.redirect_stderr(_null_stream()):
+    """Drop what is written to stderr, if that is wanted: warnings, progress bars, messages of libraries."""
+    with contextlib.redirect_stderr(_null_stream()) if wanted else contextlib.nullcontext():
         yield
 
 
 class ProgressBar:
-    """What reports of progress go to: a bar with what is done, the total, the rate and the time left.
-
-    Threads may share it.
-    """
+    """A bar on stderr that shows what is done, the total, the rate and the time left. Threads may share it."""
 
     def __init__(self, bar: tqdm[NoReturn]) -> None:
         """Report to a bar of tqdm."""
@@ -192,7 +171,7 @@ class ProgressBar:
             self._bar.update(done)
 
     def expect(self, total: int) -> None:
-        """Add to what is to come."""
+        """Add to the total."""
         with self._lock:
             self._bar.total = (self._bar.total or 0) + total
 
@@ -210,11 +189,11 @@ _bars: list[ProgressBar] = []
 def progress_bar(
     unit: str = "segments", total: int | None = None, first: str = "loading the model"
 ) -> Iterator[ProgressBar | None]:
-    """Show a bar on stderr when that is a terminal and the work turns out to be long; else nothing.
+    """Show a bar when stderr is a terminal and the work takes long; else nothing.
 
     Args:
         unit: What is counted.
-        total: How many there are; None where the work itself says it later.
+        total: How many there are; None where `ProgressBar.expect` adds it later.
         first: What is done before the first unit, shown until then.
     """
     if not sys.stderr.isatty():

@@ -1,0 +1,215 @@
+"""``twmd verify``, ``twmd diff`` and ``twmd cite``: check published scores, and publish them."""
+
+from __future__ import annotations
+
+import hashlib
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twmd_registry.cli import declare
+from twmd_registry.cli.declare import Arguments, command
+from twmd_registry.cli.inputs import read_tasks
+from twmd_registry.cli.output import as_json
+from twmd_registry.cli.requested import options_of, parts_of
+from twmd_registry.cli.terminal import Style, matches, progress_bar, say
+from twmd_registry.errors import FileError, SpecError, visible
+from twmd_registry.record.file import read_record
+from twmd_registry.registry.diff import compare
+
+if TYPE_CHECKING:
+    from twmd_registry.record.content import Record
+    from twmd_registry.record.verify import Verification, VerifiedEntry
+
+SHOWN_TEXT = 60
+"""Characters of a prediction that are shown."""
+VERDICTS = (matches(r"^agrees\b", Style.GOOD), matches(r"^(?:DIFFERS|EDITED|NOT VERIFIED)\b", Style.BAD))
+"""What a terminal shows in colour."""
+CITATIONS = ("paper", "sentence", "latex", "bibtex", "markdown", "badge", "eval_results")
+DIGITS, TASK = 4, "text-generation"
+MARKS = {True: "-", False: "=", None: "?"}
+
+
+@command(
+    "verify",
+    example="twmd verify scores.json\n"
+    "twmd verify scores.json --refs ref.txt --hyps system_a.txt system_b.txt\n"
+    "twmd verify 'twmd|output:f1|...|version:0.3.0' 0.8614 ref.txt -i system_a.txt",
+)
+@declare.argument("what", metavar="RECORD|SIGNATURE")
+@declare.argument("value", required=False, metavar="[VALUE]")
+@declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
+@declare.many("--refs", "REF", "Reference files, as well.", type=declare.INPUT)
+@declare.many("-i --input --hyps input", "HYP", "One file per system, in the record's order.", type=declare.INPUT)
+@declare.columns
+@declare.option("--tolerance", "X", "Largest difference of a segment's score (default: 1e-5 in float32).")
+@declare.output_format("text", "json")
+@declare.parts
+@declare.run_options
+def verify_command(arguments: Arguments) -> int:
+    """Score again, and say whether a record, or a number from a paper, holds (exit status 0) or not (1).
+
+    RECORD is a file that 'twmd score --record' wrote. Without files, those that it names are taken, if they are here
+    with the same content. Beside a SIGNATURE, VALUE is the number as it was printed.
+    """
+    limits = {"options": options_of(arguments), "parts": parts_of(arguments), "tolerance": arguments.tolerance}
+    if "|" in arguments.what:
+        return _verify_number(arguments, limits)
+    first = [declare.existing_path(arguments.value)] if arguments.value else []
+    arguments.references = [*first, *arguments.references, *arguments.refs]
+    record = read_record(Path(arguments.what))
+    if not arguments.references and not arguments.input:
+        arguments.references, arguments.input = _find_inputs(record, Path(arguments.what))
+    tasks = read_tasks(arguments)
+    files = tuple(dict.fromkeys(file for task in tasks for file in task.files))
+    from twmd_registry.plugins.sacrebleu.compare import verify_record
+
+    texts = [(task.predictions, task.references) for task in tasks]
+    with progress_bar(total=sum(len(predictions) for predictions, _ in texts)) as progress:
+        verification = verify_record(record, texts, inputs=files, progress=progress, **limits)
+    if arguments.format == "json":
+        print(as_json(_as_dict(verification)))
+    else:
+        say("\n".join(map(visible, _describe(verification))), *VERDICTS)
+    return 0 if verification.agrees else 1
+
+
+def _find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
+    """Find the references and the systems' files that a record names, in the working folder or beside the record.
+
+    The error names every file that is not there or has another content than the recorded one.
+    """
+    wanted = [("--refs", file.name, {file.sha256}) for file in record.inputs if file.role == "references"]
+    predictions = [file for file in record.inputs if file.role == "predictions"]
+    for system in record.systems:
+        hashes = {file.sha256 for file in predictions if file.name == Path(system.name).name}
+        wanted.append(("-i", system.name, hashes))
+    files, problems = dict[str, list[Path]]({"--refs": [], "-i": []}), []
+    for role, name, hashes in wanted:
+        # The record is untrusted: no name in it leads out of these folders.
+        inside = not Path(name).is_absolute() and ".." not in Path(name).parts
+        here = [place for place in (Path(name), path.parent / name) if inside and place.is_file()]
+        same = next((place for place in here if hashlib.sha256(place.read_bytes()).hexdigest() in hashes), None)
+        if same is not None:
+            files[role].append(same)
+        else:
+            problems.append(f"{name} ({role}) {'is another file than was scored' if here else 'is not here'}")
+    if problems:
+        places = " and ".join(dict.fromkeys(str(place) for place in (Path(), path.parent)))
+        missing = "; ".join(dict.fromkeys(problems))
+        raise FileError(
+            f"{path}: files that it names, looked for in {places}: {missing}. Give all files by --refs and -i."
+        )
+    return files["--refs"], files["-i"]
+
+
+def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
+    if arguments.value is None:
+        line = "twmd verify SIGNATURE VALUE REF -i HYP"
+        raise SpecError(f"beside a signature, give the number as it is printed, then the reference files: {line}.")
+    arguments.references = [*arguments.references, *arguments.refs]
+    tasks = read_tasks(arguments)
+    if len(tasks) != 1:
+        raise SpecError(f"one number belongs to one system, not to {len(tasks)}.")
+    from twmd_registry.engine.pairs import Segments
+    from twmd_registry.record.verify import verify_number
+    from twmd_registry.registry.signature import parse_signature
+    from twmd_registry.registry.spec import is_pinned
+
+    texts = Segments(tasks[0].predictions, tasks[0].references)
+    scores, agrees, margin, per_cent = verify_number(arguments.what, arguments.value, texts, **limits)
+    pinned = is_pinned(parse_signature(arguments.what).spec)
+    if arguments.format == "json":
+        verdict = {"agrees": agrees, "found": scores.score, "signature": str(scores.signature), "margin": margin}
+        print(as_json(verdict | {"per_cent": per_cent, "pinned": pinned}))
+        return 0 if agrees else 1
+    shown = f"{100 * scores.score:.6f} (per cent)" if per_cent else f"{scores.score:.8f}"
+    compared = f"{arguments.value} was printed, {shown} is the score here (margin {margin:.2g})"
+    say(f"{'agrees' if agrees else 'DIFFERS'}: {compared}", *VERDICTS)
+    print(f"applied: {scores.signature}")
+    if not pinned:
+        content = "which content of the model was used (@...): it may have been another"
+        print(f"The printed signature does not say {content}.")
+    return 0 if agrees else 1
+
+
+def _describe(verification: Verification) -> list[str]:
+    edited = "EDITED  the record's content does not have the sha256 that it was written with"
+    lines = [edited] if verification.edited else []
+    for check in verification.checks:
+        lines += _describe_check(check)
+    if differences := verification.differences:
+        lines += ["", "different from when it was recorded:", *(f"  {difference}" for difference in differences)]
+    held = sum(check.agrees for check in verification.checks)
+    return [*lines, "", f"{held} of {len(verification.checks)} results hold."]
+
+
+def _describe_check(check: VerifiedEntry) -> list[str]:
+    name = f"{check.system}  {check.signature.partition('|')[0]}"
+    if check.found is None:
+        head = f"NOT VERIFIED  {name}  {check.score:.6f} was recorded and could not be computed"
+    else:
+        here = f"recorded {check.score:.6f}, here {check.found:.6f} (tolerance per segment {check.tolerance:g})"
+        head = f"{'agrees' if check.agrees else 'DIFFERS'}  {name}  {here}"
+    head += "".join(f"; {name} {value:.6g}" for name, value in check.resampled.items())
+    lines = [head, *(f"  {problem}" for problem in check.problems)]
+    if check.off:
+        lines.append(f"  scores: {check.off} segments are off; the worst:")
+    for segment in check.worst:
+        text = textwrap.shorten(segment.prediction, SHOWN_TEXT)
+        recorded = f"recorded {segment.recorded:.6f}, here {segment.found:.6f}"
+        lines.append(f"    segment {segment.number}: {recorded}: {text}")
+    return lines
+
+
+def _as_dict(verification: Verification) -> dict[str, object]:
+    checks = []
+    for check in verification.checks:
+        worst = [segment._asdict() for segment in check.worst]
+        own = check._asdict() | {"worst": worst, "resampled": dict(check.resampled)}
+        checks.append({"agrees": check.agrees, **own})
+    head = {"agrees": verification.agrees, "edited": verification.edited}
+    return head | {"checks": checks, "differences": verification.differences}
+
+
+@command("diff", example="twmd diff 'twmd|output:f1|...' 'twmd|output:recall|...'")
+@declare.argument("one", metavar="SIGNATURE")
+@declare.argument("other", metavar="SIGNATURE")
+@declare.output_format("text", "json")
+def diff_command(arguments: Arguments) -> int:
+    """Say how two signatures differ, and whether their numbers may be compared (exit status 0) or not (1)."""
+    comparison = compare(arguments.one, arguments.other)
+    if arguments.format == "json":
+        differences = [difference._asdict() for difference in comparison.differences]
+        verdict = {"comparable": comparison.comparable, "certain": comparison.certain}
+        print(as_json(verdict | {"differences": differences}))
+        return 0 if comparison.comparable else 1
+    if not comparison.differences:
+        print("The signatures are the same.")
+    for difference in comparison.differences:
+        print(f"{MARKS[difference.matters]} {visible(difference.what)}")
+    if not comparison.comparable:
+        print("\nTheir numbers may NOT be compared.")
+        return 1
+    model = "" if comparison.certain else ", and if the model was the same"
+    print(f"\nTheir numbers may be compared (on the same texts{model}).")
+    return 0
+
+
+@command("cite", example="twmd cite scores.json --format latex")
+@declare.argument("record", type=declare.INPUT, metavar="RECORD")
+@declare.output_format(*CITATIONS, about=": sentences with footnotes in LaTeX, and BibTeX")
+@declare.digits(str(DIGITS))
+@declare.option("--task", "NAME", f"For eval_results: the Hub's task (default: {TASK}).", default=TASK)
+@declare.option("--dataset", "NAME", "For eval_results: the data set's Hub id.")
+def cite_command(arguments: Arguments) -> int:
+    """Print what a paper or a model card needs to publish a record's scores.
+
+    RECORD is a file that 'twmd score --record' wrote.
+    """
+    record = read_record(arguments.record)
+    from twmd_registry.report.citation import cite
+
+    digits = arguments.width or DIGITS
+    print(cite(record, arguments.format, digits=digits, task=arguments.task, dataset=arguments.dataset))
+    return 0

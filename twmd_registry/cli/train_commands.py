@@ -1,0 +1,132 @@
+"""``twmd train``, ``twmd finetune`` and ``twmd average``: train the encoder of a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import rich_click as click
+
+from twmd_registry.cli import declare
+from twmd_registry.cli.declare import Arguments, command
+from twmd_registry.cli.output import check_folder
+from twmd_registry.cli.requested import make_scorers, options_of
+from twmd_registry.errors import SpecError
+from twmd_registry.judgments.sets import read_all_rated, title_of
+from twmd_registry.registry.names import Dtype
+from twmd_registry.registry.presets import name_preset
+from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, Weights
+
+RECIPE = {"panel": "Recipe"}
+LOSS = (
+    "Mean squared error of a line on the score, or 0.3 times that less Pearson's r, in batches of one group each "
+    "(default: mse)."
+)
+NAME = "Of the preset (default: the name of DIR, with a number where that is taken)."
+BF16 = "Matrix products in bfloat16: up to twice as fast where the machine has them."
+DROPOUT = "Share that a step leaves out, from 0 and below 1 (default: the model's own)."
+preset_name = declare.option("--name", "NAME", NAME)
+
+
+@command("train", example="twmd train stsb --data stsb:stsb/ -o adapter/")
+@declare.argument("task", type=click.Choice(["stsb"]))
+@declare.option("--data", "stsb:DIR", "A folder with train.csv and dev.csv.", type=declare.DATA, required=True)
+@declare.output("Where the adapter is written.", required=True)
+def train_command(arguments: Arguments) -> int:
+    """Train the adapter of STSScore on the STS benchmark."""
+    form, _, folder = arguments.data.partition(":")
+    if form != arguments.task or not folder:
+        raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
+    from twmd_registry.train.stsb import train_stsb
+
+    result = train_stsb(Path(folder).expanduser(), arguments.output)
+    print(f"Pearson on dev {result.pearson:.4f}\nuse --set adapter={arguments.output}\nsignature {result.signature}")
+    return 0
+
+
+@command(
+    "finetune",
+    lexical=(),
+    example="twmd finetune twmd --train wmt:wmt15.jsonl --dev wmt:wmt16.jsonl --holdout wmt:wmt17.jsonl -o adapter/",
+)
+@declare.metric(TRAINABLE)
+@declare.many("--train", "DATA", declare.RATED, required=True)
+@declare.many("--dev", "DATA", "Likewise; chooses the epoch (default: none, the last epoch is kept).")
+@declare.many("--holdout", "DATA", "Likewise; data that hold any of their references are refused.")
+@declare.output("Where the adapter, the preset and the card are written.", required=True)
+@declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE)
+@declare.number("--rank", None, "Of the adapter (default: 16).", **RECIPE)
+@declare.choice(
+    "--target", Target, Target.OUTPUT, "Fit the score, or the mean of precision and recall (default: output).", **RECIPE
+)
+@declare.choice("--loss", Loss, Loss.MSE, LOSS, **RECIPE)
+@declare.flag("--bf16", BF16, **RECIPE)
+@declare.option("--dropout", "P", DROPOUT, type=float, **RECIPE)
+@declare.number("--epochs", 3, "Default: 3.", **RECIPE)
+@declare.number("--batch", 16, "Segments per step (default: 16).", **RECIPE)
+@declare.option("--learning-rate", "X", "Default: 5e-4, and 5e-5 with --full.", type=float, **RECIPE)
+@declare.seed("Of order and dropout")
+@declare.number("--save-steps", None, "Steps between two checkpoints (default: one per epoch).", **RECIPE)
+@declare.flag("--resume", "Continue the interrupted run in DIR.")
+@preset_name
+@declare.settings
+@declare.placement
+def finetune_command(arguments: Arguments) -> int:
+    """Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2); writes an adapter, a
+    preset and a card.
+    """
+    name = name_preset(arguments.name, str(arguments.output.resolve()))  # raises before anything is computed
+    check_folder(arguments.output)
+    options = options_of(arguments)
+    if arguments.full and arguments.rank is not None:
+        raise SpecError("--rank is of an adapter, and --full trains none: leave one of them out.")
+    (scorer,) = make_scorers(arguments.asked, options)
+    same = ("epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
+    recipe = Recipe(
+        weights=Weights.FULL if arguments.full else Weights.LORA,
+        target=Target(arguments.target),
+        loss=Loss(arguments.loss),
+        **({} if arguments.rank is None else {"rank": arguments.rank}),
+        **{key: getattr(arguments, key) for key in same},
+    )
+    from twmd_registry.train.data import TrainingData
+    from twmd_registry.train.finetune import FinetunePlan, finetune
+
+    train, dev, holdout = (
+        tuple(TrainingData(title_of(source), rated) for source, rated in read_all_rated(sources).items())
+        for sources in (arguments.train, arguments.dev, arguments.holdout)
+    )
+    plan = FinetunePlan(scorer.requested, train, dev, holdout, recipe)
+    result = finetune(plan, arguments.output, options=options, name=name, resume=arguments.resume)
+    scale = "of standardised ratings, whose variance is 1"
+    print(f"{result.steps} steps; mean squared error on training segments {result.loss:.4f} ({scale})")
+    if result.before is not None and result.best is not None:
+        for what, reached in (("untrained", result.before), (f"epoch {result.best.epoch:g}", result.best)):
+            print(f"dev, {what}: Pearson {reached.pearson:.4f}, Kendall {reached.kendall:.4f}")
+    _print_use(arguments.metric, result.keys, result.signature)
+    return 0
+
+
+@command("average", example="twmd average seed1/ seed2/ seed3/ -o adapter/")
+@declare.argument("adapters", nargs=-1, required=True, type=declare.INPUT_FOLDER, metavar="DIR...")
+@declare.output("Where the mean is written.", required=True)
+@declare.choice("--dtype", Dtype, Dtype.FLOAT32, "Of the adapter's numbers (default: float32).")
+@preset_name
+@declare.device
+def average_command(arguments: Arguments) -> int:
+    """Average the adapters of several 'twmd finetune' runs (of other seeds, say) into one, which scores as fast as one
+    of them.
+    """
+    from twmd_registry.train.average import average
+
+    name = name_preset(arguments.name, str(arguments.output.resolve()))
+    check_folder(arguments.output)
+    options, dtype = options_of(arguments), Dtype(arguments.dtype)
+    result = average(arguments.adapters, arguments.output, dtype=dtype, options=options, name=name)
+    print(f"the mean of {len(arguments.adapters)} adapters, of rank {result.rank}")
+    _print_use(result.signature.partition("|")[0], result.keys, result.signature)
+    return 0
+
+
+def _print_use(metric: str, keys: Mapping[str, str], signature: str) -> None:
+    print(f"use -m {metric} --set {' '.join(f'{key}={value}' for key, value in keys.items())}\nsignature {signature}")
