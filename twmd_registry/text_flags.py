@@ -14,10 +14,10 @@ class TextFlags(NamedTuple):
     """Facts about some different texts; each array of shape (texts,), bool.
 
     Attributes:
-        empty: Which have no token of their own.
+        empty: Texts that have no token of their own.
         truncated: Which were cut.
         unknown: Of which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
-        vanished: Of which nothing is left to compare.
+        vanished: Texts without a token left to compare.
         wordless: Of which special tokens alone are compared.
         weightless: Of which every token has the idf 0.
         missing: By text, what the vocabulary does not hold of it: unknown tokens, or words without a vector, which are
@@ -34,11 +34,11 @@ class TextFlags(NamedTuple):
 
     @classmethod
     def none(cls, texts: int) -> TextFlags:
-        """Return flags of texts that are all false."""
+        """Return flags that are all false, for `texts` texts."""
         empty, truncated, unknown, vanished, wordless, weightless = np.zeros((6, texts), dtype=bool)
         return cls(empty, truncated, unknown, vanished, wordless, weightless, missing={})
 
     @property
     def missing_words(self) -> list[str]:
-        """The surface strings of all texts that the vocabulary does not hold."""
+        """Return the out-of-vocabulary words of all texts."""
         return [word for _, words in sorted(self.missing.items()) for word in words]

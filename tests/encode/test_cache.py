@@ -1,4 +1,4 @@
-"""References that are kept between calls: encoded once, bounded, and never another's."""
+"""Tests of the reference cache: each text is encoded once, memory is bounded, and entries are never mixed up."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from twmd_registry.registry.options import RunOptions
 FIRST = ["the cat sat", "a dog ran over the hill", "it"]
 SECOND = ["a cat sat on the mat today", "we ran", "it rains"]
 REFERENCES = [["the cat sat on the mat", "a cat sat"], ["a dog ran"], ["it ran again", "the dog", "we saw it"]]
-DIFFERENT = 6
-"""Different references."""
+DISTINCT_REFERENCES = 6
+"""Number of distinct references."""
 
 
 @pytest.fixture
@@ -37,8 +37,10 @@ def metric(folder: str, name: str = "twmd", **keys: Any) -> Scorer:
     )
 
 
-def encoded(scorer: Scorer, predictions: list[str], references: Any = REFERENCES) -> tuple[tuple[float, ...], int]:
-    """Scores, and how many texts went through the encoder for them."""
+def score_and_count_encoded(
+    scorer: Scorer, predictions: list[str], references: Any = REFERENCES
+) -> tuple[tuple[float, ...], int]:
+    """Return the scores and the number of texts that were encoded for them."""
     before = scorer.backend.model.sentences_encoded
     found = scorer.score(predictions, references)
     return found.scores, scorer.backend.model.sentences_encoded - before
@@ -59,16 +61,18 @@ def encoded(scorer: Scorer, predictions: list[str], references: Any = REFERENCES
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 def test_second_call_encodes_predictions_only_and_scores_the_same(folder: str, keys: dict[str, Any]) -> None:
     with metric(folder, **keys) as keeping, metric(folder, **keys, keep_references=0) as forgetful:
-        assert encoded(keeping, FIRST)[1] == len(FIRST) + DIFFERENT
+        assert score_and_count_encoded(keeping, FIRST)[1] == len(FIRST) + DISTINCT_REFERENCES
         for predictions in (SECOND, FIRST):
-            scores, number = encoded(keeping, predictions)
+            scores, number = score_and_count_encoded(keeping, predictions)
             assert number == len(predictions)
-            expected, all_texts = encoded(forgetful, predictions)
-            assert all_texts == len(predictions) + DIFFERENT
+            expected, all_texts = score_and_count_encoded(forgetful, predictions)
+            assert all_texts == len(predictions) + DISTINCT_REFERENCES
             np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
 
 
-def test_several_pieces_and_metrics_share_what_is_kept(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_references_across_chunks_and_metrics_are_encoded_once(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = [
         found.scores
         for found in score_all(
@@ -85,13 +89,13 @@ def test_several_pieces_and_metrics_share_what_is_kept(folder: str, monkeypatch:
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
 
 
-def test_nothing_is_kept_unless_asked_for(folder: str) -> None:
+def test_references_with_keep_references_zero_are_not_cached(folder: str) -> None:
     with metric(folder, keep_references=0) as scorer:
-        assert [encoded(scorer, FIRST)[1] for _ in range(2)] == [len(FIRST) + DIFFERENT] * 2
+        assert [score_and_count_encoded(scorer, FIRST)[1] for _ in range(2)] == [len(FIRST) + DISTINCT_REFERENCES] * 2
         assert len(scorer.backend.model.references) == 0
 
 
-def test_counts_and_warnings_of_kept_references_stay(folder: str) -> None:
+def test_cached_references_give_the_same_counts_and_warnings_again(folder: str) -> None:
     references = [["cat " * 60], [" "], ["zebra"]]
     with metric(folder) as scorer:
         for _ in range(2):
@@ -99,7 +103,7 @@ def test_counts_and_warnings_of_kept_references_stay(folder: str) -> None:
                 found = scorer.score(FIRST, references)
             assert found.counts[:4] == (3, 1, 1, 1)
             assert len(caught) == 3
-        assert encoded(scorer, FIRST, [["dog"]] * 3)[1] == len(FIRST) + 1
+        assert score_and_count_encoded(scorer, FIRST, [["dog"]] * 3)[1] == len(FIRST) + 1
 
 
 def test_words_without_a_vector_stay_counted(tmp_path: Path) -> None:
@@ -115,16 +119,16 @@ def test_words_without_a_vector_stay_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other", [{"layer": 1}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}]
 )
-def test_other_settings_do_not_find_it(folder: str, other: dict[str, Any]) -> None:
+def test_cached_references_under_other_settings_are_encoded_again(folder: str, other: dict[str, Any]) -> None:
     with metric(folder) as one, metric(folder, **other) as another, metric(folder, **other, keep_references=0) as fresh:
         one.score(FIRST, REFERENCES)
-        scores, number = encoded(another, FIRST)
-        assert number == len(FIRST) + DIFFERENT
+        scores, number = score_and_count_encoded(another, FIRST)
+        assert number == len(FIRST) + DISTINCT_REFERENCES
         np.testing.assert_allclose(scores, fresh.score(FIRST, REFERENCES).scores, rtol=0, atol=1e-5)
-        assert encoded(one, SECOND)[1] == len(SECOND)
+        assert score_and_count_encoded(one, SECOND)[1] == len(SECOND)
 
 
-def test_another_adapter_does_not_find_it() -> None:
+def test_cached_references_with_another_adapter_are_encoded_again() -> None:
     keys: dict[str, Any] = {"layer": 4, "centering": "none"}
     adapted: dict[str, Any] = {**keys, "adapter": str(packaged_adapters() / "stsb-siamese")}
     with (
@@ -132,43 +136,43 @@ def test_another_adapter_does_not_find_it() -> None:
         twmd_registry.scorer("sbert", **adapted, keep_references="1MB") as own,
     ):
         plain.score(FIRST, REFERENCES)
-        scores, number = encoded(own, FIRST)
-        assert number == len(FIRST) + DIFFERENT
+        scores, number = score_and_count_encoded(own, FIRST)
+        assert number == len(FIRST) + DISTINCT_REFERENCES
         assert plain.backend.model.identity != own.backend.model.identity
         assert scores == twmd_registry.scorer("sbert", **adapted).score(FIRST, REFERENCES).scores
-        assert encoded(plain, SECOND)[1] == len(SECOND)
+        assert score_and_count_encoded(plain, SECOND)[1] == len(SECOND)
 
 
 def test_predictions_are_not_kept(folder: str) -> None:
     with metric(folder) as scorer:
-        encoded(scorer, FIRST)
-        assert len(scorer.backend.model.references) == DIFFERENT
+        score_and_count_encoded(scorer, FIRST)
+        assert len(scorer.backend.model.references) == DISTINCT_REFERENCES
         # "a dog ran" is a reference, too, and so not encoded again.
-        assert encoded(scorer, ["a dog ran", "we ran", "it"])[1] == 2
+        assert score_and_count_encoded(scorer, ["a dog ran", "we ran", "it"])[1] == 2
 
 
-def test_it_is_freed_with_the_model(folder: str) -> None:
+def test_reference_cache_is_freed_when_the_last_scorer_closes(folder: str) -> None:
     scorer, sharing = metric(folder), metric(folder)
-    encoded(scorer, FIRST)
+    score_and_count_encoded(scorer, FIRST)
     assert sharing.backend.model.references is scorer.backend.model.references
     kept = weakref.ref(scorer.backend.model.references)
     scorer.close()
-    assert encoded(sharing, FIRST)[1] == len(FIRST)
+    assert score_and_count_encoded(sharing, FIRST)[1] == len(FIRST)
     sharing.close()
     gc.collect()
     assert kept() is None
 
 
 @pytest.mark.parametrize("most", [0, 500, 2000, 4000, 10**6])
-def test_bound_holds(folder: str, most: int) -> None:
+def test_reference_cache_with_a_byte_limit_does_not_exceed_it(folder: str, most: int) -> None:
     with metric(folder, keep_references=most) as scorer:
         for predictions in (FIRST, SECOND):
-            scores, number = encoded(scorer, predictions)
+            scores, number = score_and_count_encoded(scorer, predictions)
             cache = scorer.backend.model.references
             assert cache.held_bytes == sum(size for _, size, _ in cache._entries.values()) <= most
-        # Going round in a turn, what fits is found, and the rest is encoded again.
-        assert number == len(SECOND) + DIFFERENT - len(cache)
-        assert (len(cache) == DIFFERENT) is (most == 10**6)
+        # In the second pass, cached references are found and the others are encoded again.
+        assert number == len(SECOND) + DISTINCT_REFERENCES - len(cache)
+        assert (len(cache) == DISTINCT_REFERENCES) is (most == 10**6)
         expected = metric(folder, keep_references=0).score(SECOND, REFERENCES).scores
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5)
 
@@ -188,7 +192,7 @@ def some_text(tokens: int) -> CachedText:
     )
 
 
-def test_least_recently_used_goes_first() -> None:
+def test_full_cache_evicts_the_least_recently_used_entry() -> None:
     cache = TextCache()
     cache.begin(10**6)
     cache.put(key("a"), some_text(5))
@@ -203,7 +207,7 @@ def test_least_recently_used_goes_first() -> None:
     cache.put(key("d"), some_text(5))
     assert [name for name in "abcd" if cache.get(key(name)) is not None] == ["a", "c", "d"]
     assert cache.held_bytes == 3 * size
-    # All three belong to this turn now: no more of it is let in, and in the next turn they make room.
+    # All three entries were used in this call, so no new entry is added; in the next call they can be evicted.
     cache.put(key("e"), some_text(5))
     assert cache.get(key("e")) is None
     cache.begin(0)
@@ -213,7 +217,7 @@ def test_least_recently_used_goes_first() -> None:
     assert len(cache) == 2
 
 
-def test_bytes_are_read_and_anything_else_is_refused() -> None:
+def test_keep_references_accepts_byte_sizes_and_rejects_other_values() -> None:
     read: dict[int | str, int] = {0: 0, 7: 7, "64": 64, "2kB": 2000, "256MB": 256_000_000, "1.5 GB": 1_500_000_000}
     assert {
         given: twmd_registry.scorer("twmd", keep_references=given).options.keep_references for given in read

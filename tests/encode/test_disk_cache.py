@@ -104,7 +104,7 @@ def test_other_metrics_temperatures_and_references_find_it(folder: str) -> None:
         {"dtype": "bfloat16"},
     ],
 )
-def test_other_settings_do_not_find_it(folder: str, other: dict[str, Any]) -> None:
+def test_cached_references_under_other_settings_are_encoded_again(folder: str, other: dict[str, Any]) -> None:
     once(metric(folder))
     assert once(metric(folder, **other)) == (once(metric(folder, **other, disk_cache=0))[0], DIFFERENT)
     assert once(metric(folder))[1] == 0
@@ -116,7 +116,7 @@ def test_another_model_does_not_find_it(folder: str, tmp_path: Path) -> None:
     assert once(metric(other)) == (once(metric(other, disk_cache=0))[0], DIFFERENT)
 
 
-def test_another_adapter_does_not_find_it() -> None:
+def test_cached_references_with_another_adapter_are_encoded_again() -> None:
     keys: dict[str, Any] = {"layer": 4, "centering": "none"}
     adapter = str(packaged_adapters() / "stsb-siamese")
     numbers = []
@@ -232,7 +232,7 @@ def test_no_text_is_written(folder: str, home: Path) -> None:
     assert not any(word.encode() in content for word in ("the cat", "over", "hill"))
 
 
-def test_bytes_are_read_and_anything_else_is_refused() -> None:
+def test_keep_references_accepts_byte_sizes_and_rejects_other_values() -> None:
     assert [twmd_registry.scorer("twmd", disk_cache=given).options.disk_cache for given in (0, 7, "2kB", "10GB")] == [
         0,
         7,

@@ -153,7 +153,7 @@ def full_disk(cache: Path, patch: pytest.MonkeyPatch) -> None:
         path.with_name(f"{path.name}.part").write_bytes(content[:100])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    patch.setattr(disk, "write_whole", fail)
+    patch.setattr(disk, "write_atomically", fail)
 
 
 def locked(cache: Path, patch: pytest.MonkeyPatch) -> FileLock:

@@ -185,7 +185,7 @@ def test_models_that_share_a_tokenizer_share_frequencies(backend: TokenAlignment
     assert one.score(["the cat"], ["the cat"]).scores == pytest.approx((1.0,))
 
 
-def test_changed_file_is_refused(
+def test_mean_vector_file_with_a_changed_byte_is_rejected(
     backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
@@ -208,7 +208,9 @@ def test_changed_file_is_refused(
         b"\xff\xfe",
     ],
 )
-def test_file_that_is_something_else_is_refused(backend: TokenAlignmentBackend, tmp_path: Path, content: bytes) -> None:
+def test_file_with_invalid_mean_vector_content_is_rejected(
+    backend: TokenAlignmentBackend, tmp_path: Path, content: bytes
+) -> None:
     (tmp_path / "odd.json").write_bytes(content)
     with pytest.raises(ModelError, match=r"odd.json is not a file of document frequencies"):
         find_idf(str(tmp_path / "odd.json"), backend.model.tokenizer)

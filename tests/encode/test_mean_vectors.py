@@ -26,7 +26,9 @@ def backend(tmp_path: Path) -> TokenAlignmentBackend:
     return TokenAlignmentBackend(make_spec("sbert", model=str(folder), layer=0, centering="none"), RunOptions())
 
 
-def test_mean_counts_every_token_of_every_occurrence(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_mean_vector_of_repeated_texts_averages_all_token_occurrences(
+    backend: TokenAlignmentBackend, tmp_path: Path
+) -> None:
     found = read_background(save(MEAN_VECTOR, backend.fit_background(CORPUS), tmp_path))
     with torch.inference_mode():
         rows = [backend.model.encode(backend.model.tokenise([text]), [2]).layers[2].numpy() for text in CORPUS[:3]]
@@ -52,7 +54,7 @@ def test_file_is_named_by_its_content_and_the_same_for_any_order_of_the_texts(
     assert other != first
 
 
-def test_hash_is_found_at_home_and_the_signature_holds_it(
+def test_background_hash_in_twmd_home_is_resolved_and_written_to_the_signature(
     backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
@@ -69,7 +71,7 @@ def test_hash_is_found_at_home_and_the_signature_holds_it(
     assert f"centering:background%3A{digest}" in str(by_hash.signature)
 
 
-def test_changed_file_is_refused(
+def test_mean_vector_file_with_a_changed_byte_is_rejected(
     backend: TokenAlignmentBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path))
@@ -82,7 +84,7 @@ def test_changed_file_is_refused(
         find_background(digest, backend.files.fingerprint, None)
 
 
-def test_numbers_that_are_not_finite_are_refused(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
+def test_mean_vector_file_with_nan_is_rejected(backend: TokenAlignmentBackend, tmp_path: Path) -> None:
     content = bytearray(backend.fit_background(CORPUS))
     content[-4:] = np.float32(np.nan).tobytes()
     path = save(MEAN_VECTOR, bytes(content), tmp_path)
@@ -105,18 +107,18 @@ def test_mean_of_the_model_without_its_adapter_is_refused(tmp_path: Path, backen
 
 
 @pytest.mark.parametrize("wanted", ["0123456789ab", "no/such/file.safetensors", "nonsense"])
-def test_mean_that_is_not_here_is_one_clear_error(wanted: str) -> None:
+def test_missing_mean_vector_raises_model_error(wanted: str) -> None:
     with pytest.raises(ModelError, match="mean vector .* is n"):
         find_background(wanted, "x", None)
 
 
-def test_model_without_a_packaged_mean_says_how_to_fit_one(tmp_path: Path) -> None:
+def test_background_centering_without_a_packaged_mean_raises_an_error_with_fit_mean(tmp_path: Path) -> None:
     folder = tiny.save_encoder("bert", tmp_path / "bert")
     with pytest.raises(ModelError, match="twmd fit-mean"):
         twmd_registry.scorer("twmd", model=str(folder), layer=1, centering="background").score(["a"], ["a"])
 
 
-def test_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
+def test_file_with_invalid_mean_vector_content_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "mean.safetensors"
     path.write_bytes(b"something else")
     with pytest.raises(ModelError, match="not a mean-vector file"):

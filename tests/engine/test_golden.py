@@ -1,4 +1,4 @@
-"""The authors' own numbers on the embedded model."""
+"""Tests that our scores match those of the authors' code on the embedded model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pairs() -> Texts:
 
 
 def keys_of(label: str) -> tuple[str, dict[str, Any]]:
-    """Metric and specification keys of a label such as
+    """Return the metric and the specification keys of a label such as
     ``layer=4|special=cls|centering=none|metric=twmd|T=0.1|iters=3``."""
     fields = dict(field.split("=", 1) for field in label.split("|"))
     metric = NAMES[fields["metric"]]
@@ -60,7 +60,7 @@ def largest_difference(found: ScoreSet, expected: dict[str, list[float]]) -> flo
     return worst
 
 
-def test_every_number_of_the_twmd_family(pairs: Texts) -> None:
+def test_twmd_family_scores_match_the_golden_scores(pairs: Texts) -> None:
     table = golden("twmd_family.json")
     labels = [keys_of(label) for label in table]
     found = twmd_registry.score_all([Scorer(make_spec(metric, **keys)) for metric, keys in labels], *pairs)
@@ -69,12 +69,12 @@ def test_every_number_of_the_twmd_family(pairs: Texts) -> None:
     assert {label: difference for label, difference in worst.items() if not difference <= TOLERANCE} == {}
 
 
-def test_bertscore_without_idf(pairs: Texts) -> None:
+def test_bertscore_without_idf_matches_the_golden_scores(pairs: Texts) -> None:
     found = twmd_registry.scorer("bertscore_centered", layer=4, special="partners", centering="none").score(*pairs)
     assert largest_difference(found, golden("bertscore.json")["layer=4|idf=none"]) <= TOLERANCE
 
 
-def test_bertscore_with_idf(pairs: Texts) -> None:
+def test_bertscore_with_idf_matches_the_golden_scores(pairs: Texts) -> None:
     found = twmd_registry.scorer(
         "bertscore_centered", layer=4, special="partners", centering="none", idf="references"
     ).score(*pairs)
@@ -82,19 +82,19 @@ def test_bertscore_with_idf(pairs: Texts) -> None:
 
 
 def moverscore_keys(label: str) -> dict[str, Any]:
-    """Specification keys of a label such as ``v1|ngram=1|idf=corpus|subwords=drop``."""
+    """Return the specification keys of a label such as ``v1|ngram=1|idf=corpus|subwords=drop``."""
     release, *fields = label.split("|")
     return {"preset": f"moverscore-{release}", **dict(field.split("=", 1) for field in fields)}
 
 
-def test_every_number_of_moverscore(pairs: Texts) -> None:
+def test_moverscore_scores_match_the_golden_scores(pairs: Texts) -> None:
     table = golden("moverscore.json")
     found = twmd_registry.score_all(
         [Scorer(make_spec("moverscore", **moverscore_keys(label))) for label in table], *pairs
     )
     off = {label: np.array(one.scores) - np.array(table[label]) for label, one in zip(table, found, strict=True)}
     assert len(off) == 10
-    # Two pairs are the same tokens. There our distance is zero; the authors' program takes the root of a float32
+    # Both texts of two pairs have equal tokens. Our distance is zero; the authors' program takes the root of a float32
     # rounding error.
     same = [i for i, (one, other) in enumerate(zip(*pairs, strict=True)) if one == other or i == 21]
     assert same == [5, 21]
@@ -106,6 +106,6 @@ def test_every_number_of_moverscore(pairs: Texts) -> None:
             assert (np.square(moved) <= 4e-7).all(), label
 
 
-def test_sentence_transformers_cosine(pairs: Texts) -> None:
+def test_sbert_with_sentence_transformers_preset_matches_the_golden_cosine(pairs: Texts) -> None:
     found = twmd_registry.scorer("sbert", "sentence-transformers").score(*pairs)
     assert largest_difference(found, {"score": golden("sentence_transformers.json")["cosine"]}) <= TOLERANCE

@@ -1,4 +1,4 @@
-"""Laws that every metric keeps, whatever its model says."""
+"""Invariants that every metric satisfies, whatever its model computes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ALIGNED = [metric for metric in METRICS if metric not in {MetricName.STSSCORE, M
 TWO_SIDED = [metric for metric in METRICS if CATALOGUE[metric].two_sided]
 
 Key = tuple[MetricName, str | None]
-"""A metric and its centering; None: the one that it has by default, or none at all."""
+"""A metric and its centering; None means the default centering, if the metric has any."""
 DEFAULTS: list[Key] = [(metric, None) for metric in METRICS]
 CENTERED: list[Key] = [
     (metric, centering) for metric in ALIGNED for centering in Centering if centering is not Centering.BATCH
 ]
-NEIGHBOURLESS = [
+INDEPENDENT_OF_OTHER_PAIRS = [
     *DEFAULTS,
     *((metric, centering) for metric, centering in CENTERED if centering is not Centering.CORPUS),
 ]
@@ -40,7 +40,7 @@ Scored = dict[Key, ScoreSet]
 
 @pytest.fixture(scope="module")
 def score(texts: Texts) -> Score:
-    """Scores the shared texts by a metric and keys."""
+    """Return a function that scores the shared texts by a metric and its keys."""
 
     def run(metric: str, **keys: Any) -> ScoreSet:
         return twmd_registry.scorer(metric, **keys).score(*texts)
@@ -49,8 +49,8 @@ def score(texts: Texts) -> Score:
 
 
 def scored(predictions: Sequence[str], references: Sequence[str]) -> Scored:
-    """Scores by every metric under every centering but ``batch``, for which every text is encoded once."""
-    # Raw vectors have no mean left under `sentence`.
+    """Return the scores of every metric under every centering except ``batch``; each text is encoded once."""
+    # After centering by sentence, the mean of raw vectors is zero.
     unit = {MetricName.SBERT: {"vectors": "unit"}}
     keys = [*DEFAULTS, *CENTERED]
     scorers = [
@@ -60,7 +60,7 @@ def scored(predictions: Sequence[str], references: Sequence[str]) -> Scored:
 
 
 @pytest.fixture(scope="module")
-def given(texts: Texts) -> Scored:
+def original(texts: Texts) -> Scored:
     return scored(*texts)
 
 
@@ -96,7 +96,7 @@ def unrelated(texts: Texts) -> Scored:
 
 @pytest.fixture(scope="module")
 def centered_whole(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
-    """By a batch of everything and by the corpus, both sides jointly; then each side by itself."""
+    """Return scores centered by one batch and by the corpus, sides joint; then sides separate."""
     keys = [{**how, "centering_side": side} for side in ("joint", "separate") for how in WHOLE]
     found = twmd_registry.score_all([twmd_registry.scorer(metric, **own) for metric in ALIGNED for own in keys], *texts)
     return {metric: found[k * len(keys) : (k + 1) * len(keys)] for k, metric in enumerate(ALIGNED)}
@@ -110,7 +110,7 @@ def batched(texts: Texts, request: pytest.FixtureRequest) -> dict[MetricName, Sc
 
 @pytest.fixture(scope="module")
 def of_two_references(texts: Texts) -> dict[MetricName, list[ScoreSet]]:
-    """With the reference; with the next pair's; with both in every second segment, by the best and by the mean."""
+    """Return scores with the reference, with another, with both in every second segment, by maximum and mean."""
     others = texts.references[1:] + texts.references[:1]
     both = [[a, b] if i % 2 else [a] for i, (a, b) in enumerate(zip(texts.references, others, strict=True))]
     given: list[tuple[Any, dict[str, Any]]] = [
@@ -132,17 +132,19 @@ def differences(a: ScoreSet, b: ScoreSet, order: Any = None) -> float:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_compute_batch_changes_nothing(given: Scored, batched: dict[MetricName, ScoreSet], metric: MetricName) -> None:
+def test_scores_with_any_batch_tokens_are_equal(
+    given: Scored, batched: dict[MetricName, ScoreSet], metric: MetricName
+) -> None:
     assert differences(given[metric, None], batched[metric]) <= TOLERANCE
 
 
 @pytest.mark.parametrize("key", [*DEFAULTS, *CENTERED])
-def test_shuffling_changes_nothing(given: Scored, shuffled: Scored, order: list[int], key: Key) -> None:
+def test_scores_of_shuffled_pairs_are_unchanged(given: Scored, shuffled: Scored, order: list[int], key: Key) -> None:
     assert differences(shuffled[key], given[key], order) <= TOLERANCE
 
 
-@pytest.mark.parametrize("key", NEIGHBOURLESS)
-def test_pair_scores_the_same_alone(given: Scored, alone: dict[int, Scored], key: Key) -> None:
+@pytest.mark.parametrize("key", INDEPENDENT_OF_OTHER_PAIRS)
+def test_pair_scored_alone_has_its_score_in_the_corpus(given: Scored, alone: dict[int, Scored], key: Key) -> None:
     for i in ALONE:
         assert abs(alone[i][key].score - given[key].scores[i]) <= TOLERANCE
 
@@ -209,7 +211,7 @@ def test_several_metrics_and_references_encode_every_different_text_once(texts: 
 
 
 @pytest.mark.parametrize("metric", WITH_REFERENCES)
-def test_several_references_best_and_mean(
+def test_several_references_give_the_maximum_or_the_mean_score(
     of_two_references: dict[MetricName, list[ScoreSet]], metric: MetricName
 ) -> None:
     one, two, best, mean = (np.array(found.scores) for found in of_two_references[metric])
@@ -225,7 +227,7 @@ def test_balanced_transport_never_beats_greedy_matching(score: Score) -> None:
         assert (np.array(balanced.scores) <= np.array(side) + TOLERANCE).all()
 
 
-def test_temperature_limits_at_the_level_of_texts(score: Score) -> None:
+def test_trwmd_at_extreme_temperatures_equals_greedy_or_pooled_scores(score: Score) -> None:
     cold = score("trwmd", temperature=1e-4, normalize="no", centering="none", layer=4, special="none")
     greedy = score("bertscore_centered", centering="none", layer=4, special="none")
     assert differences(cold, greedy) <= 1e-4

@@ -29,7 +29,7 @@ def texts(lengths: list[int], seed: int = 0, *, weighted: bool = True, zeros: bo
 
 
 def parts(tokens: TokenVectors) -> list[tuple[np.ndarray, list[float] | None]]:
-    """Every text's vectors and weights."""
+    """Return every text's vectors and weights."""
     found = []
     for start, length in zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True):
         own = slice(start, start + length)
@@ -60,7 +60,7 @@ def test_every_window_is_the_weighted_mean_of_its_tokens(
     assert_windows(texts(lengths, seed, weighted=weighted, zeros=zeros), n)
 
 
-def test_window_that_weighs_nothing_has_its_plain_mean_and_weighs_nothing() -> None:
+def test_window_with_zero_weights_has_the_unweighted_mean_and_zero_weight() -> None:
     vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     found = form_ngrams(TokenVectors(vectors, torch.tensor([3]), weights=torch.tensor([0.0, 0.0, 2.0])), 2)
     assert found.weights is not None
@@ -69,7 +69,7 @@ def test_window_that_weighs_nothing_has_its_plain_mean_and_weighs_nothing() -> N
     assert found.carrying_lengths.tolist() == [1]
 
 
-def test_window_remembers_its_first_token() -> None:
+def test_window_place_is_the_position_of_its_first_token() -> None:
     assert form_ngrams(texts([3, 0, 2], weighted=False), 2).places is not None
     places = form_ngrams(texts([3, 0, 2], weighted=False), 2).places
     assert places is not None

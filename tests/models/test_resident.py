@@ -1,4 +1,4 @@
-"""Models that leave their device between uses."""
+"""Tests of parked models, which are moved to the CPU between uses."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny.save_encoder("bert", tmp_path_factory.mktemp("encoder"))
 
 
-def watch(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Write down where a model's network is sent."""
+def record_devices(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the devices to which a model's network is moved."""
     places: list[str] = []
     monkeypatch.setattr(model.network, "to", lambda device: places.append(str(device)), raising=False)
     return places
 
 
 @pytest.mark.parametrize("metric", ["twmd", "stsscore"])
-def test_parked_model_comes_back_for_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parked_model_returns_to_its_device_at_the_next_score(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = twmd_registry.scorer(metric)
     before = one.score(*TEXTS)
-    places = watch(one.backend.model, monkeypatch)
+    places = record_devices(one.backend.model, monkeypatch)
     one.park()
     assert places == ["cpu"]
     assert one.backend.model.parked
@@ -40,13 +40,13 @@ def test_parked_model_comes_back_for_the_next_score(metric: str, monkeypatch: py
     assert len(places) == 2
 
 
-def test_model_that_is_not_loaded_stays_so(folder: Path) -> None:
+def test_parking_a_model_that_is_not_loaded_does_not_load_it(folder: Path) -> None:
     one = twmd_registry.scorer("twmd", model=str(folder), layer=1)
     one.park()
     assert one.backend._handle is None
 
 
-def test_whoever_shares_it_wakes_it(folder: Path) -> None:
+def test_parked_shared_model_is_unparked_by_another_scorer(folder: Path) -> None:
     first, second = (twmd_registry.scorer(name, model=str(folder), layer=1) for name in ("twmd", "trwmd"))
     second.score(*TEXTS)
     first.score(*TEXTS)

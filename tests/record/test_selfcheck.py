@@ -43,7 +43,7 @@ def test_new_metrics_scores_are_added_and_published_ones_stay() -> None:
     golden = json.loads(selfcheck.GOLDEN.read_text(encoding="utf-8"))
     golden["metrics"]["trwmd"]["scores"][0] = 9.0
     published = golden["metrics"].pop("twmd")
-    completed = selfcheck.complete(golden)["metrics"]
+    completed = selfcheck.add_missing_scores(golden)["metrics"]
     assert list(completed) == list(MetricName)
     assert completed["trwmd"]["scores"][0] == 9.0
     assert completed["twmd"]["signature"] == published["signature"]

@@ -102,7 +102,7 @@ def test_preset_of_a_user_is_never_a_default(house: Path) -> None:
         (HOUSE, "", "holds no preset"),
         (HOUSE, "not toml", "is not TOML"),
         (HOUSE, "house = 3", r"\[house\]: no \[house.metrics.METRIC\] table"),
-        ("[house]\n", "[house]\ncolour = 1\n", r"\[house\]: what is colour\? Expected provenance"),
+        ("[house]\n", "[house]\ncolour = 1\n", r"\[house\]: unknown: colour\. Expected provenance"),
         ('provenance = "', 'provenance = " " #', r"\[house\]: no provenance"),
         ("metrics.twmd", "metrics.twdm", "metrics.twdm: there is no metric 'twdm'; did you mean 'twmd'"),
         ("temperature = 0.07", "temperature = 0", "metrics.twmd: temperature=0 is not possible"),

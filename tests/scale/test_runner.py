@@ -425,12 +425,12 @@ def test_second_run_into_one_folder_is_refused(model: Path, data: Path, tmp_path
 def fill_disk(patched: pytest.MonkeyPatch, name: str) -> None:
     """Let a file of this name find no space."""
 
-    def write_whole(path: Path, written: bytes) -> None:
+    def write_atomically(path: Path, written: bytes) -> None:
         if path.name == name:
             raise OSError(errno.ENOSPC, "No space left on device")
-        paths.write_whole(path, written)
+        paths.write_atomically(path, written)
 
-    patched.setattr("twmd_registry.scale.storage.write_whole", write_whole)
+    patched.setattr("twmd_registry.scale.storage.write_atomically", write_atomically)
 
 
 @pytest.mark.filterwarnings("ignore:rows that could not be scored")

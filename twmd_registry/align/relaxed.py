@@ -11,12 +11,11 @@ from twmd_registry.tensors import PaddedTokens, masked_log_softmax, masked_logsu
 
 
 def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
-    """Average each token's softly chosen similarity.
+    """Average each token's softmax-weighted similarity.
 
-    ``expected``: ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, the TWMD authors' code.
-    ``entropic``: ``C = mean_i T log sum_j exp(S_ij / T)``, the TWMD paper's Eq. 7.
-    With weights the mean is weighted and a partner counts as often as it weighs: ``softmax_j(S_ij / T + log b_j)``
-    (``entropic`` then depends on the scale of b).
+    ``expected``: ``C = mean_i sum_j softmax_j(S_ij / T) S_ij``, the TWMD authors' code. ``entropic``: ``C = mean_i T
+    log sum_j exp(S_ij / T)``, the TWMD paper's Eq. 7. With weights the mean is weighted and partners count in
+    proportion to weight: ``softmax_j(S_ij / T + log b_j)`` (``entropic`` then depends on the scale of b).
 
     Args:
         s: Similarities; shape (B, N, M).
@@ -39,7 +38,7 @@ def relaxed(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSetti
 
 
 def relaxed_plan(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSettings) -> Tensor:
-    """Return every token's share, spread by softmax over its partners; shape (B, N, M)."""
+    """Return the transport plan: every token's mass, distributed over its partners by softmax; shape (B, N, M)."""
     present = hyp.carrying[:, :, None] & ref.carrying[:, None, :]
     logits = s / how.temperature + ref.log_weights[:, None, :]
     return hyp.shares[:, :, None] * masked_log_softmax(logits, present).exp()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError, visible
 from twmd_registry.metaeval.side_by_side import FORMATS
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "tsv": "tsv"}
 """From a word of ``--format`` to the suffix of such a file; json has no tables."""
@@ -58,7 +58,7 @@ def _fit(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int | No
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole, and its folder where there is none; raises FileError if it cannot be written."""
     try:
-        write_whole(path, content)
+        write_atomically(path, content)
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
 

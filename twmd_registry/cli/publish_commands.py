@@ -39,18 +39,18 @@ MARKS = {True: "-", False: "=", None: "?"}
 @declare.argument("what", metavar="RECORD|SIGNATURE")
 @declare.argument("value", required=False, metavar="[VALUE]")
 @declare.argument("references", nargs=-1, type=declare.INPUT, metavar="[REF]...")
-@declare.many("--refs", "REF", "Reference files, as well.", type=declare.INPUT)
+@declare.many("--refs", "REF", "More reference files, in addition to REF.", type=declare.INPUT)
 @declare.many("-i --input --hyps input", "HYP", "One file per system, in the record's order.", type=declare.INPUT)
 @declare.columns
-@declare.option("--tolerance", "X", "Largest difference of a segment's score (default: 1e-5 in float32).")
+@declare.option("--tolerance", "X", "Largest allowed difference of a segment's score (default: 1e-5 in float32).")
 @declare.output_format("text", "json")
 @declare.parts
 @declare.run_options
 def verify_command(arguments: Arguments) -> int:
-    """Score again, and say whether a record, or a number from a paper, holds (exit status 0) or not (1).
+    """Score again, and check whether a record or a published number is reproduced (exit status 0) or not (1).
 
-    RECORD is a file that 'twmd score --record' wrote. Without files, those that it names are taken, if they are here
-    with the same content. Beside a SIGNATURE, VALUE is the number as it was printed.
+    RECORD is a file that 'twmd score --record' wrote. Without files, the files named in the record are used if present
+    with the same content. With a SIGNATURE, VALUE is the number exactly as published.
     """
     limits = {"options": options_of(arguments), "parts": parts_of(arguments), "tolerance": arguments.tolerance}
     if "|" in arguments.what:
@@ -106,11 +106,11 @@ def _find_inputs(record: Record, path: Path) -> tuple[list[Path], list[Path]]:
 def _verify_number(arguments: Arguments, limits: dict[str, Any]) -> int:
     if arguments.value is None:
         line = "twmd verify SIGNATURE VALUE REF -i HYP"
-        raise SpecError(f"beside a signature, give the number as it is printed, then the reference files: {line}.")
+        raise SpecError(f"with a signature, give the number exactly as published, then the reference files: {line}.")
     arguments.references = [*arguments.references, *arguments.refs]
     tasks = read_tasks(arguments)
     if len(tasks) != 1:
-        raise SpecError(f"one number belongs to one system, not to {len(tasks)}.")
+        raise SpecError(f"a number can be verified for one system only, but {len(tasks)} were given.")
     from twmd_registry.engine.pairs import Segments
     from twmd_registry.record.verify import verify_number
     from twmd_registry.registry.signature import parse_signature
@@ -154,7 +154,7 @@ def _describe_check(check: VerifiedEntry) -> list[str]:
     head += "".join(f"; {name} {value:.6g}" for name, value in check.resampled.items())
     lines = [head, *(f"  {problem}" for problem in check.problems)]
     if check.off:
-        lines.append(f"  scores: {check.off} segments are off; the worst:")
+        lines.append(f"  scores: {check.off} segments differ by more than the tolerance; the largest differences:")
     for segment in check.worst:
         text = textwrap.shorten(segment.prediction, SHOWN_TEXT)
         recorded = f"recorded {segment.recorded:.6f}, here {segment.found:.6f}"

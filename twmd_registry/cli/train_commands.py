@@ -19,12 +19,12 @@ from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, Weights
 
 RECIPE = {"panel": "Recipe"}
 LOSS = (
-    "Mean squared error of a line on the score, or 0.3 times that less Pearson's r, in batches of one group each "
-    "(default: mse)."
+    "Mean squared error of a line on the score, or 0.3 times this error minus Pearson's r, in batches of one group "
+    "each (default: mse)."
 )
-NAME = "Of the preset (default: the name of DIR, with a number where that is taken)."
-BF16 = "Matrix products in bfloat16: up to twice as fast where the machine has them."
-DROPOUT = "Share that a step leaves out, from 0 and below 1 (default: the model's own)."
+NAME = "Name of the preset (default: the name of DIR, with a number if that name is taken)."
+BF16 = "Matrix products in bfloat16: up to twice as fast on hardware that supports it."
+DROPOUT = "Dropout probability, at least 0 and below 1 (default: the model's value)."
 preset_name = declare.option("--name", "NAME", NAME)
 
 
@@ -51,11 +51,11 @@ def train_command(arguments: Arguments) -> int:
 )
 @declare.metric(TRAINABLE)
 @declare.many("--train", "DATA", declare.RATED, required=True)
-@declare.many("--dev", "DATA", "Likewise; chooses the epoch (default: none, the last epoch is kept).")
-@declare.many("--holdout", "DATA", "Likewise; data that hold any of their references are refused.")
+@declare.many("--dev", "DATA", "Rated data to select the best epoch (default: none, the last epoch is kept).")
+@declare.many("--holdout", "DATA", "Held-out rated data; training data that share a reference with them are rejected.")
 @declare.output("Where the adapter, the preset and the card are written.", required=True)
 @declare.flag("--full", "Train all weights that the metric reads (default: a LoRA adapter).", **RECIPE)
-@declare.number("--rank", None, "Of the adapter (default: 16).", **RECIPE)
+@declare.number("--rank", None, "Rank of the LoRA adapter (default: 16).", **RECIPE)
 @declare.choice(
     "--target", Target, Target.OUTPUT, "Fit the score, or the mean of precision and recall (default: output).", **RECIPE
 )
@@ -72,14 +72,14 @@ def train_command(arguments: Arguments) -> int:
 @declare.settings
 @declare.placement
 def finetune_command(arguments: Arguments) -> int:
-    """Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2); writes an adapter, a
+    """Train a metric's encoder on human ratings through the metric itself (TWMD paper, 6.2), and write an adapter, a
     preset and a card.
     """
     name = name_preset(arguments.name, str(arguments.output.resolve()))  # raises before anything is computed
     check_folder(arguments.output)
     options = options_of(arguments)
     if arguments.full and arguments.rank is not None:
-        raise SpecError("--rank is of an adapter, and --full trains none: leave one of them out.")
+        raise SpecError("--rank sets the rank of an adapter, but --full trains no adapter: remove one of the options.")
     (scorer,) = make_scorers(arguments.asked, options)
     same = ("epochs", "learning_rate", "batch", "seed", "bf16", "dropout", "save_steps")
     recipe = Recipe(

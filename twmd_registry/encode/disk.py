@@ -18,7 +18,7 @@ from safetensors.numpy import save
 
 from twmd_registry.encode.cache import CachedText, TextKey
 from twmd_registry.errors import warn
-from twmd_registry.registry.paths import home, write_whole
+from twmd_registry.registry.paths import home, write_atomically
 from twmd_registry.version import __version__
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class DiskCache:
                         continue
                     if not self._make_room(len(content)):
                         return
-                    write_whole(path, content)
+                    write_atomically(path, content)
 
     def _make_room(self, size: int) -> bool:
         """Remove the shards that were not used for longest, until there is room; False, and nothing removed, where

@@ -45,7 +45,7 @@ Scored = tuple[list[PairScores], TextFlags]
 
 
 class Backend:
-    """What both backends do: find and load the model, and complete the requested specification.
+    """Base class of both backends: finds and loads the model, and completes the requested specification.
 
     Attributes:
         kind: The class of the loaded model.
@@ -67,7 +67,7 @@ class Backend:
 
     @cached_property
     def files(self) -> ModelFiles:
-        """The model's files.
+        """Return the model's files.
 
         Raises:
             ModelError: The model is not on this machine, or its content is not the signed one.
@@ -87,10 +87,10 @@ class Backend:
 
     @cached_property
     def adapter(self) -> AdapterFiles | None:
-        """The adapter's files, None when there is no adapter.
+        """Return the adapter's files, None when there is no adapter.
 
         Raises:
-            ModelError: There is no such adapter here, or not with that content.
+            ModelError: The adapter is not available, or its content differs.
         """
         asked = self.requested.adapter
         if asked is None:
@@ -107,7 +107,7 @@ class Backend:
 
     @cached_property
     def model_key(self) -> Hashable:
-        """The key of the loaded model: equal keys share one model."""
+        """Return the key of the loaded model; backends with equal keys share one model."""
         return (
             self.kind.__name__,
             self.files,
@@ -134,7 +134,7 @@ class Backend:
 
     @cached_property
     def _settled(self) -> MetricSpec:
-        return self._settle()
+        return self._complete_spec()
 
     @cached_property
     def baseline(self) -> Baseline | None:
@@ -148,8 +148,8 @@ class Backend:
             return None
         return find_signed(lambda wanted: find_baseline(wanted, self._settled), asked, self.parts, BASELINE)
 
-    def _settle(self) -> MetricSpec:
-        """Complete the specification with what only the model knows: name, content, length limit."""
+    def _complete_spec(self) -> MetricSpec:
+        """Complete the specification with values that depend on the model: name, fingerprint, length limit."""
         limit = self.model.check_limit(self.requested.limit)
         return self.requested.replace(
             model=self.files.name,
@@ -164,7 +164,7 @@ class Backend:
 
     @cached_property
     def share_key(self) -> Hashable:
-        """Scorers with the same key are scored together."""
+        """Return the grouping key: backends with equal keys score together."""
         return (self.model_key, self.spec.truncation, self.options.batch_tokens)
 
     def close(self) -> None:
@@ -185,11 +185,11 @@ class Backend:
         raise NotImplementedError
 
     def work(self, group: Sequence[Any], pairs: Pairs) -> int:
-        """Return the units of progress that scoring this group reports at most."""
+        """Return the largest number of progress units that scoring this group reports."""
         raise NotImplementedError
 
     def sum_up(self, group: Sequence[Any], pairs: Pairs, total: AllReduce, progress: Progress | None = None) -> None:
-        """Add the share of these pairs to the sums over the whole corpus, by `total`; most settings need none.
+        """Add the contribution of these pairs to the corpus sums with the all-reduce `total`; most settings need none.
 
         `progress` is called with `ENCODED` for every text that was encoded.
         """
@@ -217,7 +217,7 @@ class TokenAlignmentBackend(Backend):
 
     @cached_property
     def stop_words(self) -> FittedPart[frozenset[str]] | None:
-        """The words that are dropped.
+        """Return the stop words that are dropped.
 
         Raises:
             ModelError: The file is missing, or is not a list of words.
@@ -241,12 +241,12 @@ class TokenAlignmentBackend(Backend):
             )
         )
 
-    def _settle(self) -> MetricSpec:
-        """Complete the specification; warns if the layer is chosen by rule."""
+    def _complete_spec(self) -> MetricSpec:
+        """Complete the specification; warn if the layer is chosen by rule."""
         background, stop_words, frequencies = self.background, self.stop_words, self.frequencies
         settled = (
             super()
-            ._settle()
+            ._complete_spec()
             .replace(
                 layer=self._layers(),
                 unknown=None if self.model.static else self.requested.unknown,
@@ -279,7 +279,7 @@ class TokenAlignmentBackend(Backend):
 
     @cached_property
     def reading(self) -> ReadingMode:
-        """How texts longer than the limit are read."""
+        """Return how texts longer than the limit are read."""
         return ReadingMode(self.spec.limit, self.model.window(self.spec.limit, self.spec.stride))
 
     @cached_property
@@ -332,8 +332,8 @@ class TokenAlignmentBackend(Backend):
             return run.score(), run.flags
 
     def work(self, group: Sequence[TokenAlignmentBackend], pairs: Pairs) -> int:
-        """Count every different text, twice where sums over the corpus take a pass of their own, and every pair by
-        every specification.
+        """Count every different text, twice if the corpus sums need a separate pass, and every pair by every
+        specification.
         """
         passes = 2 if any(backend.spec.centering_kind is Centering.CORPUS for backend in group) else 1
         return len(pairs.texts) * passes * ENCODED + len(pairs.hyp) * len(group)
@@ -356,15 +356,15 @@ class RegressionBackend(Backend):
 
     kind = Regressor
 
-    def _settle(self) -> MetricSpec:
-        """Complete the specification; a model that encodes each text alone has no keys of order."""
-        settled = super()._settle()
+    def _complete_spec(self) -> MetricSpec:
+        """Complete the specification; a model that encodes texts separately does not use `first` and `symmetric`."""
+        settled = super()._complete_spec()
         return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
 
     def score_group(
         self, group: Sequence[RegressionBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
     ) -> Scored:
-        """Score all pairs; each different pair goes through the model once, and depends on no other."""
+        """Score all pairs; each distinct pair is predicted once, independently of the others."""
         del total
         with self.model.lock:
             return self._score_group(group, pairs, progress)
@@ -406,7 +406,7 @@ class RegressionBackend(Backend):
 
     @property
     def orders(self) -> tuple[First, ...]:
-        """The first text of every reading: one order, or both."""
+        """Return the first text of every forward pass: one input order, or both."""
         return tuple(First) if self.spec.symmetric else (First(self.spec.first or First.PREDICTION),)
 
 

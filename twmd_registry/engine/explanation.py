@@ -1,4 +1,4 @@
-"""How a score came about: the alignment of a pair that was scored, found again."""
+"""Explain a score: recompute the alignment of a scored pair."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def explain_pair(
     pairs: Pairs,
     scores: np.ndarray,
 ) -> Alignment:
-    """Find the alignment of a scored pair again, as `ScoreSet.explain` says.
+    """Recompute the alignment of a scored pair, as documented in `ScoreSet.explain`.
 
     Args:
         segment: As for `ScoreSet.explain`.
         reference: Likewise.
         requested: With `options` and `parts`, what makes the scorer: a scorer itself would keep its model in memory.
-        options: Where and how fast.
+        options: Device, batch size and caches.
         parts: Where its parts are.
         signature: What was applied.
         pairs: All pairs that were scored.
-        scores: *The* score of each; shape (pairs,).
+        scores: The main score of each pair; shape (pairs,).
 
     Raises:
         TwmdError: As for `ScoreSet.explain`.

@@ -16,7 +16,7 @@ SUMMARY_RATINGS = ("coherence", "consistency", "fluency", "relevance")
 def read_data_to_text(path: Path, rating: str = "quality") -> RatedSegments:
     """Read BAGEL or SFHOTEL (Novikova et al. 2017): lines with ``id, prediction, references`` and three ratings.
 
-    An ``id`` numbers rows, not inputs: the data do not say which rows are of one input, so they have no items.
+    An ``id`` numbers rows, not inputs: the data do not say which rows share an input, so `item` is None.
 
     Args:
         path: The file; its name without the suffix is the group of all rows.
@@ -74,7 +74,7 @@ def _check_name(rating: str, names: Sequence[str], path: Path) -> None:
 
 
 def _mean_of_experts(row: TableRow, rating: str) -> float | None:
-    """Return the mean over the experts; None unless all of them, one at least, have given a rating."""
+    """Return the mean over the experts; None if there is no expert or a rating is missing."""
     experts = row.take("expert_annotations")
     if not isinstance(experts, list) or not all(isinstance(one, dict) for one in experts):
         raise FileError(f"{row.where}: expected a list of ratings by name as expert_annotations, not {experts!r}.")

@@ -26,8 +26,8 @@ class RatedSegments(NamedTuple):
         references: A text per segment (the second of a pair), or a list of texts per segment.
         ratings: Shape (segments,).
         dropped: Rows that were left out: a text too short, or not rated.
-        item: What every segment is a version of (a source sentence, an input): segments of one item may be compared
-            with each other; None where the data do not say.
+        item: The source of every segment (a source sentence, an input): segments of one item may be compared with each
+            other; None where the data do not say.
         system: What wrote every segment; None where the data do not say.
     """
 
@@ -50,7 +50,7 @@ class RatedRow(NamedTuple):
         rating: The rating; None for a row that is left out.
         item: What it is a version of.
         system: What wrote it.
-        place: Where a row that is left out stands: ``row 3``.
+        place: The position of a row that is left out: ``row 3``.
     """
 
     group: str | None
@@ -75,7 +75,7 @@ def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
         where: Where they were read, for the messages.
 
     Raises:
-        FileError: None is rated.
+        FileError: No row is rated.
 
     Warns:
         TwmdWarning: Rows were left out: how many, the first of them, and the groups that have no other.
@@ -139,8 +139,8 @@ def read_table(
         prediction: The column of the predictions.
         reference: The column of the references; None for ``reference`` or ``references``.
         rating: The column of the ratings.
-        group: The column of the groups; None for ``group``, or where there is none for one group that is called like
-            the file.
+        group: The column of the groups; None for ``group``, or, without that column, one group that is named after the
+            file.
         item: The column that says what a row is a version of; None for ``item``, if there is one.
         system: The column that says what wrote a row; None for ``system``, if there is one.
 
@@ -171,7 +171,7 @@ def read_table(
 
 
 def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
-    """Read a row; of an unrated one a line of JSON may have no rating at all."""
+    """Read a row; an unrated row of JSON lines may lack the rating field."""
     rating = row.rating(columns["rating"]) if columns["rating"] in row.values else None
     if rating is None:
         return skipped(row.place, str(row.values.get(columns["group"])) if "group" in columns else None)
@@ -187,7 +187,7 @@ def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
     another.
 
     Warns:
-        TwmdWarning: It is so.
+        TwmdWarning: Items were renamed in this way.
     """
     if rated.item is None:
         return rated

@@ -44,12 +44,12 @@ def read_rated(text: str) -> RatedSegments:
         text: A name of `HUB`, or ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...`` with one of `FORMATS`.
 
     Raises:
-        SpecError: No format, or no such format, key or name (with the menu), or a key that is given twice.
+        SpecError: A missing or unknown format, key or name (with suggestions), or a key that is given twice.
         FileError: What is named cannot be read.
     """
     if text in HUB:
         return read_hub(text)
-    read, path, keys = _take_apart(text)
+    read, path, keys = _parse_name(text)
     _, *known = inspect.signature(read).parameters  # the first is the path
     unknown = next((key for key in keys if key not in known), None)
     if unknown is not None:
@@ -65,7 +65,7 @@ def is_rated_name(text: str) -> bool:
 
 
 def check_named(text: str) -> None:
-    """Refuse rated data that are not there, without reading them; argument as for `read_rated`.
+    """Check that rated data exist, without reading them; argument as for `read_rated`.
 
     Raises:
         SpecError: No such format or name, or keys that cannot be read.
@@ -73,16 +73,16 @@ def check_named(text: str) -> None:
     """
     if text in HUB:
         return
-    _, path, _ = _take_apart(text)
+    _, path, _ = _parse_name(text)
     if not path.exists():
         raise FileError(f"{path}: {os.strerror(errno.ENOENT)}.")
 
 
-def _take_apart(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
+def _parse_name(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str, str]]:
     """Split the name of local data, ``FORMAT:PATH`` or ``FORMAT:PATH,key=value,...``, into reader, path and keys.
 
     Raises:
-        SpecError: It has another form, or no such format; says how it is written.
+        SpecError: The name is malformed or its format is unknown; the message gives the form.
     """
     form, colon, rest = text.partition(":")
     if not colon or form not in FORMATS:
@@ -101,7 +101,7 @@ def _take_apart(text: str) -> tuple[Callable[..., RatedSegments], Path, dict[str
 
 
 def _no_format(text: str) -> str:
-    """Tell how data are named, for a name without a format."""
+    """Return the error message for a name without a valid format."""
     if not text:
         return "no data: expected FORMAT:PATH, as in table:ratings.csv,rating=score."
     form, colon, _ = text.partition(":")
@@ -128,7 +128,7 @@ def content_of(rated: RatedSegments) -> str:
 
 def title_of(text: str) -> str:
     """Return the name of data for reports: their name on the Hub, or the file's or folder's without its path."""
-    return text if text in HUB else _take_apart(text)[1].name
+    return text if text in HUB else _parse_name(text)[1].name
 
 
 def read_all_rated(texts: Iterable[str]) -> dict[str, RatedSegments]:

@@ -162,23 +162,10 @@ def diagnose(
     backend = _load(model, options, Centering.NONE)
     encoder: Encoder = backend.model
     with encoder.lock, torch.inference_mode(), exact_arithmetic():
-        tokens = encoder.tokenise(texts)
-        own = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
-        if len(own) == 0:
-            advice = "Give sentences in a language that the model knows"
-            raise InputError(f"there is nothing to diagnose: none of the {len(texts)} texts has a word. {advice}.")
-        if len(own) == 1:
-            raise InputError("a single text has a word: give 2 texts or more; words of different texts are compared.")
-        warn_about_small_samples({"": len(own)})
-        tokens = tokens.select(own)
+        tokens = _tokenise(encoder, texts)
         words = ids, text = _words_of(tokens)
         rng, unknown = np.random.default_rng(seed), encoder.tokenizer.unk_token_id
         drawn = {similarity: pair_words(similarity, words, unknown, pairs, rng) for similarity in Similarity}
-        truncated, empty = int(tokens.truncated.sum()), len(texts) - len(own)
-        if empty:
-            warn(f"texts without a word, left out: {empty}.")
-        if truncated:
-            warn(f"texts cut at the model's limit: {truncated}.")
         if undefined := ", ".join(similarity for similarity, (first, *_) in drawn.items() if len(first) == 0):
             warn(f"undefined, for no two words of the texts can be compared: {undefined}; give more or longer texts.")
         sampled = np.unique(np.concatenate([np.r_[first, second] for first, second, *_ in drawn.values()]))
@@ -190,7 +177,26 @@ def diagnose(
                 means[Centering.BACKGROUND] = mean.expand(len(sampled), -1)
     centerings, estimates = tuple(layers[0][1]), _measure(layers, sampled, list(drawn.values()))
     name = f"{backend.files.name}@{backend.files.fingerprint}"
-    return Diagnosis(name, len(own), len(ids), truncated, empty, centerings, estimates)
+    used, truncated = len(tokens.ids), int(tokens.truncated.sum())
+    return Diagnosis(name, used, len(ids), truncated, len(texts) - used, centerings, estimates)
+
+
+def _tokenise(encoder: Encoder, texts: Sequence[str]) -> TokenIds:
+    """Return the tokens of the texts that have a word."""
+    tokens = encoder.tokenise(texts)
+    own = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
+    if len(own) == 0:
+        advice = "Give sentences in a language that the model knows"
+        raise InputError(f"there is nothing to diagnose: none of the {len(texts)} texts has a word. {advice}.")
+    if len(own) == 1:
+        raise InputError("a single text has a word: give 2 texts or more; words of different texts are compared.")
+    warn_about_small_samples({"": len(own)})
+    tokens = tokens.select(own)
+    if empty := len(texts) - len(own):
+        warn(f"texts without a word, left out: {empty}.")
+    if truncated := int(tokens.truncated.sum()):
+        warn(f"texts cut at the model's limit: {truncated}.")
+    return tokens
 
 
 def _measure(layers: Sequence[LayerState], sampled: np.ndarray, drawn: Sequence[WordPairs]) -> np.ndarray:

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from twmd_registry.errors import FileError, ModelError, warn
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.presets import HASHES, default_preset, presets_of
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 
@@ -57,7 +57,7 @@ def hash_references(references: Iterable[str | Sequence[str]]) -> np.ndarray:
 def write_hashes(hashes: Hashes, path: Path) -> None:
     """Write the hashes of training data; raises FileError where the file cannot be written."""
     try:
-        write_whole(path, save(hashes))
+        write_atomically(path, save(hashes))
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from twmd_registry.errors import ModelError
 from twmd_registry.registry.artifacts import Parts
 from twmd_registry.registry.fingerprint import LENGTH
-from twmd_registry.registry.paths import home, write_whole
+from twmd_registry.registry.paths import home, write_atomically
 
 
 class FittedKind(NamedTuple):
@@ -60,7 +60,7 @@ def save(kind: FittedKind, content: bytes, folder: Path) -> Path:
     """
     path = folder / kind.name(hash_of(content))
     try:
-        write_whole(path, content)
+        write_atomically(path, content)
     except OSError as error:
         raise ModelError(f"cannot write {path}: {error.strerror}.") from error
     return path

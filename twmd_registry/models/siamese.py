@@ -18,7 +18,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.adapter import HEAD_FILE
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 
 BASE = "base"
 """The entry of its metadata that names the content of the base model."""
@@ -80,7 +80,7 @@ class SiameseRegressor(torch.nn.Module):
 def save_line(line: torch.nn.Linear, folder: Path, base: str) -> None:
     """Write the line beside an adapter, with the content of the base model that both were trained on."""
     numbers = {"weight": line.weight.detach().clone(), "bias": line.bias.detach().clone()}
-    write_whole(folder / HEAD_FILE, save(numbers, metadata={BASE: base}))
+    write_atomically(folder / HEAD_FILE, save(numbers, metadata={BASE: base}))
 
 
 def load_line(path: Path, base: str) -> torch.nn.Linear:

@@ -19,7 +19,7 @@ import numpy as np
 
 from twmd_registry.errors import ModelError
 from twmd_registry.models.files import ModelFiles, is_static_folder
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 
 if TYPE_CHECKING:
     import torch
@@ -289,7 +289,7 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
     }
     for name, written in content.items():
         try:
-            write_whole(Path(folder) / name, written)
+            write_atomically(Path(folder) / name, written)
         except OSError as error:
             raise ModelError(f"cannot write {Path(folder) / name}: {error.strerror}.") from error
     return Path(folder)

@@ -128,7 +128,7 @@ def _needs_depth(experiment: Experiment) -> bool:
 
 
 def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) -> dict[Metric, Scorer]:
-    """Make the scorer of every metric that is no metric of SacreBLEU, and load its model: what cannot be fails here."""
+    """Make the scorer of every metric that is no metric of SacreBLEU, and load its model: a missing one fails here."""
     scorers: dict[Metric, Scorer] = {}
     for setting in settings:
         for metric in (setting.metric, setting.against):

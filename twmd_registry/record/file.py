@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from twmd_registry.errors import FileError, not_utf8
 from twmd_registry.record.content import InputFile, Record, RecordedScores, RecordedSystem, Resampling
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 
 FORMAT = "twmd-record"
 DATASET_FORMAT = "twmd-dataset-record"
@@ -58,7 +58,7 @@ def write_record(record: Record, path: str | Path) -> None:
     """
     try:
         # A name that is not UTF-8 holds lone surrogates, which JSON writes as escapes.
-        write_whole(Path(path), record_text(record).encode("utf-8", "backslashreplace"))
+        write_atomically(Path(path), record_text(record).encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
 

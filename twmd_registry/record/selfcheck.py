@@ -15,7 +15,7 @@ from twmd_registry.errors import TwmdError, collect_warnings
 from twmd_registry.progress import Progress, expect
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.spec import make_spec
 
 TOLERANCE = 1e-5
@@ -41,7 +41,7 @@ def check(options: RunOptions | None = None, progress: Progress | None = None) -
     """Score the packaged pairs by every metric's default preset and compare with the published scores.
 
     Args:
-        options: Where and how fast.
+        options: Device, batch size and caches.
         progress: Called after every metric with 1.
     """
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
@@ -68,8 +68,8 @@ def _check(
     return SelfcheckResult(metric, worst, problem)
 
 
-def complete(golden: dict[str, Any]) -> dict[str, Any]:
-    """Add the scores of metrics that have none; published ones stay what they are.
+def add_missing_scores(golden: dict[str, Any]) -> dict[str, Any]:
+    """Add the scores of metrics that have none; published scores are not changed.
 
     Args:
         golden: The content of the golden file: ``pairs``, objects with ``prediction`` and ``reference``, and
@@ -94,9 +94,10 @@ def _score(pairs: list[dict[str, str]], metrics: list[str], options: RunOptions 
 
 
 if __name__ == "__main__":  # what `make goldens` runs
-    write_whole(
+    write_atomically(
         GOLDEN,
         (
-            json.dumps(complete(json.loads(GOLDEN.read_text(encoding="utf-8"))), indent=1, ensure_ascii=False) + "\n"
+            json.dumps(add_missing_scores(json.loads(GOLDEN.read_text(encoding="utf-8"))), indent=1, ensure_ascii=False)
+            + "\n"
         ).encode(),
     )

@@ -17,7 +17,7 @@ def entry(metric: str) -> Metric:
     """Return the declaration of a metric.
 
     Raises:
-        SpecError: There is no such metric; the message lists those there are.
+        SpecError: There is no such metric; the message lists the available metrics.
     """
     if not isinstance(metric, str) or metric not in set(MetricName):
         raise SpecError(f"there is no metric {metric!r}; {menu(str(metric), MetricName)}.")

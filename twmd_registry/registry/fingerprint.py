@@ -13,7 +13,7 @@ from typing import Any
 
 from twmd_registry.errors import ModelError
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_SHA256
-from twmd_registry.registry.paths import home, write_whole
+from twmd_registry.registry.paths import home, write_atomically
 
 SHARD_INDEX = "model.safetensors.index.json"
 LENGTH = 12
@@ -101,7 +101,7 @@ def _keep(path: str, entry: list[int | str]) -> None:
     """Keep a hash for later processes and drop those of deleted files. A home that cannot be written is no error."""
     table = {known: value for known, value in _kept().items() if Path(known).is_file()} | {path: entry}
     with contextlib.suppress(OSError):
-        write_whole(home() / _CACHE, json.dumps(table, indent=1).encode())
+        write_atomically(home() / _CACHE, json.dumps(table, indent=1).encode())
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError, menu, not_utf8, warn
-from twmd_registry.registry.paths import home, write_whole
+from twmd_registry.registry.paths import home, write_atomically
 from twmd_registry.registry.presets import HASHES, Preset, check_name, presets, read_presets, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset
 
@@ -61,8 +61,8 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
         _check(preset, path)
     try:
         if hashes.is_file():
-            write_whole(kept.with_suffix(HASHES), hashes.read_bytes())
-        write_whole(kept, content)
+            write_atomically(kept.with_suffix(HASHES), hashes.read_bytes())
+        write_atomically(kept, content)
     except OSError as error:
         raise FileError(f"cannot write {kept}: {error.strerror}.") from error
     presets.cache_clear()

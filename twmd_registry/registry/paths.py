@@ -1,4 +1,4 @@
-"""The folder of what a user makes with this package: fitted mean vectors, presets, cached hashes."""
+"""The folder of a user's own data for this package: fitted mean vectors, presets, cached hashes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def home() -> Path:
     return (Path(data) if data else Path.home() / ".local" / "share") / "twmd_registry"
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file through a temporary one beside it, so that no reader sees a part of it.
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file through a temporary one beside it, so that no reader sees a partial file.
 
     A link stays a link, and an existing file keeps its permissions.
 

@@ -62,13 +62,13 @@ class Preset:
 
     @property
     def training_data(self) -> Path:
-        """The file of hashes of the texts of `tuned_on`, beside the TOML file."""
+        """Return the file of hashes of the texts of `tuned_on`, beside the TOML file."""
         path = Path(str(resources.files(PACKAGED))) / _OWN if self.source == PACKAGED else Path(self.source)
         return path.with_suffix(HASHES)
 
     @property
     def model(self) -> str | None:
-        """The model it was made for, None for one that fits any."""
+        """Return the model that the preset was made for, None if it fits every model."""
         model: str | None = self.keys.get("model")
         return model
 
@@ -81,7 +81,7 @@ def read_presets(text: str, source: str) -> list[Preset]:
         source: Where it comes from, for messages and for `Preset.source`.
 
     Raises:
-        SpecError: Not TOML, or not presets: names the table, and what was expected.
+        SpecError: The text is not TOML or holds no valid presets; the message names the table.
     """
     try:
         tables = tomllib.loads(text)
@@ -134,11 +134,11 @@ def _quoted(text: str) -> str:
 
 
 def check_name(name: str, where: str) -> str:
-    """Return a preset's name if it is possible.
+    """Return a preset's name if it is valid.
 
     Args:
         name: The name.
-        where: Where it stands, for the message.
+        where: Location of the name, for the message.
 
     Raises:
         SpecError: No preset can have the name.
@@ -177,7 +177,7 @@ def _read_table(name: str, table: Any, source: str) -> Iterator[Preset]:
         raise SpecError(f"{where}: no [{name}.metrics.METRIC] table: say which metrics it sets.")
     if unknown := set(table) - {"provenance", "shared", "metrics"}:
         raise SpecError(
-            f"{where}: what is {', '.join(sorted(unknown))}? Expected provenance, [{name}.shared] and "
+            f"{where}: unknown: {', '.join(sorted(unknown))}. Expected provenance, [{name}.shared] and "
             f"[{name}.metrics.METRIC]."
         )
     shared = table.get("shared", {})

@@ -14,7 +14,7 @@ import numpy as np
 
 from twmd_registry.errors import FileError, InputError, SpecError, menu, visible, warn
 from twmd_registry.registry.names import Output
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 from twmd_registry.report.figures import plain_style, require_matplotlib, save_figure
 from twmd_registry.report.template import render
 
@@ -78,7 +78,7 @@ def draw(alignment: Alignment, path: Path) -> None:
     else:
         content = _plot(alignment, suffix)
     try:
-        write_whole(path, content)
+        write_atomically(path, content)
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from twmd_registry.errors import FileError, MissingExtraError, TwmdError
 from twmd_registry.judgments.reader import PACKED, OpenTable, form_of, open_unpacked
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 
 LOCK = ".lock"
 """The file by which a run holds its output folder."""
@@ -153,7 +153,7 @@ class OutputFolder:
         hint = " Finished parts are kept: make room, and go on by --resume."
         with _file_errors(f"cannot write {self.url}/{name}", hint):
             if self.local:
-                write_whole(Path(self._path) / name, content)
+                write_atomically(Path(self._path) / name, content)
             else:
                 self._fs.pipe_file(f"{self._path}/{name}", content)
 

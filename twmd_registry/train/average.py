@@ -24,7 +24,7 @@ from twmd_registry.models.load import load_encoder
 from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import PRESET_FILE, read_preset_file
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, apply_preset, keys_to_set
 from twmd_registry.train.mean_transfer import with_means
@@ -191,7 +191,7 @@ def _document(
     listed = " ".join(f"{adapter}: {provenance}" for adapter, provenance in parts)
     about = f"The mean of the weights of {len(parts)} adapters. {listed}"
     preset = Preset(name, made.requested.metric, made.requested.values(), about, made.spec.fingerprint)
-    write_whole(output / PRESET_FILE, write_presets(name, about, [preset]).encode())
+    write_atomically(output / PRESET_FILE, write_presets(name, about, [preset]).encode())
     write_average_card(
         output,
         metric=made.requested.metric,

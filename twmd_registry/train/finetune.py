@@ -24,7 +24,7 @@ from twmd_registry.models.load import pick_device
 from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import PRESET_FILE
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
 from twmd_registry.train.batches import Batches, batches_of
@@ -201,7 +201,7 @@ def finetune(
     before = _judge(run.model, plan.dev) if plan.dev else None
     mark(folder, plan.settings)
     result = _train(run, plan, resume=resume)
-    write_whole(output / LOG, "".join(json.dumps(line) + "\n" for line in result.log).encode())
+    write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in result.log).encode())
     _save_weights(run, plan.recipe, output)
     made = _settle(run, plan, output, options)
     if before is not None and result.best is not None and result.best.pearson <= before.pearson:
@@ -370,5 +370,5 @@ def _document(
     )
     about = provenance(facts)
     preset = Preset(name, plan.spec.metric, made.requested.values(), about, made.spec.fingerprint)
-    write_whole(output / PRESET_FILE, write_presets(name, about, [preset]).encode())
+    write_atomically(output / PRESET_FILE, write_presets(name, about, [preset]).encode())
     write_metric_card(facts, output)

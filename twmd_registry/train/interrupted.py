@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 
 SETTINGS = "settings.json"
 
@@ -49,6 +49,6 @@ def mark(folder: Path, settings: str) -> None:
         FileError: It cannot be written.
     """
     try:
-        write_whole(folder / SETTINGS, settings.encode())
+        write_atomically(folder / SETTINGS, settings.encode())
     except OSError as error:
         raise FileError(f"cannot write {folder / SETTINGS}: {error.strerror}.") from error

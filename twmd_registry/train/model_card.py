@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 from twmd_registry.train.data import RatingScale
 from twmd_registry.train.development import DevelopmentAgreement
 from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Weights
@@ -159,5 +159,5 @@ def _write(folder: Path, template: str, base: str, *, signature: str, **values: 
     card = ModelCard.from_template(
         data, template_str=text, base=base, signature=signature, version=__version__, **values
     )
-    write_whole(folder / "README.md", f"{str(card).rstrip()}\n".encode())
-    write_whole(folder / "signature.txt", f"{signature}\n".encode())
+    write_atomically(folder / "README.md", f"{str(card).rstrip()}\n".encode())
+    write_atomically(folder / "signature.txt", f"{signature}\n".encode())

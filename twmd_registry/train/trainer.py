@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from twmd_registry.errors import ModelError, NotFiniteError
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 from twmd_registry.train.batches import Batches
 from twmd_registry.train.data import TrainingExample
 from twmd_registry.train.development import DevelopmentAgreement
@@ -76,7 +76,7 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
                 {name: weight.cpu() for name, weight in self.model.state_dict().items()},
                 metadata={"twmd": json.dumps(found._asdict())},
             )
-            write_whole(self.kept, content)
+            write_atomically(self.kept, content)
         metrics = {f"{metric_key_prefix}_pearson": found.pearson, f"{metric_key_prefix}_kendall": found.kendall}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)

@@ -16,7 +16,7 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models.files import ModelFiles
 from twmd_registry.registry.fingerprint import tokenizer_files
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 
 DROPOUT = 0.05
 POOLER = "pooler"
@@ -115,7 +115,7 @@ def _let_all_read(path: Path) -> None:
     """Give a file the permissions of any other: the libraries write weights for their owner only."""
     content = path.read_bytes()
     path.unlink()
-    write_whole(path, content)
+    write_atomically(path, content)
 
 
 def lora_modules(encoder: Encoder, layer: int) -> list[str]:

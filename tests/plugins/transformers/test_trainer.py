@@ -338,15 +338,15 @@ def test_card_that_cannot_be_read_ends_no_training(encoder: Path, tmp_path: Path
 
 @pytest.mark.parametrize("full", ["eval_texts.jsonl", "metric_signatures.json", "README.md"])
 def test_full_disk_ends_no_training(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
-    real, room = paths.write_whole, list[bool]()
+    real, room = paths.write_atomically, list[bool]()
 
-    def write_whole(path: Path, written: bytes) -> None:
+    def write_atomically(path: Path, written: bytes) -> None:
         if path.name == full and not room:
             raise OSError(errno.ENOSPC, "No space left on device")
         real(path, written)
 
     for module in ("twmd_registry.record.file", "twmd_registry.plugins.transformers.outputs"):
-        monkeypatch.setattr(f"{module}.write_whole", write_whole)
+        monkeypatch.setattr(f"{module}.write_atomically", write_atomically)
     metrics = make(encoder)
     running = trainer(tmp_path, metrics, **EVERY_STEP, max_steps=2)
     with pytest.warns(TwmdWarning, match=f"cannot write .*{full}: No space left on device"):
@@ -373,10 +373,10 @@ def test_card_that_the_trainer_writes_on_a_full_disk_ends_nothing(
     metrics.follow(running)
     running.evaluate()
 
-    def write_whole(path: Path, written: bytes) -> None:
+    def write_atomically(path: Path, written: bytes) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("twmd_registry.plugins.transformers.outputs.write_whole", write_whole)
+    monkeypatch.setattr("twmd_registry.plugins.transformers.outputs.write_atomically", write_atomically)
     with pytest.warns(
         TwmdWarning, match="the model card is left as it is: cannot write .*README.md: No space left on device"
     ):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from twmd_registry.errors import FileError
 from twmd_registry.plugins.evaluate.hook import METRICS, path
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 
 STARTUP_FILE = "twmd_registry_startup.pth"
 """What `twmd install` wrote into site-packages before it used the cache."""
@@ -45,7 +45,7 @@ def install() -> Path:
     try:
         for metric in METRICS:
             module = _cached_module(metric)
-            write_whole(module, _source(metric).read_bytes())
+            write_atomically(module, _source(metric).read_bytes())
             _remove_modules(metric, keep=module.parent)
         _remove_startup_file()
     except OSError as error:

@@ -50,10 +50,10 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
     of the data (``centering=batch``) are those of that order, unless ``update`` gets the positions. With positions,
     segments that a sampler repeats to even out the processes count once.
 
-    ``forward`` (calling the metric) scores the batch by itself and keeps its texts; where that value is not needed,
+    ``forward`` (calling the metric) scores the batch alone and keeps its texts; where that value is not needed,
     ``update`` is cheaper. In a `torchmetrics.MetricCollection` the texts are kept once for all of these metrics; every
-    metric encodes them by itself. The encoder is not a submodule: ``.to(device)`` moves the texts, and the encoder runs
-    on the run option ``device``.
+    metric encodes them anew. The encoder is not a submodule: ``.to(device)`` moves the texts, and the encoder runs on
+    the run option ``device``.
 
     ``counts`` holds the truncated, empty, unknown and repeated texts of the latest ``compute`` (`Counts`); None before
     the first ``compute`` and after ``reset``.
@@ -91,17 +91,17 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
 
     @property
     def signature(self) -> str:
-        """The signature without the number of references. Loads the model."""
+        """Return the signature without the number of references; this loads the model."""
         return self.scorer.signature
 
     @property
     def plot_lower_bound(self) -> float | None:
-        """The least value that can occur, None where there is no bound."""
+        """Return the least value that can occur, None if there is no bound."""
         return None if self.scorer.requested.baseline else CATALOGUE[self.METRIC].lowest
 
     @property
     def plot_upper_bound(self) -> float | None:
-        """The largest value that can occur, None where there is no bound."""
+        """Return the largest value that can occur, None if there is no bound."""
         return None if self.scorer.requested.baseline else CATALOGUE[self.METRIC].highest
 
     def update(
@@ -110,7 +110,7 @@ class TorchMetric(torchmetrics.Metric):  # type: ignore[misc]
         target: str | Sequence[str] | Sequence[Sequence[str]],
         positions: torch.Tensor | Sequence[int] | int | None = None,
     ) -> None:
-        """Keep some segments; every row is checked at once.
+        """Store segments for ``compute``; every row is checked immediately.
 
         Args:
             preds: Predictions, one per segment; or one text.
@@ -207,7 +207,7 @@ def make_rows(
         positions: One whole number from 0 per segment; a number alone for a single one; or None.
 
     Raises:
-        InputError: The texts cannot be scored, or a position that is none; names the row.
+        InputError: The texts cannot be scored, or a position is invalid; the message names the row.
     """
     segments = check_segments(predictions, references)
     if positions is None:
@@ -259,7 +259,7 @@ def order_rows(rows: Sequence[Row]) -> Segments:
     """Put segments in the order of the data, each position once; without positions the order stays.
 
     Raises:
-        InputError: There is none; some have positions and others not; or one position has different texts.
+        InputError: There are no segments; only some have positions; or one position has different texts.
     """
     if not rows:
         raise InputError("there is nothing to score: update() with predictions and references first.")

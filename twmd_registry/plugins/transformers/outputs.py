@@ -14,7 +14,7 @@ from twmd_registry.errors import FileError
 from twmd_registry.plugins.transformers.panel import BESIDE, PanelScores
 from twmd_registry.record.content import InputFile, SystemComparison, column_of, make_record
 from twmd_registry.record.file import write_record
-from twmd_registry.registry.paths import write_whole
+from twmd_registry.registry.paths import write_atomically
 
 SIGNATURES = "metric_signatures.json"
 """The file beside the checkpoints with the signature of every score."""
@@ -155,6 +155,6 @@ def _what(result: Any) -> tuple[Any, ...]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        write_whole(path, text.encode())
+        write_atomically(path, text.encode())
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}.") from error

@@ -5,7 +5,7 @@ from twmd_registry.registry.metrics import Metric
 METRIC = Metric(
     title="Ensemble",
     about=(
-        "The weighted mean of other metrics' scores of each segment, ensemble(stsscore,2*sbert): steadier than any "
+        "The weighted mean of other metrics' scores of each segment, ensemble(stsscore,2*sbert): more robust than any "
         "of them."
     ),
     formula="sum_k w_k score_k / sum_k w_k",
