@@ -62,7 +62,7 @@ def not_utf8(name: object, error: UnicodeDecodeError) -> FileError:
 
     Args:
         name: The file.
-        error: What decoding its whole content raised.
+        error: The error from decoding its whole content.
     """
     packed = next((kind for magic, kind in _PACKED.items() if error.object.startswith(magic)), None)
     if packed:
@@ -127,9 +127,9 @@ def menu(word: str, choices: Iterable[object], most: int | None = None) -> str:
     """Write the choices after a wrong word, closest match first.
 
     Args:
-        word: What the user wrote.
-        choices: What exists.
-        most: How many of them are listed; None for all.
+        word: The word that the user wrote.
+        choices: The existing names.
+        most: Largest number of names to list; None for all.
 
     Returns:
         A sentence for the end of an error message.
@@ -155,7 +155,7 @@ def no_column(names: Sequence[str], there: Iterable[str]) -> str:
     """Write that a row, or a table, lacks a column; all readers of data use these words.
 
     Args:
-        names: What it may be called; one or more.
+        names: Its possible names, at least one.
         there: The columns that there are.
 
     Returns:

@@ -41,9 +41,9 @@ class StageProgress:
         """Begin.
 
         Args:
-            progress: What segments are reported to; None to report nothing.
-            segments: How many there are.
-            stages: How many stages each of them goes through.
+            progress: Receives the number of finished segments; None to report nothing.
+            segments: Number of segments.
+            stages: Number of stages of each segment.
         """
         self._progress, self._segments, self._stages = progress, segments, stages
         self._finished, self._reported, self._lock = 0, 0, Lock()

@@ -27,8 +27,8 @@ class TokenVectors(NamedTuple):
     Attributes:
         vectors: Shape (T, D).
         lengths: Tokens of each item; shape (I,), int64, on the vectors' device.
-        counted: Which tokens count in averages; shape (T,), bool; None for all. The others can be matched only.
-        weights: How much each counts; shape (T,), at least 0; None where all count the same.
+        counted: Tokens that count in averages; shape (T,), bool; None for all. The others can only be matched.
+        weights: Weight of each token; shape (T,), at least 0; None for equal weights.
         places: The place of each token in the encoded texts (of an n-gram: the place of its first token); shape (T,).
         rounding: Bound on the length of each vector's rounding error; shape (T,); None for `EPSILON` times its length.
     """
@@ -92,7 +92,7 @@ class PaddedTokens(NamedTuple):
     positive weight.
 
     Attributes:
-        mask: Which places hold tokens; shape (B, N), bool.
+        mask: Places that hold tokens; shape (B, N), bool.
         weights: Weight of each token, at least 0; shape (B, N); None for equal weights.
         vectors: Shape (B, N, D); padded places hold arbitrary numbers. Aligners read similarities and need none.
     """
@@ -190,7 +190,7 @@ def pad(tokens: TokenVectors, items: Tensor) -> PaddedTokens:
 
     Args:
         tokens: All items.
-        items: Which of them; shape (B,).
+        items: Numbers of items; shape (B,).
 
     Returns:
         Vectors (B, N, D) and mask (B, N), N the longest of them. An item's own tokens fill its first rows.

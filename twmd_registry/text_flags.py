@@ -15,13 +15,12 @@ class TextFlags(NamedTuple):
 
     Attributes:
         empty: Texts that have no token of their own.
-        truncated: Which were cut.
-        unknown: Of which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
+        truncated: Texts that were cut.
+        unknown: Texts in which more than `UNKNOWN_SHARE` of the tokens are unknown to an encoder that keeps them.
         vanished: Texts without a token left to compare.
-        wordless: Of which special tokens alone are compared.
-        weightless: Of which every token has the idf 0.
-        missing: By text, what the vocabulary does not hold of it: unknown tokens, or words without a vector, which are
-            left out.
+        wordless: Texts of which only special tokens are compared.
+        weightless: Texts in which every token has the idf 0.
+        missing: By text, its out-of-vocabulary strings: unknown tokens, or words without a vector, which are dropped.
     """
 
     empty: np.ndarray

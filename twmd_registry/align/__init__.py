@@ -57,7 +57,7 @@ def align(metric: MetricName, s: Tensor, x: PaddedTokens, y: PaddedTokens, how: 
         s: Similarities; shape (B, N, M).
         x: Hypothesis tokens.
         y: Reference tokens.
-        how: What the aligner needs to know.
+        how: Settings of the aligner.
 
     Returns:
         Both sides, each of shape (B,); for a symmetric metric they are the same tensor.

@@ -64,7 +64,7 @@ GAINS: dict[Distance, Callable[[Tensor], Tensor]] = {
     Distance.SQEUCLIDEAN: lambda s: 2 * s - 2,
     Distance.EUCLIDEAN: lambda s: -torch.where(2 - 2 * s > SAME, (2 - 2 * s).clamp(min=SAME).sqrt(), 0.0),
 }
-"""What a plan maximises: minus the cost, but for a constant."""
+"""The objective of a plan, up to a constant: minus the cost."""
 
 FREE = {Distance.SIMILARITY: 1.0, Distance.SQEUCLIDEAN: 0.0, Distance.EUCLIDEAN: 0.0}
 """The gain of moving a token that costs nothing, so that EMD is this minus the best plan's gain."""

@@ -8,13 +8,13 @@ from twmd_registry.registry.names import Distance, Objective, Transform
 
 
 class AlignmentSettings(NamedTuple):
-    """How a plan is made and turned into C; every aligner takes what it has use for.
+    """Settings of a plan and of C; every aligner reads those that it uses.
 
     Attributes:
         temperature: T > 0; small T is greedy, large T is uniform.
         iterations: Sinkhorn sweeps; None runs to the fixed point.
         objective: ``expected`` for <pi, S>, ``entropic`` for the tempered objective itself.
-        distance: What it costs to move a token (exact transport).
+        distance: The cost of moving a token (exact transport).
         transform: How the cost of the best plan becomes a score (exact transport).
     """
 

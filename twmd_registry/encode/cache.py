@@ -27,7 +27,7 @@ class TextKey(NamedTuple):
 
 
 class CachedText(NamedTuple):
-    """What an encoder and its tokenizer say about one text; t tokens, special ones included (none of an empty text).
+    """One encoded text of t tokens, special ones included (t = 0 for an empty text).
 
     Attributes:
         vectors: One matrix per hidden state; shape (layers, t, D), float32.
@@ -36,7 +36,7 @@ class CachedText(NamedTuple):
         empty: Whether it has no token of its own.
         truncated: Whether it was cut.
         unknown: Whether it has a large share of unknown tokens, as in `TokenIds`.
-        missing: What the vocabulary does not hold of it, as in `TokenIds`.
+        missing: Its out-of-vocabulary strings, as in `TokenIds`.
     """
 
     vectors: np.ndarray
@@ -49,7 +49,7 @@ class CachedText(NamedTuple):
 
 
 class EncodingCache(Protocol):
-    """Where encoded texts are kept for later: in main memory (`TextCache`) or in files (`DiskCache`)."""
+    """A cache of encoded texts: in main memory (`TextCache`) or in files (`DiskCache`)."""
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         """Return those of some texts that are kept."""
@@ -66,7 +66,7 @@ class TextCache:
 
     Attributes:
         most_bytes: The bound; the largest that any turn asked for.
-        held_bytes: What is held: arrays and texts.
+        held_bytes: Bytes of arrays and texts in the cache.
     """
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ class Encoder(LoadedModel):
     """An encoder on a device.
 
     Attributes:
-        files: Which model it is.
+        files: The model's files.
         depth: Number of its layers; hidden states run from 0 to `depth`.
         width: Dimensions of a token vector.
         limit: Most tokens it can read, special tokens included; None for no limit.
@@ -51,7 +51,7 @@ class Encoder(LoadedModel):
             files: Its files.
             adapter: A PEFT adapter to merge.
             dtype: Name of a torch dtype.
-            device: Where it runs.
+            device: Its device.
 
         Raises:
             ModelError: It cannot be loaded.
@@ -241,7 +241,7 @@ def hidden_states(
     Args:
         network: The encoder.
         blocks: Its L transformer layers; None to take the hidden states that the network itself returns.
-        layers: Which hidden states, each from 0 to L.
+        layers: Numbers of hidden states, each from 0 to L.
         inputs: Arguments of the forward pass.
 
     Returns:

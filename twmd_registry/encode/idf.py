@@ -64,8 +64,8 @@ def count_documents(
     Args:
         encoder: Its tokenizer is used.
         texts: Different texts.
-        times: How often each occurs; shape (texts,).
-        reading: How long texts are read.
+        times: Occurrences of each text; shape (texts,).
+        reading: How texts longer than the limit are read.
         progress: Called with the number of texts counted.
     """
     expect(progress, len(texts))
@@ -96,7 +96,7 @@ def fit_idf(encoder: Encoder, texts: Iterable[str], reading: ReadingMode, progre
     Args:
         encoder: Its tokenizer is used.
         texts: The corpus.
-        reading: How long texts are read.
+        reading: How texts longer than the limit are read.
         progress: Called with the number of different texts counted.
 
     Returns:

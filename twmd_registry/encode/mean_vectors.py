@@ -57,7 +57,7 @@ def fit_background(
     Args:
         encoder: The encoder of the texts.
         texts: The corpus.
-        reading: How long texts are read.
+        reading: How texts longer than the limit are read.
         adapter: Full name of the encoder's adapter.
         progress: Called with the number of different texts done.
 

@@ -70,8 +70,8 @@ class Vocabulary(NamedTuple):
 
         Args:
             ids: Token ids of many texts in a row; shape (T,).
-            own: Which are no special tokens; shape (T,), bool.
-            starts: Where each text begins that has a token.
+            own: Tokens of the text, not special; shape (T,), bool.
+            starts: The first token of each text that has one.
         """
         return np.asarray(own & (~self._begins(ids, own, starts) | self.blank[ids]))
 

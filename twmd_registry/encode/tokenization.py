@@ -40,8 +40,7 @@ class TokenIds(NamedTuple):
         truncated: Whether a text was cut; shape (number of texts,).
         unknown: Whether more than `UNKNOWN_SHARE` of a text's own tokens are unknown, where such are kept; shape
             (number of texts,).
-        missing: What the vocabulary does not hold of every text: its unknown tokens, or the words that are left out, as
-            they were written.
+        missing: Surface strings of every text's out-of-vocabulary tokens, or of the words that are dropped.
     """
 
     ids: list[np.ndarray]

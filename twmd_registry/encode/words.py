@@ -54,7 +54,7 @@ def left_out(
     Args:
         pieces: The vocabulary.
         ids: Token ids of many texts in a row; shape (T,).
-        own: Which are no special tokens; shape (T,), bool.
+        own: Tokens of the text, not special; shape (T,), bool.
         lengths: Tokens of every text.
         subwords: Whether pieces that continue a word are dropped.
         punctuation: Whether tokens of punctuation alone are dropped.

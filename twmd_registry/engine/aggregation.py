@@ -10,7 +10,7 @@ from torch import Tensor
 from twmd_registry.registry.names import Aggregation, RoutingKernel
 
 STEP, ENOUGH, MOST_ROUNDS = 1.0, 1e-4, 50
-"""Of routing: alpha, the change of the loss at which a token has converged, and the largest number of rounds."""
+"""Constants of routing: alpha, the change of the loss at which a token has converged, the most rounds."""
 
 
 def aggregate(layers: Tensor, how: str) -> Tensor:

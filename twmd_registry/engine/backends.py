@@ -57,7 +57,7 @@ class Backend:
         """Store the request; nothing is looked up or loaded yet.
 
         Args:
-            spec: What to compute.
+            spec: The specification to compute.
             options: Device, batch size and caches.
             parts: Local places of its parts, when `spec` comes from a signature; None for a user's own specification,
                 whose values may be paths.

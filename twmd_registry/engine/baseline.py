@@ -25,7 +25,7 @@ FREE = frozenset({"output", "multiref", "baseline", "revision", "model"})
 
 
 Baseline: TypeAlias = FittedPart[tuple[float, ...]]
-"""What unrelated texts score: mean precision, recall and F1; the first alone for a one-sided metric."""
+"""The scores of unrelated texts: mean precision, recall and F1; the first alone for a one-sided metric."""
 
 
 def keys_of(spec: MetricSpec) -> dict[str, str]:
@@ -39,8 +39,8 @@ def random_pairs(texts: Iterable[str], number: int, seed: int) -> tuple[list[str
 
     Args:
         texts: The corpus; each different text once.
-        number: How many pairs.
-        seed: Of the draw.
+        number: Number of pairs.
+        seed: Seed of the random pairs.
 
     Raises:
         InputError: Fewer than two different texts.

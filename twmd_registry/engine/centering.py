@@ -49,7 +49,7 @@ def sum_groups(tokens: TokenVectors, group: Tensor, weight: Tensor, groups: int)
     Args:
         tokens: I items.
         group: The group of every item; shape (I,).
-        weight: How often each item occurs in its group; shape (I,).
+        weight: Occurrences of each item in its group; shape (I,).
         groups: Number of groups, G.
     """
     shape = (len(tokens.lengths), tokens.vectors.shape[1])
@@ -87,9 +87,9 @@ def center(
 
     Args:
         layers: The same I items in every layer.
-        centering: What to subtract.
+        centering: The kind of mean to subtract.
         vectors: Whether to scale to length one (``unit``) or not (``raw``).
-        means: What ``batch``, ``corpus`` and ``background`` subtract from every item, by layer; each of shape (I, D).
+        means: By layer, the mean of every item, for ``batch``, ``corpus`` and ``background``; each of shape (I, D).
 
     Returns:
         The same items, possibly with fewer tokens, with the rounding errors of what is left.

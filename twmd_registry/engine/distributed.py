@@ -49,8 +49,7 @@ class Ranks:
         """Call a function on every rank; if it fails on one rank, fail on all.
 
         Raises:
-            TwmdError: Of the class of the first error, with the rank named; the error itself where all ranks have the
-                same.
+            TwmdError: The first error, with its class and its rank; if all ranks have the same error, that error.
         """
         try:
             result = work()

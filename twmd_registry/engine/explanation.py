@@ -33,7 +33,7 @@ def explain_pair(
         requested: With `options` and `parts`, what makes the scorer: a scorer itself would keep its model in memory.
         options: Device, batch size and caches.
         parts: Where its parts are.
-        signature: What was applied.
+        signature: The applied specification.
         pairs: All pairs that were scored.
         scores: The main score of each pair; shape (pairs,).
 

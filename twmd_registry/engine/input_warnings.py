@@ -50,8 +50,8 @@ def warn_about_texts(pairs: Pairs, flags: TextFlags, truncated: int, rows: Seque
 
     Args:
         pairs: All pairs.
-        flags: What is known of the texts by all models.
-        truncated: How many different texts were cut for the model that cut most.
+        flags: Flags of the texts, over all models.
+        truncated: Number of different texts that were cut, for the model that cut most.
         rows: The number of every segment.
     """
     if flags.empty.any():
@@ -74,7 +74,7 @@ def warn_about_lost_words(flags: TextFlags, *, static: bool) -> None:
     """Warn about texts of which nothing is compared, or nothing of positive weight, and words without a vector.
 
     Args:
-        flags: What is known of the texts by one model.
+        flags: Flags of the texts by one model.
         static: Whether the model is a table of word vectors.
     """
     for which, text, rule in (
@@ -122,7 +122,7 @@ def check_sample(segments: int) -> None:
     """Refuse a test or an interval of one segment; warn about a small number.
 
     Args:
-        segments: How many segments (or items, or systems) are resampled.
+        segments: Number of resampled segments (or items, or systems).
 
     Raises:
         InputError: There are fewer than two.

@@ -160,8 +160,8 @@ def take_share(pairs: Pairs, number: int, shares: int, step: int = 1) -> tuple[P
 
     Args:
         pairs: All pairs.
-        number: Which share, from 0.
-        shares: How many there are; there may be more than segments, so that some are empty.
+        number: The number of the share, from 0.
+        shares: Number of shares; if there are more than segments, some are empty.
         step: Shares end at multiples of this number of segments, so that centering batches stay whole.
 
     Returns:

@@ -83,7 +83,7 @@ class PipelineRun:
     Each text is encoded once for all of them; memory does not grow with the number of pairs.
 
     Attributes:
-        flags: What a reader should know of the texts; complete after the last chunk.
+        flags: Flags of the texts; complete after the last chunk.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class PipelineRun:
 
         Args:
             encoder: The encoder of all jobs.
-            jobs: What to compute.
+            jobs: The specifications to compute.
             pairs: The pairs.
-            reading: How long texts are read.
+            reading: How texts longer than the limit are read.
             batch_tokens: Most padded tokens in the encoder at once.
             keep: Most bytes of encoded references to keep in main memory for later calls.
             disk: Most bytes of encoded texts to keep in files for other processes.

@@ -34,12 +34,12 @@ class Alignment:
     """The alignment of one hypothesis with one reference: N hypothesis tokens (or n-grams), M reference tokens.
 
     Attributes:
-        signature: What was applied.
+        signature: The applied specification.
         score: *The* score of the pair.
         hypothesis: The hypothesis's tokens as text.
         reference: The reference's tokens.
-        hypothesis_shares: How much each counts; shape (N,), sum 1; zeros where a text has nothing to compare.
-        reference_shares: How much each counts; shape (M,), likewise.
+        hypothesis_shares: Mass of each token; shape (N,), sum 1; zeros if the text has nothing to compare.
+        reference_shares: Mass of each token; shape (M,), sum 1 or zeros.
         similarities: S, cosines (inner products, with ``vectors=raw``); shape (N, M).
         plans: By side (``precision`` and ``recall`` for a two-sided metric, else ``score``), how much of which token
             goes where; each of shape (N, M). The sum of plan times S is the side's C before Eq. 1 and any baseline (for
@@ -85,8 +85,8 @@ class PairScores(NamedTuple):
     """Scores of pairs or segments.
 
     Attributes:
-        precision: Of the hypothesis side; of a one-sided metric, the score; float64, shape (pairs,) or (segments,).
-        recall: Of the reference side, likewise; None for a one-sided metric.
+        precision: Score of the hypothesis side, or of a one-sided metric; float64, shape (pairs,) or (segments,).
+        recall: Score of the reference side; None for a one-sided metric.
         f1: ``2 P R / (P + R)`` of every pair (min(P, R), where one of them is not positive), likewise; None for a
             one-sided metric.
     """
@@ -134,7 +134,7 @@ class ScoreSet:
     """The scores of some segments.
 
     Attributes:
-        signature: What was applied.
+        signature: The applied specification.
         scores: *The* score of every segment, finite, in the range that the catalogue says (``twmd explain METRIC``)
             unless it is rescaled by a baseline.
         precision: Hypothesis side of every segment, None for a one-sided metric.

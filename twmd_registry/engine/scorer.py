@@ -56,7 +56,7 @@ class Scorer:
         """Store the request; nothing is loaded yet.
 
         Args:
-            spec: What to compute.
+            spec: The specification to compute.
             options: Device, batch size and caches.
             parts: Local places of its parts, when `spec` comes from a signature; names are then not paths.
             nrefs: The number of references in the signature of `spec`; texts with another number cause a warning.
@@ -117,8 +117,8 @@ class Scorer:
 
         Args:
             texts: A corpus, which is paired at random.
-            pairs: How many pairs, at least 1.
-            seed: Of the draw, from 0.
+            pairs: Number of pairs, at least 1.
+            seed: Seed of the random pairs, from 0.
             progress: As for `score_all`.
 
         Returns:
@@ -181,7 +181,7 @@ class EnsembleScorer(Scorer):
         """Make the members' scorers; nothing is loaded yet.
 
         Args:
-            spec: What to compute.
+            spec: The specification to compute.
             options: Device, batch size and caches.
             parts: Local places of the members' parts, when `spec` comes from a signature.
             nrefs: As for `Scorer`.

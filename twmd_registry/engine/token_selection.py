@@ -90,7 +90,7 @@ class TokenItems(NamedTuple):
         row: The text's row in the encoded texts; shape (I,).
         group: Its centering group; shape (I,).
         side: 1 where it is weighed as a reference, else 0; shape (I,).
-        weight: How often the text occurs in that group's population; shape (I,).
+        weight: Occurrences of the text in that group; shape (I,).
         groups: Number of groups.
         hyp: The item of every pair's hypothesis; shape (pairs of the chunk,).
         ref: The item of every pair's reference; likewise.
@@ -167,7 +167,7 @@ def select(
     """Return the tokens of every item that take part, with their encoder vectors and weights.
 
     Args:
-        view: Which tokens and layers.
+        view: The tokens and layers to select.
         encoded: The encoded texts.
         items: The items.
         pieces: The vocabulary; None where the view does not need it.

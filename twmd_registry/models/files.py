@@ -26,7 +26,7 @@ STATIC_TENSORS = (
     {"embeddings", "weights"},
     {"embeddings", "mapping", "weights"},
 )
-"""What is in the weights of a ``StaticEmbedding`` of sentence-transformers, and of a model2vec model of any version."""
+"""The tensors in a ``StaticEmbedding`` of sentence-transformers, and in a model2vec model of any version."""
 _WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
 _UNWANTED = ["onnx/*", "openvino/*", "*/onnx/*", "original/*"]
 
@@ -38,7 +38,7 @@ class ModelFiles(NamedTuple):
         name: Its public name, as in signatures.
         folder: Their folder; of a word-vector table, the table itself.
         fingerprint: Of their content.
-        label: What the user called it, for messages.
+        label: The name that the user gave, for messages.
     """
 
     name: str
@@ -138,7 +138,7 @@ def from_hub(repo: str, revision: str | None = None, *, what: str = "model") -> 
     Args:
         repo: Its id.
         revision: A revision.
-        what: What it is, for messages.
+        what: Its name in messages.
 
     Raises:
         ModelError: Not a Hub id, not there, no access, or no network and not in the cache.

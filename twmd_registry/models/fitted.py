@@ -19,10 +19,10 @@ class FittedKind(NamedTuple):
     """A kind of fitted part.
 
     Attributes:
-        what: What it is, for messages.
-        folder: Where such files are, in the user's home and in this package's data.
-        stem: How their names begin, before the hash.
-        suffix: How their names end.
+        what: Its name in messages.
+        folder: Folder of such files, in the user's home and in this package's data.
+        stem: The beginning of their names, before the hash.
+        suffix: The end of their names.
         key: The option that names such a file.
     """
 
@@ -70,7 +70,7 @@ def locate(kind: FittedKind, wanted: str, digest: Callable[[bytes], str] = hash_
     """Find a file by its hash (packaged, in the user's home, in the working folder) or by its path.
 
     Args:
-        kind: What kind of file.
+        kind: The kind of file.
         wanted: Hash or path.
         digest: The hash of a file's content.
 
@@ -100,7 +100,7 @@ class FittedPart(NamedTuple, Generic[Content]):
     """A part that was read from its file.
 
     Attributes:
-        content: What is fitted: mean vectors, document frequencies, a baseline, stop words.
+        content: The fitted values: mean vectors, document frequencies, a baseline, stop words.
         hash: Hash of the file.
         about: The file's own description: what it was fitted on and belongs to.
     """
@@ -119,7 +119,7 @@ def find_signed(
         find: Finds it by name or path.
         asked: Its name in the specification.
         parts: The places that the user names.
-        kind: What kind of part.
+        kind: The kind of part.
 
     Raises:
         ModelError: It is not here, or does not have the signed content.

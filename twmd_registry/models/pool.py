@@ -91,7 +91,7 @@ class LoadedModel:
 
     Attributes:
         network: The network.
-        device: Where it runs.
+        device: Its device.
         lock: To be held while it is used.
         parked: Whether it waits in the CPU's memory.
         static: Whether it is a table of word vectors; words without one are then left out.

@@ -40,7 +40,7 @@ class Regressor(LoadedModel):
     """A regression model on a device: a cross-encoder, or a siamese one.
 
     Attributes:
-        files: Which model it is.
+        files: The model's files.
         limit: Most tokens of a pair, special tokens included; None for no limit.
         dtype: Name of the encoder's number format.
         lock: Held while the model is used: its tokenizer has state.
@@ -55,7 +55,7 @@ class Regressor(LoadedModel):
             adapter: A PEFT adapter to merge, head included: of a cross-encoder in its weights, of a siamese model in a
                 file of its own.
             dtype: Name of a torch dtype.
-            device: Where it runs.
+            device: Its device.
 
         Raises:
             ModelError: It cannot be loaded, has no trained regression head, or a head with several outputs.

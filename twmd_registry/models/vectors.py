@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = "[UNK]"
 WORD = "\\w+(['\u2019]\\w+)*|[^\\w\\s]"
-"""What is a word of a text: letters and digits, with apostrophes inside, or one other character."""
+"""The pattern of a word in a text: letters and digits, with apostrophes inside, or one other character."""
 _HEADER = re.compile(rb"(?:\xef\xbb\xbf)?([0-9]{1,9}) ([0-9]{1,5})[ \t\r]*\n")
 
 
@@ -265,7 +265,7 @@ def save_vectors(vectors: Any, folder: str | Path) -> Path:
 
     Args:
         vectors: A ``gensim`` ``KeyedVectors`` (anything with ``index_to_key`` and ``vectors``), or the path of a table.
-        folder: Where to; made when it is not there. Other files in it stay.
+        folder: Output folder; created if it does not exist. Other files in it are kept.
 
     Returns:
         The folder: ``model=FOLDER``, with ``layer=0``.

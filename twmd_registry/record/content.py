@@ -48,7 +48,7 @@ class SystemScore(NamedTuple):
         counts: Counts of the texts; None for SacreBLEU's metrics.
         mean: Mean of the bootstrap resamples, None without them.
         ci: Half the width of their central 95%, None without them.
-        p_value: Of the difference to the first system; None for that system, and without a test.
+        p_value: p-value of the difference to the first system; None for that system, and without a test.
         resampled: The corpus score of every bootstrap resample, on the metric's own scale; empty unless asked for.
             Resample i draws the same segments for every system and metric.
     """
@@ -68,7 +68,7 @@ class MetricColumn(NamedTuple):
 
     Attributes:
         name: Unlike any other column's.
-        signature: What was computed.
+        signature: The applied specification.
         hundred: Whether it runs to 100 (SacreBLEU's own metrics) and not to 1.
         cells: One per system.
         errors: Whether it counts errors, so that less is better (SacreBLEU's TER).
@@ -152,7 +152,7 @@ class RecordedScores:
 
     @property
     def head(self) -> str:
-        """What the signature begins with: the metric's name."""
+        """The beginning of the signature: the metric's name."""
         return self.signature.partition("|")[0]
 
     @property
@@ -162,7 +162,7 @@ class RecordedScores:
 
     @property
     def resampled(self) -> dict[str, float]:
-        """What a test or an interval added, by name."""
+        """The results of a test or an interval, by name."""
         values = {"mean": self.mean, "ci": self.ci, "p_value": self.p_value}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -220,7 +220,7 @@ def make_record(
         inputs: The files that the texts came from.
         seconds: Wall time of scoring.
         device: The device as in `RunOptions`.
-        comparison: What was published of these systems: a column for each of the score sets, in their order, and one
+        comparison: The published table of these systems: a column for each of the score sets, in their order, and one
             for each metric of SacreBLEU, with p-values and intervals.
 
     Returns:

@@ -38,10 +38,9 @@ from twmd_registry.registry.versions import describe_changes
 from twmd_registry.version import __version__
 
 TOLERANCES = {Dtype.FLOAT32: 1e-5, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1e-2}
-"""What compute batch, device and library versions may move a segment's score by, for each number format of the encoder.
-"""
+"""By number format of the encoder, how far compute batch, device and library versions may move a segment's score."""
 WORST = 5
-"""How many segments are named."""
+"""Number of segments that are named."""
 
 Systems = Sequence[tuple[Sequence[str], Sequence[str] | Sequence[Sequence[str]]]]
 """Predictions and references of every system, as `Scorer.score` takes them."""
@@ -74,7 +73,7 @@ class VerifiedEntry(NamedTuple):
         off: Number of segments beyond the tolerance.
         worst: The worst of them.
         problems: Everything that contradicts the record, in words; empty when it holds.
-        resampled: What was recorded of tests and intervals, by name.
+        resampled: Recorded results of tests and intervals, by name.
     """
 
     system: str
@@ -89,7 +88,7 @@ class VerifiedEntry(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether every segment agrees and nothing contradicts."""
+        """Whether every segment agrees and there is no problem."""
         return self.found is not None and not self.off and not self.problems
 
 
@@ -99,7 +98,8 @@ class Verification(NamedTuple):
     Attributes:
         checks: One per entry.
         edited: Whether the file was changed after it had been written.
-        differences: What is different and may be why: inputs, versions, device. Agreement does not depend on it.
+        differences: Differences that may explain a disagreement: inputs, versions, device. Agreement does not depend on
+            them.
     """
 
     checks: tuple[VerifiedEntry, ...]
@@ -108,7 +108,7 @@ class Verification(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether every entry holds, and the record is as it was written."""
+        """Whether every entry is reproduced and the record is unchanged since it was written."""
         return not self.edited and all(check.agrees for check in self.checks)
 
 
@@ -401,9 +401,9 @@ def verify_number(
         signature: The signature printed with it.
         value: The number as printed; a per-cent sign says that it is 100 times the score.
         texts: The texts.
-        options: Where and how fast.
-        parts: Where model, adapter and mean vector are here.
-        tolerance: What the score may be off by beside its rounding; None for `TOLERANCES`.
+        options: Device, batch size and caches.
+        parts: Local places of model, adapter and mean vector.
+        tolerance: Largest difference of the score beyond its rounding; None for `TOLERANCES`.
 
     Returns:
         The scores now; whether the number agrees; what rounding and number format allow; whether the number was read as

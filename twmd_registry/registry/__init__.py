@@ -1,1 +1,1 @@
-"""What a score *is*: specifications, signatures, presets and the catalogue of metrics. Standard library only."""
+"""The definition of a score: specifications, signatures, presets, metrics. Standard library only."""

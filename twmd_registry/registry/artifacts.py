@@ -9,7 +9,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.registry.spec import MetricSpec, member_specs
 
 PART_NAMES = ("model", "adapter", "background", "stopwords", "idf", "baseline")
-"""What a user may locate: the fields of `Parts`."""
+"""Parts that a user can locate: the fields of `Parts`."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Key:
     Attributes:
         name: Its only name.
         short: Its name in the short form of a signature.
-        about: What it chooses, in one line.
+        about: Its meaning, in one line.
         accepts: The values it takes, for error messages and help.
         read: Turns what a user wrote (text or a Python value) into the canonical value, or raises ValueError.
         neutral: The value that does nothing; a specification and a signature leave it out. None where every value does
@@ -351,9 +351,9 @@ def key(name: str, allowed: tuple[str, ...] | None = None, owner: str = "a speci
     """Look a key up by name.
 
     Args:
-        name: What the user wrote.
+        name: The name that the user wrote.
         allowed: The keys that may be used here; all when not given.
-        owner: What uses them, for the message.
+        owner: The object that uses them, for the message.
 
     Raises:
         SpecError: No such key, or not one that `owner` uses; the message lists those it does.

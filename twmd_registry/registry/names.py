@@ -40,7 +40,7 @@ class Special(StrEnum):
 
 
 class Centering(StrEnum):
-    """What is subtracted from a token vector before its norm is taken."""
+    """The mean that is subtracted from a token vector before its norm is taken."""
 
     NONE = "none"
     DIMENSION = "dimension"
@@ -133,7 +133,7 @@ class Idf(StrEnum):
 
 
 class Distance(StrEnum):
-    """What it costs to move one unit vector onto another: 1 - cosine, or a Euclidean distance, squared or not."""
+    """The cost of moving one unit vector onto another: 1 - cosine, or a Euclidean distance, squared or not."""
 
     SIMILARITY = "similarity"
     SQEUCLIDEAN = "sqeuclidean"
@@ -182,7 +182,7 @@ EMBEDDED_READS = (
     "English only, in lower case and without accents: 'US' and 'us', 'schön' and 'schon', 'años' and 'anos' are "
     "the same text to it; of other scripts it knows single characters at most, and the rest are unknown tokens"
 )
-"""What `EMBEDDED_MODEL` can read, as the end of a sentence: documentation, cards and the page say it in these words."""
+"""The texts that `EMBEDDED_MODEL` can read, as the end of a sentence in documentation, cards and the page."""
 
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """sha256 of the published weights of `EMBEDDED_MODEL`."""

@@ -14,7 +14,7 @@ _UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Where and how fast.
+    """Device, batch size and caches of a computation.
 
     Attributes:
         device: ``auto`` (CUDA, then MPS, then CPU) or a torch device name such as ``cuda:1``.

@@ -34,7 +34,7 @@ def add_preset(path: Path, name: str | None = None) -> list[Preset]:
 
     Args:
         path: The file; its form is that of this package's own presets (see `twmd_registry.registry.presets`).
-        name: What the preset is called here; None for its name in the file.
+        name: The preset's name on this machine; None for its name in the file.
 
     Returns:
         The preset, once per metric that it sets.
@@ -74,7 +74,7 @@ def read_preset_file(path: Path) -> tuple[bytes, list[Preset]]:
 
     Raises:
         FileError: The file cannot be read.
-        SpecError: What is in it is not presets; names the table.
+        SpecError: It holds no valid presets; the message names the table.
     """
     try:
         content = path.read_bytes()
@@ -90,7 +90,7 @@ def warn_about_other_settings(spec: MetricSpec, folder: Path) -> None:
 
     Args:
         spec: The settings that apply.
-        folder: Of the adapter.
+        folder: The adapter's folder.
 
     Warns:
         TwmdWarning: They differ in what decides a score.

@@ -44,7 +44,7 @@ class Preset:
         name: Its name.
         metric: The metric it sets.
         keys: Key to value, as text or number; a key it leaves out is decided by the model.
-        provenance: How the values were chosen: data, procedure, numbers.
+        provenance: Origin of the values: data, procedure, numbers.
         fingerprint: The model's content, None where it is not known in advance.
         source: This package, another package, or a user's file.
         tuned: Keys whose values were chosen by measurement.
@@ -78,7 +78,7 @@ def read_presets(text: str, source: str) -> list[Preset]:
 
     Args:
         text: The text.
-        source: Where it comes from, for messages and for `Preset.source`.
+        source: Its origin, for messages and for `Preset.source`.
 
     Raises:
         SpecError: The text is not TOML or holds no valid presets; the message names the table.
@@ -101,8 +101,8 @@ def write_presets(name: str, provenance: str, presets: Sequence[Preset]) -> str:
 
     Args:
         name: The preset's name.
-        provenance: How its values were chosen, for all metrics.
-        presets: What it sets, once per metric; each with its own provenance.
+        provenance: Origin of its values, for all metrics.
+        presets: The preset of each metric, with its own provenance.
     """
     table = _quoted(name)  # a bare name with a dot in it would be a table in a table
     lines = [f"[{table}]", f"provenance = {_quoted(provenance)}"]

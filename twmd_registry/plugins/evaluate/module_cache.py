@@ -18,7 +18,7 @@ from twmd_registry.plugins.evaluate.hook import METRICS, path
 from twmd_registry.registry.paths import write_atomically
 
 STARTUP_FILE = "twmd_registry_startup.pth"
-"""What `twmd install` wrote into site-packages before it used the cache."""
+"""The file that older versions of `twmd install` wrote into site-packages."""
 
 
 def metrics_cache() -> Path:

@@ -260,8 +260,8 @@ def verify_record(
         record: The record, or its file.
         systems: The texts of its systems, in its order: predictions and references, as `Scorer.score` takes them.
         inputs: The files of the texts, to report which of them changed.
-        options: Where and how fast.
-        parts: Where model, adapter and mean vector are here, when not under the names in the signatures.
+        options: Device, batch size and caches.
+        parts: Local places of model, adapter and mean vector, if not under the names in the signatures.
         tolerance: Largest difference of a score, from 0; None for that of the number format (1e-5 in float32).
         progress: As for `score_all`, over all systems.
 

@@ -41,7 +41,7 @@ class EmbeddingScore(Score):
         Args:
             width: Digits after the point.
             score_only: Leave name and signature out.
-            signature: What is written between name and number.
+            signature: The text between name and number.
             is_json: Write JSON.
         """
         number = f"{self.score:.{width}f}"

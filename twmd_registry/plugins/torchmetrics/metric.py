@@ -33,7 +33,7 @@ TORCHMETRICS_SETTINGS = frozenset(
         "compute_with_cache",
     }
 )
-"""What torchmetrics itself accepts; every other keyword must be one of our keys or run options."""
+"""Settings of torchmetrics itself; every other keyword must be one of our keys or run options."""
 
 
 Row = tuple[int | None, str, list[str]]
@@ -231,7 +231,7 @@ def write_rows(rows: Sequence[Row], device: torch.device) -> torch.Tensor:
 
     Args:
         rows: The segments.
-        device: Where the tensor is to be.
+        device: The tensor's device.
 
     Returns:
         Shape (bytes,), uint8.

@@ -33,7 +33,7 @@ rows.
 
 
 OFFLOAD: dict[str, Callable[[Scorer], None]] = {"cpu": Scorer.park, "close": Scorer.close}
-"""What happens to the metrics' models between evaluations."""
+"""Ways to free the metrics' models between evaluations."""
 
 
 def make_compute_metrics(
@@ -58,8 +58,8 @@ def make_compute_metrics(
         references: Per row of the evaluation set a text or a list of texts; for several sets a dict of such lists by
             split (``dataset.split``), or a function from the set to its list. None for the decoded labels.
         prefix: Precedes the name of every score. `Trainer` adds ``eval_`` before it.
-        offload: What happens to the metrics' models between evaluations: ``"cpu"`` moves them there, ``"close"`` frees
-            them, None leaves them where they are.
+        offload: Where the metrics' models are between evaluations: ``"cpu"`` moves them there, ``"close"`` frees them,
+            None leaves them where they are.
         keep_references: Most main memory for encoded references, so that every evaluation after the first encodes
             predictions only; 0 for none. Scorers that are given have their own setting. ``offload="close"`` forgets
             them.
@@ -76,7 +76,7 @@ def _training_goes_on(lost: str) -> Iterator[None]:
     training.
 
     Args:
-        lost: What is lost, for the warning.
+        lost: The lost output, for the warning.
     """
     try:
         yield

@@ -24,7 +24,7 @@ class EvaluationRows:
     """The data set under evaluation and its references.
 
     Attributes:
-        dataset: What is evaluated now; None until `watch` was called.
+        dataset: The data set under evaluation; None before `watch`.
     """
 
     def __init__(self, references: References) -> None:

@@ -36,7 +36,7 @@ class PanelScores(NamedTuple):
             like for what else it gives.
         signatures: By metric, of those that have one.
         score_sets: Of our metrics.
-        segments: What was scored; None where it was not kept.
+        segments: The scored texts; None if they were not kept.
         seconds: Wall time.
         lexical: SacreBLEU's metrics, as a record takes them.
     """

@@ -1,4 +1,4 @@
-"""What the declaration of a metric says; one module per metric declares it."""
+"""The type of a metric's declaration; one module per metric declares it."""
 
 from __future__ import annotations
 
