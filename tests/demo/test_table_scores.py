@@ -112,7 +112,7 @@ def test_bad_file_is_refused_in_one_line_without_its_folder(
 def test_unusable_pasted_text_is_refused() -> None:
     with pytest.raises(FileError, match="not valid Unicode"):
         read_pasted("prediction,reference\n\ud800,b\n")
-    asked = "^Nothing to score: upload a table, or paste one, with the columns prediction and reference"
+    asked = "^Nothing to score: upload or paste a table with the columns prediction and reference"
     for text in ("", " \n\n"):
         with pytest.raises(FileError, match=asked):
             read_pasted(text)

@@ -109,5 +109,5 @@ def test_digest_differs_with_every_field_of_a_result() -> None:
         {"item": ["s", "t"], "system": ["x", "y"]},
         {name: list(reversed(getattr(RATED, name))) for name in RATED._fields[:4]},
     ]
-    found = [content_of(RATED._replace(**change)) for change in changes]  # type: ignore[arg-type]
-    assert len({content_of(RATED), *found}) == 1 + len(changes)
+    result = [content_of(RATED._replace(**change)) for change in changes]  # type: ignore[arg-type]
+    assert len({content_of(RATED), *result}) == 1 + len(changes)

@@ -16,7 +16,7 @@ SUMMARY_RATINGS = ("coherence", "consistency", "fluency", "relevance")
 def read_data_to_text(path: Path, rating: str = "quality") -> RatedSegments:
     """Read BAGEL or SFHOTEL (Novikova et al. 2017): lines with ``id, prediction, references`` and three ratings.
 
-    An ``id`` numbers rows, not inputs: the data do not say which rows are of one input, so they have no items.
+    An ``id`` numbers rows, not inputs: the data do not say which rows are of the same input, so they have no items.
 
     Args:
         path: The file; its name without the suffix is the group of all rows.
@@ -74,11 +74,11 @@ def _check_name(rating: str, names: Sequence[str], path: Path) -> None:
 
 
 def _mean_of_experts(row: TableRow, rating: str) -> float | None:
-    """Return the mean over the experts; None unless all of them, one at least, have given a rating."""
+    """Return the mean over the experts; None unless there are experts and all have given a rating."""
     experts = row.take("expert_annotations")
-    if not isinstance(experts, list) or not all(isinstance(one, dict) for one in experts):
+    if not isinstance(experts, list) or not all(isinstance(expert, dict) for expert in experts):
         raise FileError(f"{row.where}: expected a list of ratings by name as expert_annotations, not {experts!r}.")
-    rows = [TableRow(f"{row.where}, expert {number}", one) for number, one in enumerate(experts, 1)]
+    rows = [TableRow(f"{row.where}, expert {number}", expert) for number, expert in enumerate(experts, 1)]
     values = [expert.rating(rating) for expert in rows]
     given = [value for value in values if value is not None]
     return sum(given) / len(given) if given and len(given) == len(values) else None

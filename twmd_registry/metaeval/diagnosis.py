@@ -175,12 +175,7 @@ def diagnose(
         rng, unknown = np.random.default_rng(seed), encoder.tokenizer.unk_token_id
         drawn = {similarity: pair_words(similarity, words, unknown, pairs, rng) for similarity in Similarity}
         truncated, empty = int(tokens.truncated.sum()), len(texts) - len(own)
-        if empty:
-            warn(f"texts without a word, left out: {empty}.")
-        if truncated:
-            warn(f"texts cut at the model's limit: {truncated}.")
-        if undefined := ", ".join(similarity for similarity, (first, *_) in drawn.items() if len(first) == 0):
-            warn(f"undefined, for no two words of the texts can be compared: {undefined}; give more or longer texts.")
+        _warn(empty, truncated, ", ".join(similarity for similarity, (first, *_) in drawn.items() if len(first) == 0))
         sampled = np.unique(np.concatenate([np.r_[first, second] for first, second, *_ in drawn.values()]))
         layers = _read_layers(encoder, tokens, (text, sampled), options.batch_tokens, progress)
     with contextlib.suppress(ModelError):
@@ -207,6 +202,15 @@ def _measure(layers: Sequence[LayerState], sampled: np.ndarray, drawn: Sequence[
 
 def _load(model: str, options: RunOptions, centering: Centering) -> TokenAlignmentBackend:
     return TokenAlignmentBackend(make_spec(MetricName.SBERT, model=model, layer=0, centering=centering), options)
+
+
+def _warn(empty: int, truncated: int, undefined: str) -> None:
+    if empty:
+        warn(f"texts without a word, left out: {empty}.")
+    if truncated:
+        warn(f"texts cut at the model's limit: {truncated}.")
+    if undefined:
+        warn(f"undefined, for no two words of the texts can be compared: {undefined}; give more or longer texts.")
 
 
 def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
