@@ -10,7 +10,7 @@ import pytest
 from tests.judgments.test_reader import content_of
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.judgments.rated import RatedSegments, read_table
+from twmd_registry.judgments.rated import read_table
 
 ROWS: list[dict[str, Any]] = [
     {"mt": "The heron waits.", "ref": 'A heron, "grey".', "mark": 3.25, "lp": "de-en", "seg": 1, "sys": "one"},
@@ -83,7 +83,7 @@ def text(*lines: str) -> str:
 
 @pytest.mark.parametrize("blank", ["", "NaN", "null", "None"])
 def test_row_with_an_empty_rating_is_dropped(blank: str, tmp_path: Path) -> None:
-    result = read_table(written(tmp_path, text(f"One.,Two.,{blank}", "", "Three.,Four.,0"), "own.csv"))
+    result = read_table(written(tmp_path, text(f"One.,Two.,{blank}", "", "Three.,Four.,0"), "OWN.CSV"))
     assert (result.predictions, result.ratings.tolist(), result.dropped) == (["Three."], [0.0], 1)
 
 
@@ -157,8 +157,3 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
         FileError, match=r"the suffix of a table is one of .csv, .tsv, .jsonl, .ndjson, .parquet, .pq, not '.xlsx'"
     ):
         read_table(tmp_path / "own.xlsx")
-
-
-def test_suffix_may_be_in_capitals(tmp_path: Path) -> None:
-    result: RatedSegments = read_table(written(tmp_path, text("One.,Two.,1"), "OWN.CSV"))
-    assert result.group == ["OWN"]
