@@ -30,22 +30,22 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(files: Path) -> Iterator[str]:
-    with served(files) as found:
-        yield found
+    with served(files) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
+    with chromium() as result:
+        yield result
 
 
 @pytest.fixture
 def tab(browser: Any, address: str) -> Iterator[Tab]:
     """A fresh tab for each test: the tests of one file may run in any order, and in several processes."""
-    found = Tab(browser, address)
-    yield found
-    found.page.close()
+    result = Tab(browser, address)
+    yield result
+    result.page.close()
 
 
 def test_cells_of_a_table_are_escaped_and_break_after_an_underscore() -> None:
@@ -61,10 +61,13 @@ def scores(tab: Tab) -> dict[str, str]:
 
 
 def score_file(tab: Tab) -> str:
-    """Press Score, and return the next line above the scores."""
+    """Press Score, and return the next line above the scores; a changed input clears the line before."""
     before = tab.html("#file-notices")
     tab.page.locator("#score-file").click()
-    tab.wait_for_change("#file-notices", before)
+    tab.page.wait_for_function(
+        "before => ['', before].indexOf(document.querySelector('#file-notices .prose').innerHTML.trim()) < 0",
+        arg=before.strip(),
+    )
     return tab.text("#file-notices")
 
 
@@ -145,10 +148,10 @@ def test_good_file_is_scored_and_its_scores_are_downloaded(tab: Tab, tmp_path: P
     upload(tab, tmp_path / "good.csv", "prediction,reference\n" + "".join(f"{p},{r}\n" for p, r in rows))
     score_good_file(tab)
     with twmd_registry.scorer("twmd") as scorer:
-        found = scorer.score(*map(list, zip(*rows, strict=True)))
+        result = scorer.score(*map(list, zip(*rows, strict=True)))
     assert tab.text("#file-scores").startswith("Scores of good.csv:")
-    assert tab.page.locator("#file-scores tbody td").all_inner_texts()[:2] == ["twmd", f"{found.score:.4f}"]
-    assert tab.value("#signatures") == str(found.signature)
+    assert tab.page.locator("#file-scores tbody td").all_inner_texts()[:2] == ["twmd", f"{result.score:.4f}"]
+    assert tab.value("#signatures") == str(result.signature)
     texts = {}
     for link in tab.page.locator("#downloads a").all():
         with tab.page.expect_download() as download:
@@ -156,13 +159,13 @@ def test_good_file_is_scored_and_its_scores_are_downloaded(tab: Tab, tmp_path: P
         texts[download.value.suggested_filename] = Path(download.value.path()).read_text(encoding="utf-8")
     assert set(texts) == {"scores.tsv", "record.json"}
     record = parse_record(texts["record.json"])
-    assert (record.inputs[0].name, record.systems[0].texts) == ("good.csv", found.texts)
-    assert [f"{score:.6f}" for score in found.scores] == texts["scores.tsv"].splitlines()[1:]
+    assert (record.inputs[0].name, record.systems[0].texts) == ("good.csv", result.texts)
+    assert [f"{score:.6f}" for score in result.scores] == texts["scores.tsv"].splitlines()[1:]
 
 
 def test_bad_or_missing_table_gives_one_line_and_no_scores(tab: Tab, tmp_path: Path) -> None:
     tab.open("A file")
-    table_wanted = "Nothing to score: upload a table, or paste one, with the columns prediction and reference."
+    table_wanted = "Nothing to score: upload or paste a table with the columns prediction and reference."
     assert score_file(tab) == table_wanted
     upload(tab, tmp_path / "bad.csv", "prediction,refrence\na,b\n")
     choices = "did you mean 'refrence'? Choices: prediction, refrence."
@@ -170,7 +173,7 @@ def test_bad_or_missing_table_gives_one_line_and_no_scores(tab: Tab, tmp_path: P
     assert tab.page.locator("#distribution figure").count() == 0
     assert not tab.page.locator("#downloads").is_visible()
     tab.fill("#pasted", "prediction;reference\nIt rains.;It is raining, I think.\n")
-    assert score_file(tab) == "There are an uploaded file and a pasted table: remove one of them."
+    assert score_file(tab) == "There are an uploaded file and a pasted table: remove the file or the table."
     tab.page.locator("#upload").get_by_label("Clear").click()
     score_good_file(tab)
     tab.fill("#pasted", "")
@@ -245,20 +248,20 @@ def client(address: str) -> Any:
 
 
 def test_program_scores_texts(client: Any) -> None:
-    found = client.predict("It rains.", ["It is raining.", "Rain\nfalls."], temperature=0.05, api_name="/score_texts")
+    result = client.predict("It rains.", ["It is raining.", "Rain\nfalls."], temperature=0.05, api_name="/score_texts")
     with twmd_registry.scorer("twmd", temperature=0.05) as scorer:
         expected = scorer.score(["It rains."], [["It is raining.", "Rain falls."]])
-    assert found["scores"][0]["score"] == f"{expected.score:.4f}"
-    assert found["signature"] == str(expected.signature)
+    assert result["scores"][0]["score"] == f"{expected.score:.4f}"
+    assert result["signature"] == str(expected.signature)
     with pytest.raises(Exception, match="is not possible here"):
         client.predict("a", ["b"], centering="background:/a/file", api_name="/score_texts")
 
 
 def test_program_scores_a_table_and_explains_a_signature(client: Any) -> None:
-    found = client.predict("prediction,reference\nIt rains.,It is raining.\n", ["sbert"], api_name="/score_table")
+    result = client.predict("prediction,reference\nIt rains.,It is raining.\n", ["sbert"], api_name="/score_table")
     with twmd_registry.scorer("sbert") as scorer:
         expected = scorer.score(["It rains."], ["It is raining."])
-    assert parse_record(found["record"]).systems[0].results[0].scores == pytest.approx(expected.scores, abs=1e-5)
+    assert parse_record(result["record"]).systems[0].results[0].scores == pytest.approx(expected.scores, abs=1e-5)
     fields = client.predict(str(expected.signature), api_name="/explain_signature")["fields"]
     assert {
         "key": "vectors",

@@ -14,7 +14,6 @@ import pytest
 import twmd_registry
 from twmd_registry.cli import main
 from twmd_registry.errors import FileError, SpecError
-from twmd_registry.hub import metrics_with_card
 from twmd_registry.hub.space import build_space, card_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,21 +31,24 @@ assert by_file.scorer.spec.temperature == 0.5
 """
 
 
-def test_evaluate_loads_every_space_from_its_folder_offline(tmp_path: Path) -> None:
-    for metric in metrics_with_card():
+def test_evaluate_loads_a_space_from_its_folder_offline(tmp_path: Path) -> None:
+    metrics = ("twmd", "wordset_cka")
+    for metric in metrics:
         build_space(metric, tmp_path / "spaces" / metric)
     environment = os.environ | {
         "HF_MODULES_CACHE": str(tmp_path / "modules"),
         "HF_EVALUATE_OFFLINE": "1",
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-c", LOAD_ALL, json.dumps(P), json.dumps(R), *metrics_with_card()]
+    command = [sys.executable, "-c", LOAD_ALL, json.dumps(P), json.dumps(R), *metrics]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [name for name, _, _ in loaded] == list(metrics_with_card())
+    assert [name for name, _, _ in loaded] == list(metrics)
     for name, module, result in loaded:
-        assert module.startswith(f"evaluate_modules.metrics.{name}.")  # the copy of the folder's, not the installed one
+        assert module.startswith(
+            f"evaluate_modules.metrics.{name}."
+        )  # a copy of the folder's, not the installed module
         assert result["scores"] == pytest.approx(list(twmd_registry.scorer(name).score(P, R).scores), abs=1e-5)
 
 

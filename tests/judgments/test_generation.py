@@ -45,11 +45,11 @@ def expert(value: float | None) -> dict[str, Any]:
 def test_chosen_rating_of_data_to_text_is_read(tmp_path: Path) -> None:
     rating = "naturalness"
     path = lines(tmp_path, utterance(), utterance(**{rating: None}), utterance(**{rating: float("nan")}))
-    found = read_data_to_text(path, rating)
-    assert (found.ratings.tolist(), found.dropped) == ([3.5], 2)
-    assert found.predictions == ["It is by the river ."]
-    assert found.references == [["It is near the river .", "The river is near ."]]
-    assert (found.group, found.item, found.system) == (["made"], None, None)
+    result = read_data_to_text(path, rating)
+    assert (result.ratings.tolist(), result.dropped) == ([3.5], 2)
+    assert result.predictions == ["It is by the river ."]
+    assert result.references == [["It is near the river .", "The river is near ."]]
+    assert (result.group, result.item, result.system) == (["made"], None, None)
 
 
 def test_rating_of_a_summary_is_the_mean_of_its_experts(tmp_path: Path) -> None:
@@ -60,10 +60,10 @@ def test_rating_of_a_summary_is_the_mean_of_its_experts(tmp_path: Path) -> None:
         summary(expert(1), expert(None)),
         summary(),
     )
-    found = read_summeval(path)
-    assert found.ratings.tolist() == [pytest.approx((4 + 5 + 2) / 3), 1.0]
-    assert (found.item, found.system, found.dropped) == (["one", "one"], ["M1", "M2"], 2)
-    assert (found.predictions, found.references) == (["Rain came."] * 2, [["It rained."]] * 2)
+    result = read_summeval(path)
+    assert result.ratings.tolist() == [pytest.approx((4 + 5 + 2) / 3), 1.0]
+    assert (result.item, result.system, result.dropped) == (["one", "one"], ["M1", "M2"], 2)
+    assert (result.predictions, result.references) == (["Rain came."] * 2, [["It rained."]] * 2)
     assert read_summeval(path, "fluency").ratings.tolist() == [1.0, 1.0, 1.0]
 
 
@@ -113,5 +113,5 @@ def test_error_of_an_unknown_rating_lists_the_ratings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "rows"), [("bagel", 404), ("sfhotel", 875)])
 def test_public_data_have_their_published_sizes(name: str, rows: int) -> None:
-    found = read_data_to_text(shared(f"data/d2t/{name}.jsonl"))
-    assert (len(found.ratings), found.dropped, set(found.group)) == (rows, 0, {name})
+    result = read_data_to_text(shared(f"data/d2t/{name}.jsonl"))
+    assert (len(result.ratings), result.dropped, set(result.group)) == (rows, 0, {name})

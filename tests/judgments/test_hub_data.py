@@ -82,11 +82,11 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None, str]]:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_data_set_is_read_with_its_own_columns(name: str, hub: list[tuple[str, str | None, str]]) -> None:
-    found, (ratings, dropped, predictions, references, group, item, system) = read_hub(name), EXPECTED[name]
-    assert (found.ratings.tolist(), found.dropped) == (pytest.approx(ratings), dropped)
+    result, (ratings, dropped, predictions, references, group, item, system) = read_hub(name), EXPECTED[name]
+    assert (result.ratings.tolist(), result.dropped) == (pytest.approx(ratings), dropped)
     assert hub == [(HUB[name].repo, HUB[name].config, HUB[name].split)]
-    assert (found.predictions, found.references) == (predictions, references)
-    assert (found.group, found.item, found.system) == (group or [name] * len(ratings), item, system)
+    assert (result.predictions, result.references) == (predictions, references)
+    assert (result.group, result.item, result.system) == (group or [name] * len(ratings), item, system)
 
 
 def test_row_with_fewer_ratings_than_texts_is_refused(

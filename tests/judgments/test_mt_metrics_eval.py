@@ -25,14 +25,14 @@ def wmt(folder: Path, scores: str, outputs: dict[str, str], pair: str = "zh-en",
 
 def test_lines_of_every_system_are_paired_with_its_scores(tmp_path: Path) -> None:
     with pytest.warns(TwmdWarning, match=r"without a rating of segments that others have one of: B \(1 of 2\)"):
-        found = read_mt_metrics_eval(wmt(tmp_path, SCORES, OUTPUTS), pair="zh-en")
-    assert found.group == ["zh-en"] * 3
-    assert found.item == ["zh-en:1", "zh-en:2", "zh-en:2"]
-    assert found.system == ["A", "A", "B"]
-    assert found.predictions == ["a one", "a two", "b two"]
-    assert found.references == ["ref one", "ref two", "ref two"]
-    assert found.ratings.tolist() == [-1.5, 0.0, -5.0]
-    assert found.dropped == 1
+        result = read_mt_metrics_eval(wmt(tmp_path, SCORES, OUTPUTS), pair="zh-en")
+    assert result.group == ["zh-en"] * 3
+    assert result.item == ["zh-en:1", "zh-en:2", "zh-en:2"]
+    assert result.system == ["A", "A", "B"]
+    assert result.predictions == ["a one", "a two", "b two"]
+    assert result.references == ["ref one", "ref two", "ref two"]
+    assert result.ratings.tolist() == [-1.5, 0.0, -5.0]
+    assert result.dropped == 1
 
 
 def test_all_pairs_with_a_rating_are_read_and_only_those(tmp_path: Path) -> None:
@@ -40,23 +40,23 @@ def test_all_pairs_with_a_rating_are_read_and_only_those(tmp_path: Path) -> None
     wmt(tmp_path, "A\t60\nA\tNone\n", {"A": "eins\nzwei\n"}, "en-de", "wmt-z")
     wmt(tmp_path, "A\t0\nA\t0\n", {"A": "raz\ndva\n"}, "en-ru", "mqm.merged")
     with pytest.warns(TwmdWarning, match=r"wmt-z of cs-en, en-de: .* left out: 1 \(segment 2 of A\)"):
-        found = read_mt_metrics_eval(tmp_path, rating="wmt-z")
+        result = read_mt_metrics_eval(tmp_path, rating="wmt-z")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         merged = read_mt_metrics_eval(tmp_path, rating="mqm.merged")
-    assert (found.group, found.ratings.tolist(), found.dropped) == (["cs-en", "cs-en", "en-de"], [0.5, -0.25, 60], 1)
+    assert (result.group, result.ratings.tolist(), result.dropped) == (["cs-en", "cs-en", "en-de"], [0.5, -0.25, 60], 1)
     assert merged.predictions == ["raz", "dva"]
 
 
 def test_systems_without_output_or_ratings_are_named_and_counted(tmp_path: Path) -> None:
     folder = wmt(tmp_path, "A\t0\nC\t-1\nA\t-2\nC\t-3\n", {**OUTPUTS, "refA": "ref one\nref two\n"})
     with pytest.warns(TwmdWarning) as caught:
-        found = read_mt_metrics_eval(folder, pair="zh-en")
+        result = read_mt_metrics_eval(folder, pair="zh-en")
     first, second, third = (str(warning.message) for warning in caught)
     assert first.endswith("systems without output, left out: C (2 ratings).")
     assert second.endswith("systems with output and without ratings, left out: B.")
     assert third.endswith("left out: 2 (segment 1 of C, segment 2 of C).")
-    assert (found.system, found.dropped) == (["A", "A"], 2)
+    assert (result.system, result.dropped) == (["A", "A"], 2)
 
 
 def test_another_reference_is_a_system_like_others(tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ def test_json_lines_may_have_a_mark_empty_lines_and_other_line_ends() -> None:
     )
     table = opened(content, ".jsonl")
     offsets = list(table.offsets())
-    found = table.read(0, 6, offsets[0], [])
-    assert [values for _, values in found] == [
+    result = table.read(0, 6, offsets[0], [])
+    assert [values for _, values in result] == [
         {"prediction": "a\u2028b"},
         {"prediction": "c"},
         "expected a JSON object (Expecting value at character 1)",
@@ -119,9 +119,9 @@ def test_csv_is_read_as_pythons_own_reader_does(end: str) -> None:
     ]
     written = io.StringIO(newline="")
     csv.writer(written, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([["prediction", "reference"], *rows])
-    found = read_rows("a.csv", written.getvalue().encode(), ".csv")
-    assert [row.values for row in found] == list(csv.DictReader(io.StringIO(written.getvalue(), newline="")))
-    assert found[4].where == "a.csv, row 6 (row 1 is the header)"
+    result = read_rows("a.csv", written.getvalue().encode(), ".csv")
+    assert [row.values for row in result] == list(csv.DictReader(io.StringIO(written.getvalue(), newline="")))
+    assert result[4].where == "a.csv, row 6 (row 1 is the header)"
 
 
 @pytest.mark.parametrize("blank", ["", "\r\n \t\r\n\r\n"])
@@ -145,13 +145,13 @@ def test_quote_that_is_not_closed_costs_its_own_row() -> None:
     lines = ["prediction,reference", QUOTED, '"open,the cat', *others, 'x,5" of rain', "a,b,c"]
     table = opened(("\n".join(lines) + '\nz,"another\n').encode(), ".csv")
     offsets = list(table.offsets())
-    found = table.read(0, 30, offsets[0], [])
-    assert len(found) == len(offsets) == 25
-    assert found[0][1] == {"prediction": 'two\nlines, and "quotes"', "reference": "the cat"}
-    assert (found[1][0], "is a quote not closed?" in found[1][1]) == (b'"open,the cat\n', True)
-    assert [raw.decode().rstrip() for raw, _ in found[2:22]] == others
-    assert all(isinstance(values, dict) for _, values in found[2:23])
-    assert found[23][1] == "expected 2 fields (prediction, reference), got 3"
+    result = table.read(0, 30, offsets[0], [])
+    assert len(result) == len(offsets) == 25
+    assert result[0][1] == {"prediction": 'two\nlines, and "quotes"', "reference": "the cat"}
+    assert (result[1][0], "is a quote not closed?" in result[1][1]) == (b'"open,the cat\n', True)
+    assert [raw.decode().rstrip() for raw, _ in result[2:22]] == others
+    assert all(isinstance(values, dict) for _, values in result[2:23])
+    assert result[23][1] == "expected 2 fields (prediction, reference), got 3"
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_content_of_another_form_is_refused(
 def test_row_of_parquet_that_is_not_utf8_costs_itself() -> None:
     written = io.BytesIO()
     pq.write_table(pa.table({"prediction": pa.array([b"a", b"\xff", b"c"]).view(pa.string())}), written)
-    found = opened(written.getvalue(), ".parquet").read(0, 3, 0, ["prediction"])
-    assert [values for _, values in found] == [{"prediction": "a"}, "not UTF-8: byte 0xff", {"prediction": "c"}]
+    result = opened(written.getvalue(), ".parquet").read(0, 3, 0, ["prediction"])
+    assert [values for _, values in result] == [{"prediction": "a"}, "not UTF-8: byte 0xff", {"prediction": "c"}]
     with pytest.raises(FileError, match=r"^rows, row 2: not UTF-8: byte 0xff\.$"):
         read_rows("rows", written.getvalue(), ".parquet")
 

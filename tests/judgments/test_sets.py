@@ -39,11 +39,9 @@ def test_path_without_a_format_is_refused_with_an_example(tmp_path: Path) -> Non
         )
 
 
-def test_path_may_hold_a_colon_or_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_may_hold_a_colon_and_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, "prediction,reference,rating\nOne.,1.,2\n", "a:b.csv")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert read_rated("table:a:b.csv").ratings.tolist() == [2.0]
     assert read_rated("table:~/a:b.csv").ratings.tolist() == [2.0]
 
 
@@ -109,5 +107,5 @@ def test_digest_differs_with_every_field_of_a_result() -> None:
         {"item": ["s", "t"], "system": ["x", "y"]},
         {name: list(reversed(getattr(RATED, name))) for name in RATED._fields[:4]},
     ]
-    found = [content_of(RATED._replace(**change)) for change in changes]  # type: ignore[arg-type]
-    assert len({content_of(RATED), *found}) == 1 + len(changes)
+    result = [content_of(RATED._replace(**change)) for change in changes]  # type: ignore[arg-type]
+    assert len({content_of(RATED), *result}) == 1 + len(changes)

@@ -20,23 +20,23 @@ def year(folder: Path, **files: str) -> Path:
 
 def test_year_is_read_by_subset_without_the_unrated(tmp_path: Path) -> None:
     birds = "A heron waits.\tA bird waits.\nA gull.\tA boat.\nOwls.\tOwls.\n"
-    found = read_sts(
+    result = read_sts(
         year(tmp_path, input_news="It rained.\tIt rains.\n", gs_news="4.25\n", input_birds=birds, gs_birds="3.5\n\n5\n")
     )
-    assert found.group == ["birds", "birds", "news"]
-    assert found.predictions == ["A heron waits.", "Owls.", "It rained."]
-    assert found.references == ["A bird waits.", "Owls.", "It rains."]
-    assert found.ratings.tolist() == [3.5, 5.0, 4.25]
-    assert (found.dropped, found.item, found.system) == (1, None, None)
+    assert result.group == ["birds", "birds", "news"]
+    assert result.predictions == ["A heron waits.", "Owls.", "It rained."]
+    assert result.references == ["A bird waits.", "Owls.", "It rains."]
+    assert result.ratings.tolist() == [3.5, 5.0, 4.25]
+    assert (result.dropped, result.item, result.system) == (1, None, None)
 
 
 def test_subset_without_one_of_its_files_is_named_and_counted(tmp_path: Path) -> None:
     folder = year(tmp_path, input_a="One.\tTwo.\n", gs_a="1\n", gs_lost="1\n2\n", input_unrated="Three.\tFour.\n")
     with pytest.warns(TwmdWarning) as caught:
-        found = read_sts(folder)
+        result = read_sts(folder)
     assert "lost has no STS.input.lost.txt; left out with its 2 lines." in str(caught[0].message)
     assert "unrated has no STS.gs.unrated.txt; left out with its 1 lines." in str(caught[1].message)
-    assert (found.group, found.dropped) == (["a"], 3)
+    assert (result.group, result.dropped) == (["a"], 3)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_folder_of_other_files_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "rows"), [("STS12", 3108), ("STS14", 3750)])
 def test_public_years_have_their_published_sizes(name: str, rows: int) -> None:
-    found = read_sts(shared(f"data/sts/{name}"))
-    assert len(found.ratings) == len(found.predictions) == rows
-    assert found.ratings.min() >= 0
-    assert found.ratings.max() <= 5
+    result = read_sts(shared(f"data/sts/{name}"))
+    assert len(result.ratings) == len(result.predictions) == rows
+    assert result.ratings.min() >= 0
+    assert result.ratings.max() <= 5
 
 
 def test_sts13_is_without_the_subset_whose_sentences_are_not_distributed() -> None:
     with pytest.warns(TwmdWarning, match="SMT has no STS.input.SMT.txt; left out with its 750 lines"):
-        found = read_sts(shared("data/sts/STS13"))
-    assert (len(found.ratings), found.dropped, set(found.group)) == (1500, 750, {"FNWN", "OnWN", "headlines"})
+        result = read_sts(shared("data/sts/STS13"))
+    assert (len(result.ratings), result.dropped, set(result.group)) == (1500, 750, {"FNWN", "OnWN", "headlines"})

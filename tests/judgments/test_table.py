@@ -10,7 +10,7 @@ import pytest
 from tests.judgments.test_reader import content_of
 from tests.judgments.test_readers import written
 from twmd_registry.errors import FileError, TwmdWarning
-from twmd_registry.judgments.rated import RatedSegments, read_table
+from twmd_registry.judgments.rated import read_table
 
 ROWS: list[dict[str, Any]] = [
     {"mt": "The heron waits.", "ref": 'A heron, "grey".', "mark": 3.25, "lp": "de-en", "seg": 1, "sys": "one"},
@@ -28,22 +28,27 @@ def stored(folder: Path, suffix: str, rows: list[dict[str, Any]]) -> Path:
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_every_form_reads_the_same(suffix: str, tmp_path: Path) -> None:
-    found = read_table(stored(tmp_path, suffix, ROWS), **COLUMNS)
-    assert found.predictions == ["The heron waits.", "No\u2028bread."]
-    assert found.references == ['A heron, "grey".', "Bread is gone."]
-    assert found.ratings.tolist() == [3.25, -1e-3]
-    assert (found.group, found.item, found.system, found.dropped) == (["de-en", "fi-en"], ["1", "2"], ["one", "one"], 1)
+    result = read_table(stored(tmp_path, suffix, ROWS), **COLUMNS)
+    assert result.predictions == ["The heron waits.", "No\u2028bread."]
+    assert result.references == ['A heron, "grey".', "Bread is gone."]
+    assert result.ratings.tolist() == [3.25, -1e-3]
+    assert (result.group, result.item, result.system, result.dropped) == (
+        ["de-en", "fi-en"],
+        ["1", "2"],
+        ["one", "one"],
+        1,
+    )
 
 
 def test_columns_have_usual_names_and_groups_are_optional(tmp_path: Path) -> None:
     suffix = ".csv"
-    found = read_table(stored(tmp_path, suffix, [{"prediction": "One.", "reference": "Two.", "rating": 2}]))
-    assert (found.group, found.item, found.system) == (["own"], None, None)
-    assert found.ratings.tolist() == [2.0]
+    result = read_table(stored(tmp_path, suffix, [{"prediction": "One.", "reference": "Two.", "rating": 2}]))
+    assert (result.group, result.item, result.system) == (["own"], None, None)
+    assert result.ratings.tolist() == [2.0]
     row = {"prediction": "One.", "reference": "Two.", "rating": 2}
     row |= {"group": "de-en", "item": "7", "system": "ours", "lang": "de"}
-    found = read_table(stored(tmp_path, suffix, [row]))
-    assert (found.group, found.item, found.system) == (["de-en"], ["7"], ["ours"])
+    result = read_table(stored(tmp_path, suffix, [row]))
+    assert (result.group, result.item, result.system) == (["de-en"], ["7"], ["ours"])
     assert read_table(stored(tmp_path, suffix, [row]), group="lang").group == ["de"]
 
 
@@ -78,8 +83,8 @@ def text(*lines: str) -> str:
 
 @pytest.mark.parametrize("blank", ["", "NaN", "null", "None"])
 def test_row_with_an_empty_rating_is_dropped(blank: str, tmp_path: Path) -> None:
-    found = read_table(written(tmp_path, text(f"One.,Two.,{blank}", "", "Three.,Four.,0"), "own.csv"))
-    assert (found.predictions, found.ratings.tolist(), found.dropped) == (["Three."], [0.0], 1)
+    result = read_table(written(tmp_path, text(f"One.,Two.,{blank}", "", "Three.,Four.,0"), "OWN.CSV"))
+    assert (result.predictions, result.ratings.tolist(), result.dropped) == (["Three."], [0.0], 1)
 
 
 def test_line_of_json_without_its_rating_is_unrated(tmp_path: Path) -> None:
@@ -87,8 +92,8 @@ def test_line_of_json_without_its_rating_is_unrated(tmp_path: Path) -> None:
         {"prediction": "One.", "reference": "1."},
         {"prediction": "Two.", "reference": "2.", "rating": float("nan")},
     ]
-    found = read_table(stored(tmp_path, ".jsonl", [*rows, {"prediction": "Three.", "reference": "3.", "rating": 1}]))
-    assert (found.predictions, found.dropped) == (["Three."], 2)
+    result = read_table(stored(tmp_path, ".jsonl", [*rows, {"prediction": "Three.", "reference": "3.", "rating": 1}]))
+    assert (result.predictions, result.dropped) == (["Three."], 2)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +157,3 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
         FileError, match=r"the suffix of a table is one of .csv, .tsv, .jsonl, .ndjson, .parquet, .pq, not '.xlsx'"
     ):
         read_table(tmp_path / "own.xlsx")
-
-
-def test_suffix_may_be_in_capitals(tmp_path: Path) -> None:
-    found: RatedSegments = read_table(written(tmp_path, text("One.,Two.,1"), "OWN.CSV"))
-    assert found.group == ["OWN"]

@@ -121,7 +121,7 @@ def test_permutation_leaves_out_a_group_that_is_undefined_for_either_metric() ->
 
 def test_permutation_of_bad_input_is_refused() -> None:
     scores, rated = make_campaign()
-    with pytest.raises(SpecError, match="expected one trial or more, not 0"):
+    with pytest.raises(SpecError, match="expected 1 trial or more, not 0"):
         permutation(scores, scores, rated, "pearson", trials=0)
     with pytest.raises(InputError, match="expected scores_b of shape"):
         permutation(scores, scores[1:], rated, "pearson")

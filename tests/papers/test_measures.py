@@ -66,8 +66,8 @@ def test_measures_of_halves_and_quarters_follow_the_ratings() -> None:
 def test_undefined_numbers_are_nan_and_warned_of_once() -> None:
     ratings, scores = np.array([0.0, 1, 1, 0, 1]), R.random(5)
     with pytest.warns(TwmdWarning) as caught:
-        found = measure([(scores, ratings), (np.ones(5), ratings)], ["pearson", "mean-1"], "lv-en")
-    assert np.isnan(found).tolist() == [[False, False], [True, False]]
+        result = measure([(scores, ratings), (np.ones(5), ratings)], ["pearson", "mean-1"], "lv-en")
+    assert np.isnan(result).tolist() == [[False, False], [True, False]]
     (warning,) = caught
     assert str(warning.message).startswith(
         "lv-en: not every number is defined for 1 of 2 rows; pearson is undefined: the scores are constant"

@@ -21,7 +21,7 @@ from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.judgments.sentence_pairs import read_sts
 from twmd_registry.judgments.translations import read_wmt
 from twmd_registry.papers.experiment import AVERAGE, read_experiment
-from twmd_registry.papers.plans import first_pairs, marginal_errors
+from twmd_registry.papers.pictures import first_pairs, marginal_errors
 from twmd_registry.papers.reproduction import Reproduction
 from twmd_registry.papers.run import reproduce
 from twmd_registry.registry.options import RunOptions
@@ -50,15 +50,15 @@ def second(data: Path, model: str) -> Reproduction:
 
 
 def run(name: str, folder: Path, *, model: str, layer: int | None = None) -> Reproduction:
-    (found,) = reproduce([read_experiment(name)], folder, model=model, layer=layer)
-    return found
+    (result,) = reproduce([read_experiment(name)], folder, model=model, layer=layer)
+    return result
 
 
-def values(found: Reproduction, row: str) -> dict[tuple[str, str], float]:
+def values(result: Reproduction, row: str) -> dict[tuple[str, str], float]:
     """Return the numbers of the first row of this name by column and statistic."""
-    own = next(one for one in found.rows if one.metric == row)
+    own = next(one for one in result.rows if one.metric == row)
     return {
-        (cell.column, cell.statistic): value for cell, value in zip(found.experiment.cells, own.values, strict=True)
+        (cell.column, cell.statistic): value for cell, value in zip(result.experiment.cells, own.values, strict=True)
     }
 
 
@@ -73,7 +73,7 @@ def pearson(spec: MetricSpec | str, own: RatedSegments, side: str = "scores") ->
 
 
 def test_cells_are_correlations_of_each_pairs_own_scores(second: Reproduction, model: str, data: Path) -> None:
-    found, rated, side = values(second, "TWMD-b"), read_wmt(data / "wmt" / "wmt17.jsonl"), "precision"
+    result, rated, side = values(second, "TWMD-b"), read_wmt(data / "wmt" / "wmt17.jsonl"), "precision"
     batch: dict[str, Any] = {"centering": "batch", "centering_size": 32}
     spec = make_spec("twmd", "paper", model=model, layer=2, output="f1", temperature=0.1, **batch)
     cells: dict[tuple[str, str], float] = {}
@@ -84,14 +84,14 @@ def test_cells_are_correlations_of_each_pairs_own_scores(second: Reproduction, m
         cells[pair, "pearson"] = 100 * stats.pearsonr(scores, own.ratings).statistic
     for statistic in ("kendall", "pearson"):
         cells[AVERAGE, statistic] = float(np.mean([cells[pair, statistic] for pair in LANGUAGE_PAIRS[17]]))
-    assert found == pytest.approx(cells, abs=1e-3)
-    assert list(found) == list(cells)
+    assert result == pytest.approx(cells, abs=1e-3)
+    assert list(result) == list(cells)
 
 
 def test_years_are_weighted_by_subset_and_then_counted_alike(model: str, data: Path) -> None:
     years = []
-    found = run("twmd-table1", data, model=model, layer=1)
-    spec = next(setting.metric for setting in found.settings if setting.row == "BERTscore-batch")
+    result = run("twmd-table1", data, model=model, layer=1)
+    spec = next(setting.metric for setting in result.settings if setting.row == "BERTscore-batch")
     with Scorer(spec) as one:  # type: ignore[arg-type]
         for year in YEARS:
             rated, total = read_sts(data / "sts" / year), np.zeros(2)
@@ -103,40 +103,40 @@ def test_years_are_weighted_by_subset_and_then_counted_alike(model: str, data: P
                 correlations = [measure(scores, own.ratings).statistic for measure in (stats.pearsonr, stats.spearmanr)]
                 total += size * np.array(correlations)
             years.append(100 * total / 44)
-    assert list(values(found, "BERTscore-batch").values()) == pytest.approx(np.mean(years, axis=0), abs=1e-3)
-    assert found.segments == {AVERAGE: 220}
+    assert list(values(result, "BERTscore-batch").values()) == pytest.approx(np.mean(years, axis=0), abs=1e-3)
+    assert result.segments == {AVERAGE: 220}
     by_layer = run("twmd-figure5", data, model=model)
     labels = [setting.label for setting in by_layer.settings]
     figure = by_layer.values[labels.index("BERTscore-b layer=1"), 0]
-    assert figure == pytest.approx(values(found, "BERTscore-batch")[AVERAGE, "pearson"] / 100, abs=1e-6)
+    assert figure == pytest.approx(values(result, "BERTscore-batch")[AVERAGE, "pearson"] / 100, abs=1e-6)
 
 
 def test_other_layers_stand_beside_the_papers_other_layers(model: str, data: Path) -> None:
-    found = run("twmd-table5", data, model=model, layer=2)
-    assert [(ours.layer, theirs.source) for ours, theirs in found.compared[:2]] == [
+    result = run("twmd-table5", data, model=model, layer=2)
+    assert [(ours.layer, theirs.source) for ours, theirs in result.compared[:2]] == [
         ("1", "roberta-base, layer 9"),
         ("3", "roberta-base, layer 11"),
     ]
     whole = values(run("twmd-table3", data, model=model, layer=3), "SBERT")
-    assert found.rows[1].values == pytest.approx((whole[AVERAGE, "kendall"], whole[AVERAGE, "pearson"]), abs=1e-3)
-    assert set(found.rank_agreement()) == {"9", "11"}
+    assert result.rows[1].values == pytest.approx((whole[AVERAGE, "kendall"], whole[AVERAGE, "pearson"]), abs=1e-3)
+    assert set(result.rank_agreement()) == {"9", "11"}
 
 
 def test_fine_tuned_model_has_the_numbers_of_the_other_tables(
     second: Reproduction, model: str, data: Path, tmp_path: Path
 ) -> None:
-    found = run("twmd-table4", data, model=model, layer=2)
+    result = run("twmd-table4", data, model=model, layer=2)
     tables = second, run("twmd-table3", data, model=model, layer=2)
     for row in ("TWMD", "TWMD-b"):
         first, other = (values(table, row) for table in tables)
         expected = [first[AVERAGE, "kendall"], first[AVERAGE, "pearson"], other[AVERAGE, "kendall"]]
-        assert list(values(found, row).values()) == pytest.approx(expected)
-    assert [row.metric for row in found.experiment.printed] == ["BLEURT-pre", "BLEURT", "TWMD", "TWMD-b"] * 2
+        assert list(values(result, row).values()) == pytest.approx(expected)
+    assert [row.metric for row in result.experiment.printed] == ["BLEURT-pre", "BLEURT", "TWMD", "TWMD-b"] * 2
     with pytest.warns(TwmdWarning, match=r"left out: wmt18 \(no wmt/wmt18.jsonl in"):
         alone = run("twmd-table4", write_wmt(tmp_path, 17), model=model, layer=2)
     assert np.isnan(alone.values).tolist() == [[False, False, True]] * 2
     assert "\tWMT18 tau\t0\tkendall\t\t34.7\t" in alone.text("tsv")
-    with pytest.raises(SpecError, match="is of models that were fine-tuned on WMT15-16: give one by --model"):
+    with pytest.raises(SpecError, match="is of models that were fine-tuned on WMT15-16: name such a model by --model"):
         reproduce([read_experiment("twmd-table4")], data)
 
 
@@ -183,13 +183,13 @@ def test_undefined_correlation_spreads_to_the_mean_and_to_no_other_cell(model: s
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     reason = "lv-en: not every number is defined for 6 of 6 rows; kendall is undefined: the ratings are constant"
     with pytest.warns(TwmdWarning, match=reason):
-        found = run("twmd-table8", tmp_path, model=model, layer=2)
-    columns = np.array([cell.column for cell in found.experiment.cells])
-    for undefined in (np.isnan(found.values).all(axis=0), np.isnan(found.values).any(axis=0)):
+        result = run("twmd-table8", tmp_path, model=model, layer=2)
+    columns = np.array([cell.column for cell in result.experiment.cells])
+    for undefined in (np.isnan(result.values).all(axis=0), np.isnan(result.values).any(axis=0)):
         assert set(columns[undefined]) == {"lv-en", AVERAGE}
-    assert found.table().rows[1][5] == "- / -"
-    assert "\tlv-en\t5\tkendall\t\t" in found.text("tsv")
-    assert np.isnan(found.rank_agreement()[""][1]).sum() == 4
+    assert result.table().rows[1][5] == "- / -"
+    assert "\tlv-en\t5\tkendall\t\t" in result.text("tsv")
+    assert np.isnan(result.rank_agreement()[""][1]).sum() == 4
 
 
 def test_missing_data_are_named(model: str, data: Path, tmp_path: Path) -> None:
@@ -201,33 +201,33 @@ def test_missing_data_are_named(model: str, data: Path, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="wmt17 has no row of lv-en, zh-en: the table's groups are cs-en"):
         run("twmd-table2", write_wmt(tmp_path, 17, ("cs-en", "de-en", "fi-en", "ru-en", "tr-en")), model=model)
     with pytest.raises(
-        FileError, match=r"twmd-figure3: none of the data sets is here: wmt15 \(no wmt/wmt15.jsonl in .*; wmt18"
+        FileError, match=r"twmd-figure3: no data set can be read: wmt15 \(no wmt/wmt15.jsonl in .*; wmt18"
     ):
         run("twmd-figure3", tmp_path / "sts", model=model)
     with pytest.raises(FileError, match=r"expected d2t/bagel\.jsonl, d2t/sfhotel\.jsonl in"):
         run("moverscore-table3", tmp_path, model=model)
-    with pytest.raises(FileError, match=r"none\.jsonl is not a folder; expected one that holds wmt/wmt17\.jsonl"):
+    with pytest.raises(FileError, match=r"none\.jsonl is not a folder; expected a folder that holds wmt/wmt17\.jsonl"):
         run("twmd-table2", tmp_path / "none.jsonl", model=model)
     with pytest.warns(TwmdWarning, match=r"wmt17: groups that the table does not have, left out: xx-en \(5 rows\)"):
-        found = run("twmd-table8", write_wmt(tmp_path, 17, (*LANGUAGE_PAIRS[17], "xx-en")), model=model, layer=1)
-    assert found.segments[AVERAGE] == 35
+        result = run("twmd-table8", write_wmt(tmp_path, 17, (*LANGUAGE_PAIRS[17], "xx-en")), model=model, layer=1)
+    assert result.segments[AVERAGE] == 35
     for name in ("twmd-figure5", "moverscore-table1"):
         with pytest.raises(SpecError, match=f"{name} does not read one layer alone: leave --layer 2 out"):
             run(name, data, model=model, layer=2)
 
 
 def test_temperatures_are_weighted_by_the_size_of_a_year(model: str, data: Path) -> None:
-    found, total = run("twmd-appendix-b", data, model=model, layer=2), {}
+    result, total = run("twmd-appendix-b", data, model=model, layer=2), {}
     rated = [read_wmt(data / "wmt" / f"wmt{year}.jsonl") for year in (15, 16)]
     for label in ("TRWMD-b output=f1 temperature=0.001", "TWMD-b output=recall temperature=0.05"):
-        (place,) = (i for i, one in enumerate(found.settings) if one.label == label)
+        (place,) = (i for i, one in enumerate(result.settings) if one.label == label)
         by_year = [
-            np.mean([pearson(found.settings[place].metric, of_group(own, pair)) for pair in LANGUAGE_PAIRS[15]])
+            np.mean([pearson(result.settings[place].metric, of_group(own, pair)) for pair in LANGUAGE_PAIRS[15]])
             for own in rated
         ]
-        total[label] = found.values[place, 0]
+        total[label] = result.values[place, 0]
         assert total[label] == pytest.approx(100 * np.average(by_year, weights=[70, 12]), abs=1e-3)
-    table = found.table()
+    table = result.table()
     temperatures = "0.001 0.005 0.01 0.02 0.03 0.05 0.06 0.08 0.1 0.15"
     assert " ".join(table.header) == f"data segments metric output {temperatures} best paper"
     assert len(table.rows) == 12
@@ -256,13 +256,13 @@ def test_lines_of_a_figure_are_its_rows(model: str, data: Path) -> None:
 def test_marginal_errors_are_those_of_plans_made_by_hand(model: str, data: Path) -> None:
     vary = {"temperature": [0.05, 0.2], "iterations": [1, 3, 200]}
     experiment = replace(read_experiment("twmd-figure4"), plans=4, vary={"temperature": [0.05], "iterations": [1]})
-    (found,) = reproduce([experiment], data, model=model, layer=2)
-    found = replace(found, experiment=replace(experiment, vary=vary))
-    group, rated = first_pairs(found)
+    (result,) = reproduce([experiment], data, model=model, layer=2)
+    result = replace(result, experiment=replace(experiment, vary=vary))
+    group, rated = first_pairs(result)
     assert (group, len(rated.ratings)) == ("cs-en", 4)
-    lines = marginal_errors(found, RunOptions())
+    lines = marginal_errors(result, RunOptions())
     assert list(lines) == ["twmd-b T=0.05", "twmd-b T=0.2"]
-    scores = Scorer(found.settings[0].metric).score(rated.predictions, rated.references)  # type: ignore[arg-type]
+    scores = Scorer(result.settings[0].metric).score(rated.predictions, rated.references)  # type: ignore[arg-type]
     for temperature, (sweeps, errors) in zip((0.05, 0.2), lines.values(), strict=True):
         for number, error in zip(sweeps, errors, strict=True):
             expected = []
@@ -277,47 +277,49 @@ def test_marginal_errors_are_those_of_plans_made_by_hand(model: str, data: Path)
         assert errors[0] > errors[1] > errors[2]
     empty = {"wmt17": {"cs-en": rated._replace(predictions=[""] * 4, references=[""] * 4)}}
     with pytest.raises(InputError, match="there is no plan to measure"):
-        marginal_errors(replace(found, rated=empty), RunOptions())
+        marginal_errors(replace(result, rated=empty), RunOptions())
 
 
 def test_movers_are_measured_on_each_pair_apart(model: str, data: Path) -> None:
-    found, rated = run("moverscore-table1", data, model=model), read_wmt(data / "wmt" / "wmt17.jsonl")
+    result, rated = run("moverscore-table1", data, model=model), read_wmt(data / "wmt" / "wmt17.jsonl")
     spec = make_spec("moverscore", "moverscore-v1", model=model, layer="1-3", ngram=2)
     cells = [100 * pearson(spec, of_group(rated, pair)) for pair in LANGUAGE_PAIRS[17]]
-    assert list(values(found, "WMD-2").values()) == pytest.approx([*cells, np.mean(cells)], abs=1e-2)
-    sources = [row[1] for row in found.table().rows if row[0] == "WMD-1"]
+    assert list(values(result, "WMD-2").values()) == pytest.approx([*cells, np.mean(cells)], abs=1e-2)
+    sources = [row[1] for row in result.table().rows if row[0] == "WMD-1"]
     theirs = ["W2V", "ELMO, layer 1-3", "BERT, layer 8-12", "BERT + MNLI, layer 8-12"]
     assert sources == ["here, layer 1-3", *theirs, f"here - {theirs[-1]}"]
-    assert [row[1] for row in found.table().rows if row[0] == "RUSE"] == ["paper"]
-    assert [row[1] for row in found.table().rows if row[0] == "BERTSCORE-F1"][1:] == ["paper", "here - paper"]
-    bert = replace(found, near="BERT")
+    assert [row[1] for row in result.table().rows if row[0] == "RUSE"] == ["paper"]
+    assert [row[1] for row in result.table().rows if row[0] == "BERTSCORE-F1"][1:] == ["paper", "here - paper"]
+    bert = replace(result, near="BERT")
     assert [ours.metric for ours, _ in bert.compared] == ["BERTSCORE-F1", "SMD", "WMD-1"]
     assert bert.rank_agreement()[""][0] == 3
 
 
 def test_hard_alignments_are_the_sides_of_one_score(model: str, data: Path) -> None:
     with pytest.warns(TwmdWarning, match=r"left out: ru-en, tr-en, zh-en \(120 rows\)"):
-        found = run("moverscore-table5", data, model=model, layer=3)
+        result = run("moverscore-table5", data, model=model, layer=3)
     own = of_group(read_wmt(data / "wmt" / "wmt17.jsonl"), "fi-en")
     tokens = {"special": "all", "idf": "corpus", "punctuation": "drop-ascii", "subwords": "drop", "centering": "none"}
     spec = make_spec("bertscore_centered", "paper", model=model, layer=3, **tokens)
     for name, side in (("HMD-PREC", "precision"), ("HMD-RECALL", "recall"), ("HMD-F1", "f1")):
-        assert values(found, name)["fi-en", "pearson"] == pytest.approx(100 * pearson(spec, own, side), abs=1e-2)
+        assert values(result, name)["fi-en", "pearson"] == pytest.approx(100 * pearson(spec, own, side), abs=1e-2)
 
 
 def test_layers_stand_beside_the_papers_from_the_last(model: str, data: Path) -> None:
-    found = run("moverscore-table6", data, model=model)
+    result = run("moverscore-table6", data, model=model)
     layers = {"LAYER 10": "1", "LAYER 11": "2", "LAYER 12": "3", "ROUTING": "1-3", "PMEANS": "1-3"}
-    assert {row.metric: row.layer for row in found.rows} == {f"WMD-1 + {name}": layer for name, layer in layers.items()}
-    sources = [row[:2] for row in found.table().rows]
+    assert {row.metric: row.layer for row in result.rows} == {
+        f"WMD-1 + {name}": layer for name, layer in layers.items()
+    }
+    sources = [row[:2] for row in result.table().rows]
     assert sources[1] == ("WMD-1 + LAYER 8", "BERT, layer 8")  # a model of three layers has no counterpart
     assert sources[3:5] == [("WMD-1 + LAYER 10", "here, layer 1"), ("WMD-1 + LAYER 10", "BERT, layer 10")]
 
 
 def test_utterances_take_their_best_reference_by_rating(tmp_path: Path, model: str) -> None:
     written = write_utterances(tmp_path)
-    found = run("moverscore-table3", tmp_path, model=model)
-    assert found.segments == {f"{name} {short}": len(lines) for name, lines in written.items() for short in RATINGS}
+    result = run("moverscore-table3", tmp_path, model=model)
+    assert result.segments == {f"{name} {short}": len(lines) for name, lines in written.items() for short in RATINGS}
     spec = make_spec("bertscore_centered", model=model, centering="none", special="partners", output="f1")
     for name, lines in written.items():
         with Scorer(spec) as one:
@@ -325,11 +327,14 @@ def test_utterances_take_their_best_reference_by_rating(tmp_path: Path, model: s
             best = [max(one.score([row["prediction"]] * 3, row["references"]).scores) for row in rows]
         for short, rating in RATINGS.items():
             expected = 100 * stats.spearmanr(best, np.array([line[rating] for line in lines], dtype=float)).statistic
-            assert values(found, "BERTSCORE-F1")[f"{name} {short}", "spearman"] == pytest.approx(expected, abs=1e-6)
+            assert values(result, "BERTSCORE-F1")[f"{name} {short}", "spearman"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_measures_are_correlated_with_each_other(model: str, data: Path) -> None:
-    found, own = run("moverscore-figure3", data, model=model), of_group(read_wmt(data / "wmt" / "wmt17.jsonl"), "zh-en")
+    result, own = (
+        run("moverscore-figure3", data, model=model),
+        of_group(read_wmt(data / "wmt" / "wmt17.jsonl"), "zh-en"),
+    )
     scorer = Scorer(make_spec("moverscore", "moverscore-v1", model=model, layer="1-3"))
     word = scorer.score(own.predictions, own.references).scores
     pairs = list(zip(own.predictions, own.references, strict=True))
@@ -343,8 +348,8 @@ def test_measures_are_correlated_with_each_other(model: str, data: Path) -> None
     for i, other in enumerate(names):
         for one in names[:i]:
             expected = 100 * stats.pearsonr(numbers[one], numbers[other]).statistic
-            assert values(found, f"{one} ~ {other}")["zh-en", "pearson"] == pytest.approx(expected, abs=1e-2)
-    assert len(found.rows) == 10
+            assert values(result, f"{one} ~ {other}")["zh-en", "pearson"] == pytest.approx(expected, abs=1e-2)
+    assert len(result.rows) == 10
 
 
 def rated_pairs(folder: Path, pairs: list[tuple[str, str, float]]) -> Path:
@@ -356,21 +361,21 @@ def rated_pairs(folder: Path, pairs: list[tuple[str, str, float]]) -> Path:
 
 def test_pairs_are_split_at_their_median_length(tmp_path: Path) -> None:
     pairs = [("a " * (i % 7 + 1), "the heron " * (i % 5 + 1), float(i % 6)) for i in range(21)]
-    (found,) = reproduce([read_experiment("stsscore-table4")], rated_pairs(tmp_path, pairs))
+    (result,) = reproduce([read_experiment("stsscore-table4")], rated_pairs(tmp_path, pairs))
     lengths = [(len(a) + len(b)) / 2 for a, b, _ in pairs]
     ratings, scores = (
         np.array([one for *_, one in pairs]),
-        np.array(found.scores["All"]["STS-B", next(iter(found.rated["STS-B"]))]),
+        np.array(result.scores["All"]["STS-B", next(iter(result.rated["STS-B"]))]),
     )
     for half, rows in (
         ("Shorter", lengths < np.median(lengths)),
         ("Longer", lengths >= np.median(lengths)),
         ("All", np.full(21, fill_value=True)),
     ):
-        assert values(found, half)["STS-B rho", "spearman"] == pytest.approx(
+        assert values(result, half)["STS-B rho", "spearman"] == pytest.approx(
             stats.spearmanr(scores[rows], ratings[rows]).statistic
         )
-    assert found.segments == {column: 21 if column.startswith("STS-B") else 0 for column in found.experiment.columns}
+    assert result.segments == {column: 21 if column.startswith("STS-B") else 0 for column in result.experiment.columns}
 
 
 def test_training_data_are_warned_of(tmp_path: Path) -> None:
@@ -396,11 +401,11 @@ def test_hub_is_asked_only_for_what_is_not_here(tmp_path: Path, monkeypatch: pyt
     folder = rated_pairs(
         tmp_path, [("a heron", "the heron", 1.0), ("a heron waits", "it rains", 2.0), ("rain", "the rain", 3.0)]
     )
-    (found,) = reproduce([read_experiment("stsscore-table4")], folder, hub=True)
+    (result,) = reproduce([read_experiment("stsscore-table4")], folder, hub=True)
     assert asked == ["glue/mrpc", "glue/qqp", "wmt22-zh-en-mqm"]
-    assert list(found.rated) == ["STS-B"]
+    assert list(result.rated) == ["STS-B"]
     with pytest.raises(
-        FileError, match=r"none of the data sets is here: STS-B \(cannot read it from the Hub: no network\); MRPC"
+        FileError, match=r"no data set can be read: STS-B \(cannot read it from the Hub: no network\); MRPC"
     ):
         reproduce([read_experiment("stsscore-table4")], None, hub=True)
 
@@ -410,9 +415,9 @@ def test_column_of_s_bert_has_the_published_numbers() -> None:
     experiment = read_experiment("stsscore-table1")
     columns = {name: own for name, own in experiment.columns.items() if name.startswith("STS-B")}
     rows, data = {"S-BERT": experiment.rows["S-BERT"]}, {"STS-B": experiment.data["STS-B"]}
-    (found,) = reproduce([replace(experiment, rows=rows, data=data, columns=columns)], shared("data"))
+    (result,) = reproduce([replace(experiment, rows=rows, data=data, columns=columns)], shared("data"))
     published = next(row.values for row in experiment.printed if row.metric == "S-BERT")
-    own = found.rows[0].values
+    own = result.rows[0].values
     assert [round(value, 2) for value in own] == list(published[: len(own)])
 
 

@@ -1,4 +1,4 @@
-"""Reports made on the spot, of texts and scores written for the tests."""
+"""Reports of made-up texts and scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NASTY = (
 
 
 def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool = False) -> MetricColumn:
-    """A metric with an interval and a test made of its scores; shape (systems, segments)."""
+    """Make a metric with an interval and a test of its scores; shape (systems, segments)."""
     counts = None if hundred else Counts(scores.shape[1], 1, 2, 3, 4)
     drawn = np.random.default_rng(5).integers(scores.shape[1], size=(200, scores.shape[1]))
     cells = [
@@ -60,7 +60,7 @@ def column(name: str, scores: np.ndarray, *, hundred: bool = False, errors: bool
 
 
 def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> SystemComparison:
-    """Three metrics that agree more or less: two of ours and one that counts errors up to 100."""
+    """Make three metrics that agree more or less: two of ours, and TER, which counts errors up to 100."""
     random = np.random.default_rng(seed)
     quality = random.uniform(size=(len(systems), segments))
     columns = (
@@ -74,7 +74,7 @@ def comparison(systems: Sequence[str], segments: int, seed: int = 0) -> SystemCo
 def report(
     systems: Sequence[str], references: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]], size: int = 30
 ) -> Report:
-    """A report of random scores; every picture is of so many tokens a side."""
+    """Make a report of random scores; every picture has `size` tokens a side."""
     table = comparison(systems, len(references))
     tokens = tuple(f"word{i}" for i in range(size))
     highlights = [
@@ -98,7 +98,7 @@ def page_of(table: SystemComparison, references: Sequence[Sequence[str]] | None 
 
 
 def nasty_report() -> Report:
-    """A report whose every text, and a system's name, tries to be more than text; twice as many as fit on a page."""
+    """Make a report of texts and names that could be taken for markup; twice as many as fit on a page."""
     texts = [f"{text} {i}" if text else text for i, text in enumerate(NASTY * 5)]
     made = report(
         ["good <b>.txt", "</script>poor\u202e\udcff.txt"],

@@ -79,12 +79,12 @@ def shown_scores(page: Any, metric: int, system: int) -> list[float]:
 
 
 def texts_of(content: Report, segment: int) -> list[str]:
-    """A segment's texts in the order of its rows."""
+    """Return a segment's texts in the order of its rows."""
     sources, predictions = content.sources or (), [own[segment] for own in content.predictions]
     return [*sources[segment : segment + 1], *content.references[segment], *predictions]
 
 
-def test_no_text_runs_and_every_text_is_shown(page: Any, content: Report) -> None:
+def test_texts_are_shown_and_run_no_script(page: Any, content: Report) -> None:
     rows = "all => all.map(one => [...one.querySelectorAll('td.text')].map(cell => cell.textContent))"
     shown = page.eval_on_selector_all("#table tbody", rows)
     assert shown == [list(map(legible, texts_of(content, segment))) for segment in range(25)]
@@ -172,16 +172,17 @@ def test_buttons_copy_signatures_and_record_or_show_them(page: Any, content: Rep
     assert parse_record(area.input_value()) == content.record
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_page_fits_a_telephone_and_follows_the_colour_scheme(browser: Any, address: str, scheme: str) -> None:
-    with opened(browser, address, viewport={"width": 390, "height": 844}, color_scheme=scheme) as page:
+def test_page_fits_a_telephone_and_follows_the_colour_scheme(browser: Any, address: str) -> None:
+    with opened(browser, address, viewport={"width": 390, "height": 844}) as page:
         page.evaluate(OPEN_ALL)
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         assert page.evaluate(f"{OUTSIDE}(390)") == []
         style = "(({ color, backgroundColor }) => [color, backgroundColor])(getComputedStyle(document.body))"
-        ink, paper = (sum(map(int, colour[4:-1].split(","))) for colour in page.evaluate(style))
-        assert (ink < paper) is (scheme == "light")
-        assert abs(ink - paper) > 450
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            ink, paper = (sum(map(int, colour[4:-1].split(","))) for colour in page.evaluate(style))
+            assert (ink < paper) is (scheme == "light")
+            assert abs(ink - paper) > 450
 
 
 def test_long_names_stay_inside_the_page_and_are_whole(browser: Any, tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_differing_words_are_marked_by_more_than_colour(browser: Any, tmp_path: 
         assert page.evaluate(style) == ["underline", "600"]
 
 
-def test_tables_are_there_without_script(browser: Any, address: str) -> None:
+def test_tables_are_shown_without_script(browser: Any, address: str) -> None:
     with opened(browser, address, java_script_enabled=False) as page:
         assert "need this page's own script" in (page.text_content("noscript") or "")
         assert page.locator("#systems tbody tr").count() == 3  # two systems and their difference

@@ -91,7 +91,7 @@ def add_file_tab(metric: str) -> None:
     example = "prediction,reference\nIt rains.,It is raining."
     with gr.Row():
         upload = gr.File(label="Upload a table", file_types=list(SUFFIXES), height=180, elem_id="upload")
-        pasted = gr.Textbox(label="or paste one", lines=5, max_lines=5, placeholder=example, elem_id="pasted")
+        pasted = gr.Textbox(label="or paste a table", lines=5, max_lines=5, placeholder=example, elem_id="pasted")
     chosen = gr.CheckboxGroup(METRICS, value=[metric], label="Metrics", elem_id="metrics")
     preset = gr.Dropdown(offered_presets(), label="Preset", elem_id="file-preset")
     button = gr.Button("Score", variant="primary", elem_id="score-file")
@@ -105,7 +105,7 @@ def add_file_tab(metric: str) -> None:
     inputs, outputs = [upload, pasted, chosen, preset], [*shown, rows, downloads, signatures]
     answer = partial(answer_file, Path(downloads.GRADIO_CACHE))
     scored = button.click(answer, inputs, outputs, concurrency_limit=1, concurrency_id=FILES, **PRIVATE)
-    problem = "Nothing was scored: this file cannot be read here. Upload another one."
+    problem = "Nothing was scored: this file cannot be read here. Upload another file."
     scored.failure(lambda: _show_error(problem), None, outputs, **QUIET)
     # In the browser: a change that waits in the server's queue could clear the scores of a later request.
     gr.on([field.change for field in inputs], None, None, shown, js=HIDE, **QUIET)
@@ -114,7 +114,7 @@ def add_file_tab(metric: str) -> None:
 def answer_file(cache: Path, upload: str | None, pasted: str, metrics: list[str], preset: str) -> tuple[Any, ...]:
     """Score a file: notices or the error, the table, the distributions, and what is shown only with them."""
     if upload and pasted.strip():
-        return _show_error("There are an uploaded file and a pasted table: remove one of them.")
+        return _show_error("There are an uploaded file and a pasted table: remove the file or the table.")
     try:
         uploaded = read_upload(Path(upload)) if upload else read_pasted(pasted)
         result = table_scores.score_file(uploaded, metrics, preset)

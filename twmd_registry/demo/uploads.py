@@ -50,7 +50,7 @@ def read_pasted(text: str) -> UploadedTable:
     text = text.rstrip("\n") + "\n"
     if not text.strip():
         columns = f"with the columns {PREDICTION} and {REFERENCE}"
-        raise FileError(f"Nothing to score: upload a table, or paste one, {columns}.")
+        raise FileError(f"Nothing to score: upload or paste a table {columns}.")
     first = next(filter(str.strip, text.splitlines()))
     form = ".jsonl" if first.lstrip().startswith("{") else ".tsv" if "\t" in first else ".csv"
     try:

@@ -145,5 +145,5 @@ def push_space(metric: str, space: str, *, token: str, private: bool = False) ->
 
 def _advice(status: int) -> str:
     if status in {401, 403}:
-        return "the token must be valid and may write there; make one at huggingface.co/settings/tokens."
+        return "the token must be valid and may write there; make a token at huggingface.co/settings/tokens."
     return "try again later." if status >= 500 else "see whether the owner and the name are right."

@@ -76,9 +76,9 @@ def _check_name(rating: str, names: Sequence[str], path: Path) -> None:
 def _mean_of_experts(row: TableRow, rating: str) -> float | None:
     """Return the mean over the experts; None if there is no expert or a rating is missing."""
     experts = row.take("expert_annotations")
-    if not isinstance(experts, list) or not all(isinstance(one, dict) for one in experts):
+    if not isinstance(experts, list) or not all(isinstance(expert, dict) for expert in experts):
         raise FileError(f"{row.where}: expected a list of ratings by name as expert_annotations, not {experts!r}.")
-    rows = [TableRow(f"{row.where}, expert {number}", one) for number, one in enumerate(experts, 1)]
+    rows = [TableRow(f"{row.where}, expert {number}", expert) for number, expert in enumerate(experts, 1)]
     values = [expert.rating(rating) for expert in rows]
     given = [value for value in values if value is not None]
     return sum(given) / len(given) if given and len(given) == len(values) else None

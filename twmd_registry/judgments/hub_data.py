@@ -17,7 +17,7 @@ class HubData(NamedTuple):
 
     Attributes:
         repo: Its repository.
-        config: Its configuration; None where there is but one.
+        config: Its configuration; None where the repository has a single configuration.
         split: The split that is read; of GLUE's STS-B and QQP the development set, because the ratings of the test sets
             are not published.
         columns: The prediction, the reference and the rating.

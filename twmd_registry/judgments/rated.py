@@ -21,7 +21,7 @@ class RatedSegments(NamedTuple):
     """Segments that people have rated.
 
     Attributes:
-        group: The group of every segment (a language pair, a system); one name for all where there are none.
+        group: The group of every segment (a language pair, a system); the same name for all where there are none.
         predictions: Texts; the first of a pair.
         references: A text per segment (the second of a pair), or a list of texts per segment.
         ratings: Shape (segments,).
@@ -68,7 +68,7 @@ def skipped(place: str, group: str | None = None) -> RatedRow:
 
 
 def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
-    """Bundle rows; where one row has a list of references, all get lists.
+    """Collect rows; where a row has a list of references, all get lists.
 
     Args:
         read: The rows.
@@ -97,8 +97,8 @@ def gather(read: Iterable[RatedRow], where: Path | str) -> RatedSegments:
         what = "rows without a rating, or with a text too short, left out"
         warn(f"{name}: {what}: {len(left)} ({places}{more}){nothing}.")
     group, predictions, references, ratings, item, system, _ = map(list, zip(*rows, strict=True))
-    if any(isinstance(one, list) for one in references):
-        references = [[one] if isinstance(one, str) else one for one in references]
+    if any(isinstance(own, list) for own in references):
+        references = [[own] if isinstance(own, str) else own for own in references]
     scores = np.array(ratings, dtype=np.float64)
     known = [None if None in names else names for names in (item, system)]
     return RatedSegments(group, predictions, references, scores, len(left), *known)
@@ -181,7 +181,7 @@ def _read_row(row: TableRow, columns: dict[str, str], name: str) -> RatedRow:
 
 
 def _qualify_items(rated: RatedSegments, path: Path) -> RatedSegments:
-    """Name items by their groups, too, where one name stands for different references in different groups.
+    """Name items by their groups, too, where a name stands for different references in different groups.
 
     Segments are often numbered anew in every language pair: number 1 of one pair is not to be compared with number 1 of
     another.

@@ -42,10 +42,10 @@ def read_sts(folder: Path) -> RatedSegments:
 
 def _find(folder: Path, prefix: str) -> dict[str, Path]:
     """Find the files of one kind, by subset."""
-    found = {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
-    if not found:
+    result = {path.name.removeprefix(prefix).removesuffix(".txt"): path for path in folder.glob(f"{prefix}*.txt")}
+    if not result:
         raise FileError(f"{folder} holds no {prefix}SUBSET.txt; expected the folder of a year of STS.")
-    return found
+    return result
 
 
 def _read_subset(subset: str, sentences: Path, ratings: Path) -> list[RatedRow]:
@@ -116,8 +116,8 @@ def read_qqp(path: Path) -> RatedSegments:
     plain = read_lines(path)
     # In Quora's file a question may go on over a line's end, between quotes; in GLUE's a quote is a letter.
     quoted = len(plain) > 1 and plain[1].startswith('"')
-    found = read_csv(path, delimiter="\t") if quoted else [line.split("\t") for line in plain]
-    header, *records = found or [[]]
+    result = read_csv(path, delimiter="\t") if quoted else [line.split("\t") for line in plain]
+    header, *records = result or [[]]
     _check_header(header, QQP_HEADER, path)
     rows = []
     for number, fields in enumerate(records, 2):
@@ -130,8 +130,7 @@ def read_qqp(path: Path) -> RatedSegments:
     return gather(rows, path)
 
 
-def _check_header(found: list[str], wanted: list[str], path: Path) -> None:
-    if found != wanted:
-        raise FileError(
-            f"{path}, row 1: expected the header {', '.join(wanted)} between tabs; got {', '.join(found) or 'nothing'}."
-        )
+def _check_header(fields: list[str], wanted: list[str], path: Path) -> None:
+    if fields != wanted:
+        got = ", ".join(fields) or "nothing"
+        raise FileError(f"{path}, row 1: expected the header {', '.join(wanted)} between tabs; got {got}.")

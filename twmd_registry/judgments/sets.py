@@ -118,9 +118,9 @@ def _no_format(text: str) -> str:
 def content_of(rated: RatedSegments) -> str:
     """Digest rated data: 12 hexadecimal digits of the sha256 of their groups, texts, ratings, items and systems.
 
-    One reference as a text, or as a list of one, is the same; what was dropped does not count.
+    A text and a list that holds only this text are equal references; dropped rows do not count.
     """
-    references = [[one] if isinstance(one, str) else list(one) for one in rated.references]
+    references = [[own] if isinstance(own, str) else list(own) for own in rated.references]
     ratings = [float(rating) + 0.0 for rating in rated.ratings]  # -0.0 + 0.0 is 0.0: the same rating
     content = [rated.group, rated.predictions, references, ratings, rated.item, rated.system]
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()[:DIGITS]

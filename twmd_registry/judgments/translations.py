@@ -61,23 +61,23 @@ def read_mt_metrics_eval(
             row has another form.
     """
     pairs = [pair] if pair else _pairs_with(folder, rating)
-    read = [row for one in pairs for row in _read_pair(folder, one, rating, reference)]
+    read = [row for each in pairs for row in _read_pair(folder, each, rating, reference)]
     return gather(read, f"{folder}, {rating} of {', '.join(pairs)}")
 
 
 def _score_names(folder: Path, level: str) -> list[str]:
-    """List ``PAIR.RATING`` of every file of ratings at one level; a rating may have dots, a pair has none."""
+    """List ``PAIR.RATING`` of every file of ratings at a level; a rating may have dots, a pair has none."""
     ending = f".{level}.score"
     return sorted(path.name.removesuffix(ending) for path in (folder / "human-scores").glob(f"*{ending}"))
 
 
 def _pairs_with(folder: Path, rating: str) -> list[str]:
     names = [name.partition(".") for name in _score_names(folder, "seg")]
-    found = [pair for pair, _, kind in names if kind == rating]
-    if not found:
+    result = [pair for pair, _, kind in names if kind == rating]
+    if not result:
         choices = dict.fromkeys(kind for _, _, kind in names)
         _refuse(folder / "human-scores" / f"PAIR.{rating}.seg.score", rating, list(choices))
-    return found
+    return result
 
 
 def _score_file(folder: Path, pair: str, rating: str, level: str) -> Path:
@@ -99,7 +99,7 @@ def _read_references(folder: Path, pair: str, reference: str) -> list[str]:
     path = folder / "references" / f"{pair}.{reference}.txt"
     if not path.is_file():
         names = sorted(
-            one.name.removeprefix(f"{pair}.").removesuffix(".txt") for one in path.parent.glob(f"{pair}.*.txt")
+            file.name.removeprefix(f"{pair}.").removesuffix(".txt") for file in path.parent.glob(f"{pair}.*.txt")
         )
         _refuse(path, reference, names)
     return read_lines(path)
@@ -121,7 +121,9 @@ def _read_pair(folder: Path, pair: str, rating: str, reference: str) -> list[Rat
     path = _score_file(folder, pair, rating, "seg")
     references = _read_references(folder, pair, reference)
     scores = {system: own for system, own in _read_scores(path).items() if system != reference}
-    outputs = {one.name.removesuffix(".txt"): one for one in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
+    outputs = {
+        file.name.removesuffix(".txt"): file for file in sorted((folder / "system-outputs" / pair).glob("*.txt"))
+    }
     rows: list[RatedRow] = []
     for system, own in scores.items():
         if system not in outputs:

@@ -324,7 +324,7 @@ def check_numbers(name: str, values: Sequence[float] | np.ndarray, rows: int) ->
     except (TypeError, ValueError) as error:
         raise InputError(f"expected numbers as {name}: {error}.") from error
     if numbers.shape != (rows,):
-        raise InputError(f"expected {name} of shape ({rows},), one for every rated segment; got shape {numbers.shape}.")
+        raise InputError(f"expected {name} of shape ({rows},), a number per rated segment; got shape {numbers.shape}.")
     if not np.isfinite(numbers).all():
         row = int(np.flatnonzero(~np.isfinite(numbers))[0])
         advice = "leave out the segment, or find out why it has none"

@@ -1,4 +1,4 @@
-"""Whether one metric agrees with people better than another."""
+"""Tests of whether a metric agrees with people better than another."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def williams_by_part(
     rated: RatedSegments,
     averaging: str = Averaging.GROUP,
 ) -> dict[str, AgreementTest | None]:
-    """Test by Williams within every part of the data whether A's Pearson correlation is the higher one.
+    """Test by Williams within every part of the data whether A's Pearson correlation is higher.
 
     Args:
         scores_a: Of metric A; shape (segments,).
@@ -185,7 +185,7 @@ def permutation(
     """
     wanted = statistic_named(statistic)
     if trials < 1:
-        raise SpecError(f"expected one trial or more, not {trials}.")
+        raise SpecError(f"expected 1 trial or more, not {trials}.")
     check_sample(len(rated.ratings) if rated.item is None else len(set(rated.item)))
     both = _check_both(scores_a, scores_b, rated)
     swaps = _draw_swaps(rated, trials, np.random.default_rng(seed))
@@ -224,6 +224,6 @@ def _permute(both: np.ndarray, estimator: Estimator, swaps: np.ndarray) -> np.nd
     for k, swapped in enumerate(swaps.T[first]):
         try:
             differences[k] = _difference(np.where(swapped, standard[::-1], standard), estimator)
-        except InputError:  # a swap has made one of them constant
+        except InputError:  # a swap has made a metric constant
             continue
     return differences[column.reshape(-1)]

@@ -150,7 +150,7 @@ class StudyResult:
 
     @property
     def tables(self) -> dict[str, TextTable]:
-        """Return a table per statistic, by its name, and Williams' p in every part where tests were asked for."""
+        """Return a table per statistic, by its name, and Williams' p in every part if there are tests."""
         tables = {statistic.value: self._table(statistic) for statistic in self.study.statistics}
         rows = [
             (metric.label, *("undefined" if test is None else f"{test.p:.4f}" for test in tests.values()))
@@ -259,9 +259,9 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
             agreements.append({name: agreement(name, scores, rated, **estimated) for name in study.statistics})
         accuracies.append({name: accuracy for name, (_, accuracy) in pairs.items()})
         is_tested = study.trials > 0 and metric is not scored[0]
-        asked = study.statistics if is_tested else ()
-        tests.append({name: permutation(scores, first, rated, name, **permuted) for name in asked})
-        is_linear = Statistic.PEARSON in asked
+        tested = study.statistics if is_tested else ()
+        tests.append({name: permutation(scores, first, rated, name, **permuted) for name in tested})
+        is_linear = Statistic.PEARSON in tested
         williams.append(williams_by_part(scores, first, rated, study.averaging) if is_linear else {})
     parts = tuple(agreements), tuple(tests), tuple(williams), tuple(accuracies)
     return StudyResult(replace(study, metrics=applied), scored, *parts, rated.dropped, overlaps)

@@ -1,1 +1,1 @@
-"""The papers' tables and figures as data (``data/papers/*.toml``), and the one runner that computes them again."""
+"""The papers' tables and figures as data (``data/papers/*.toml``), and the runner that computes them again."""

@@ -65,12 +65,12 @@ class Experiment:
         about: The same in words.
         data: By set, its ``format`` and its possible ``paths``; maybe ``keys`` of the format, ``by_length`` (pairs are
             batched by length), and ``hub``, its name on the Hub.
-        rows: By the paper's name, the keys of a metric's specification. ``layer`` may be ``own`` (the one that is asked
-            for, that the paper reads, or of the model's preset or rule), a share of the model's depth, ``last:N`` (N
-            layers or as many as there are) or ``last-N`` (N below the last). Besides: ``lexical`` (a metric of
-            SacreBLEU), ``member`` (a metric with its keys in one text), ``members`` (the mean of other rows),
+        rows: By the paper's name, the keys of a metric's specification. ``layer`` may be ``own`` (the layer that the
+            user names, that the paper reads, or of the model's preset or rule), a share of the model's depth,
+            ``last:N`` (N layers or as many as there are) or ``last-N`` (N below the last). Besides: ``lexical`` (a
+            metric of SacreBLEU), ``member`` (a metric with its keys as text), ``members`` (the mean of other rows),
             ``against`` (the keys of another row, correlated with instead of the ratings), ``half`` (``shorter`` or
-            ``longer`` pairs), ``optional`` (left out where its model is not here).
+            ``longer`` pairs), ``optional`` (left out where its model is not installed).
         columns: By name, a unit and the statistics.
         printed: The paper's own rows.
         encoders: By model (``static`` for word vectors, ``other`` for any other), which of the paper's encoders it is
@@ -80,14 +80,14 @@ class Experiment:
         optional: Sets that may be missing.
         weights: For ``groups`` and ``sets``, whether an average weighs them by ``size``; else all count alike.
         vary: By key of the specification, the values that every row is computed with (`EVERY` layer, say).
-        offsets: The layers that are read, relative to the ``own`` one.
+        offsets: The layers that are read, relative to ``own``.
         scale: What numbers are multiplied by.
         decimals: Digits that are shown.
         picture: How a figure is drawn: ``kind``, and for curves ``panels``, ``x`` and ``logarithmic``.
         plans: Pairs whose transport plans' marginal errors are measured as well.
         centerings: Of a diagnosis of the model's word vectors, the centerings that are shown.
         properties: By centering, what the paper says of `twmd_registry.metaeval.diagnosis.PROPERTIES`.
-        fine_tuned: Whether the model must be one that the user has fine-tuned.
+        fine_tuned: Whether it needs a model that the user has fine-tuned.
     """
 
     name: str
@@ -115,11 +115,13 @@ class Experiment:
     def cells(self) -> tuple[ExperimentCell, ...]:
         """Return the numbers of a row, in their order."""
         columns = self.columns.items()
-        return tuple(ExperimentCell(column, unit, one) for column, (unit, *statistics) in columns for one in statistics)
+        return tuple(
+            ExperimentCell(column, unit, name) for column, (unit, *statistics) in columns for name in statistics
+        )
 
     @property
     def reads_one_layer(self) -> bool:
-        """Whether a layer may be asked for."""
+        """Whether the user may choose a layer."""
         layers = [(self.keys | row).get("layer") for row in self.rows.values()]
         return "layer" not in self.vary and any(layer == "own" or isinstance(layer, float) for layer in layers)
 
@@ -127,7 +129,7 @@ class Experiment:
         """Return the encoder of the paper that a model is compared with.
 
         Args:
-            model: The model as it was asked for.
+            model: The model as the user named it.
             depth: Its layers; 0 for word vectors.
         """
         models = list(dict.fromkeys(row.model for row in self.printed if row.model != UNNAMED)) or [UNNAMED]
@@ -157,8 +159,9 @@ def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Expe
     shared = _papers()[paper]
     own = shared.get("defaults", {}) | shared[key]
     printed = tuple(
-        ExperimentRow(metric, *_source(source), tuple(map(float, numbers)))
+        ExperimentRow(metric, model, layer, tuple(map(float, numbers)))
         for source, rows in own.pop("printed", {}).items()
+        for model, _, layer in [source.partition(", layer ")]
         for metric, numbers in rows.items()
     )
     rows = {row: dict(keys) for row, keys in shared["rows"].items()}
@@ -173,7 +176,7 @@ def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Expe
     return Experiment(
         name=name,
         about=f"{shared['about']}, {own.pop('about')}",
-        data={one: shared["data"][one] for one in own.pop("data")},
+        data={name: shared["data"][name] for name in own.pop("data")},
         rows={row: _resolve(row, rows) for row in measured},
         columns={column: tuple(cells) for column, cells in columns.items()},
         printed=printed,
@@ -181,11 +184,6 @@ def read_experiment(name: str, members: Mapping[str, str] | None = None) -> Expe
         keys=shared.get("keys", {}) | own.pop("keys", {}),
         **own,
     )
-
-
-def _source(text: str) -> tuple[str, str]:
-    model, _, layer = text.partition(", layer ")
-    return model, layer
 
 
 def _resolve(row: str, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -97,15 +97,15 @@ def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequen
     Warns:
         TwmdWarning: A number is undefined; says of how many rows, and why of the first.
     """
-    found = np.full((len(samples), len(statistics)), np.nan)
+    result = np.full((len(samples), len(statistics)), np.nan)
     reasons: dict[int, str] = {}
     for i, sample in enumerate(samples):
         for j, statistic in enumerate(statistics):
             try:
-                found[i, j] = MEASURES[statistic](*sample)
+                result[i, j] = MEASURES[statistic](*sample)
             except InputError as error:
                 reasons.setdefault(i, str(error))
     if reasons:
         first = next(iter(reasons.values()))
         warn(f"{place}: not every number is defined for {len(reasons)} of {len(samples)} rows; {first}")
-    return found
+    return result

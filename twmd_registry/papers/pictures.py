@@ -7,12 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import torch
 
+from twmd_registry.align.settings import AlignmentSettings
+from twmd_registry.align.sinkhorn import sinkhorn_plan
+from twmd_registry.engine.scorer import Scorer
+from twmd_registry.errors import InputError
+from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.papers.measures import roc_curve
-from twmd_registry.papers.plans import first_pairs, marginal_errors
-from twmd_registry.papers.reproduction import Reproduction
+from twmd_registry.papers.reproduction import Reproduction, line_name
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.report import figures
+from twmd_registry.tensors import PaddedTokens
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,15 +29,15 @@ NamedFile: TypeAlias = tuple[str, bytes]
 """The name of a file and its content."""
 
 
-def draw_pictures(found: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
+def draw_pictures(result: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
     """Yield the figure of an experiment; nothing for a table.
 
     Args:
-        found: What was computed.
+        result: What was computed.
         options: Where and how fast; curves of plans align again.
     """
-    if found.experiment.picture:
-        yield from _PICTURES[found.experiment.picture["kind"]](found, options)
+    if result.experiment.picture:
+        yield from _PICTURES[result.experiment.picture["kind"]](result, options)
 
 
 def _files(stem: str, csv: Mapping[str, np.ndarray], draw: Callable[[str], bytes]) -> Iterator[NamedFile]:
@@ -40,14 +46,14 @@ def _files(stem: str, csv: Mapping[str, np.ndarray], draw: Callable[[str], bytes
         yield f"{stem}{suffix}", draw(suffix)
 
 
-def _draw_curves(found: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
-    """Draw numbers against the values of the last axis, and the plans' marginal errors where they are asked for."""
-    experiment, picture = found.experiment, found.experiment.picture
+def _draw_curves(result: Reproduction, options: RunOptions) -> Iterator[NamedFile]:
+    """Draw numbers against the values of the last axis, and the marginal errors of ``plans``."""
+    experiment, picture = result.experiment, result.experiment.picture
     rows = [
-        (cell.column, spec, found.values[i, c], signature)
+        (cell.column, spec, result.values[i, c], signature)
         for c, cell in enumerate(experiment.cells)
-        if found.segments[cell.column]
-        for i, (spec, signature) in enumerate(zip(found.specs, found.signatures, strict=True))
+        if result.segments[cell.column]
+        for i, (spec, signature) in enumerate(zip(result.specs, result.signatures, strict=True))
     ]
     csv = {"data": np.array([column for column, *_ in rows])}
     csv |= {
@@ -56,13 +62,13 @@ def _draw_curves(found: Reproduction, options: RunOptions) -> Iterator[NamedFile
     }
     csv |= {
         experiment.cells[0].statistic: np.array([value for _, _, value, _ in rows]),
-        "signature": np.array([one for *_, one in rows]),
+        "signature": np.array([signature for *_, signature in rows]),
     }
-    x, title = "x" * picture.get("logarithmic", False), f"{found.model}\n{experiment.about}"
-    parts = {"": (csv, found.curves(), experiment.cells[0].statistic, x)}
+    x, title = "x" * picture.get("logarithmic", False), f"{result.model}\n{experiment.about}"
+    parts = {"": (csv, result.curves(), experiment.cells[0].statistic, x)}
     if experiment.plans:
-        errors = marginal_errors(found, options)
-        group, pairs = first_pairs(found)
+        errors = marginal_errors(result, options)
+        group, pairs = first_pairs(result)
         points = [(name, sweeps, error) for name, line in errors.items() for sweeps, error in zip(*line, strict=True)]
         data = {
             key: np.array(values)
@@ -75,34 +81,34 @@ def _draw_curves(found: Reproduction, options: RunOptions) -> Iterator[NamedFile
         yield from _files(f"{experiment.name}{part}", data, draw)
 
 
-def _draw_scatter(found: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
+def _draw_scatter(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
     """Draw scores against ratings of one group, a panel per row."""
-    group = found.experiment.cells[0].unit
+    group = result.experiment.cells[0].unit
     (place, ratings), *_ = [
-        ((name, group), groups[group].ratings) for name, groups in found.rated.items() if group in groups
+        ((name, group), groups[group].ratings) for name, groups in result.rated.items() if group in groups
     ]
-    scores = {row: own[place] for row, own in found.scores.items()}
+    scores = {row: own[place] for row, own in result.scores.items()}
 
     def panel(axes: Axes, name: str) -> None:
         axes.plot(ratings, scores[name], ".", markersize=3, alpha=0.5, color="tab:blue", rasterized=True)
         axes.set(xlabel="human judgement (bad to good)", ylabel="score")
 
     yield from _files(
-        found.experiment.name,
+        result.experiment.name,
         {"rating": ratings, **scores},
-        partial(figures.draw_panels, list(scores), panel, f"{group}, {found.model}"),
+        partial(figures.draw_panels, list(scores), panel, f"{group}, {result.model}"),
     )
 
 
-def _draw_matrix(found: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
+def _draw_matrix(result: Reproduction, _options: RunOptions) -> Iterator[NamedFile]:
     """Draw the correlations of measures with each other, a matrix per column; a row's name holds two measures."""
-    pairs = [tuple(setting.row.split(" ~ ")) for setting in found.settings]
+    pairs = [tuple(setting.row.split(" ~ ")) for setting in result.settings]
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     panels = {}
-    for c, cell in enumerate(found.experiment.cells):
+    for c, cell in enumerate(result.experiment.cells):
         matrix = np.diag(np.full(len(names), 100.0))
-        for (one, other), value in zip(pairs, found.values[:, c], strict=True):
-            i, j = names.index(one), names.index(other)
+        for (first, second), value in zip(pairs, result.values[:, c], strict=True):
+            i, j = names.index(first), names.index(second)
             matrix[i, j] = matrix[j, i] = value
         panels[cell.column] = matrix
     cells = [(column, i, j) for column in panels for i in range(len(names)) for j in range(i + 1)]
@@ -112,7 +118,7 @@ def _draw_matrix(found: Reproduction, _options: RunOptions) -> Iterator[NamedFil
         "column": np.array([names[j] for _, _, j in cells]),
         "pearson": np.array([panels[column][i, j] for column, i, j in cells]),
     }
-    yield from _files(found.experiment.name, csv, partial(figures.matrices, panels, names, found.model))
+    yield from _files(result.experiment.name, csv, partial(figures.matrices, panels, names, result.model))
 
 
 _PICTURES: dict[str, Callable[[Reproduction, RunOptions], Iterator[NamedFile]]] = {
@@ -123,11 +129,11 @@ _PICTURES: dict[str, Callable[[Reproduction, RunOptions], Iterator[NamedFile]]] 
 """By the kind of a picture, what draws it."""
 
 
-def draw_data_sets(found: Mapping[str, Reproduction]) -> Iterator[NamedFile]:
+def draw_data_sets(result: Mapping[str, Reproduction]) -> Iterator[NamedFile]:
     """Yield the figures of every data set of the STSScore paper: scores against ratings or classes, and ROC curves."""
-    scores = {**found["table1"].scores, **found["table3"].scores}
-    classes = found["auc"].rated
-    for name, groups in found["table1"].rated.items():
+    scores = {**result["table1"].scores, **result["table3"].scores}
+    classes = result["auc"].rated
+    for name, groups in result["table1"].rated.items():
         (group, rated), *_ = groups.items()
         own, stem = {measure: places[name, group] for measure, places in scores.items()}, name.lower()
         yield f"{stem}.csv", figures.as_csv({"rating": rated.ratings, **own})
@@ -138,3 +144,55 @@ def draw_data_sets(found: Mapping[str, Reproduction]) -> Iterator[NamedFile]:
             curves = {measure: roc_curve(values, rated.ratings == 1) for measure, values in own.items()}
             for suffix in figures.SUFFIXES:
                 yield f"{stem}-roc{suffix}", figures.roc(curves, name, suffix)
+
+
+def first_pairs(result: Reproduction) -> tuple[str, RatedSegments]:
+    """Return the name of the first group, and its first ``plans`` pairs, which keep their batches."""
+    group, segments = next(iter(next(iter(result.rated.values())).items()))
+    return group, select(segments, np.arange(min(result.experiment.plans, len(segments.ratings))))
+
+
+def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Measure the marginal error of plans after every number of Sinkhorn sweeps: Figure 4 of the TWMD paper, right.
+
+    After the last sweep the rows of pi are exact. The error is ``sum_j |sum_i pi_ij - 1/n|``, the columns' distance
+    from their marginal in total, averaged over pairs of texts.
+
+    Args:
+        result: An experiment with ``plans`` whose settings vary temperature and iterations.
+        options: Where and how fast.
+
+    Returns:
+        By temperature, as a line's name: numbers of sweeps, and the errors, from 0 to 2.
+
+    Raises:
+        InputError: The texts leave nothing to align.
+    """
+    _, rated = first_pairs(result)
+    first = result.settings[0].metric
+    if isinstance(first, str):
+        raise InputError(f"{first} has no transport plan.")
+    with Scorer(first, options) as scorer:
+        scores = scorer.score(rated.predictions, rated.references)
+        similarities = [scores.explain(i).similarities for i in range(len(rated.ratings))]
+    aligned = [matrix for matrix in similarities if matrix.size]
+    if not aligned:
+        raise InputError("none of the pairs has tokens on both sides: there is no plan to measure.")
+    temperatures, sweeps = (result.experiment.vary[key] for key in ("temperature", "iterations"))
+    lines = {}
+    for temperature in temperatures:
+        settings = [AlignmentSettings(temperature, number) for number in sweeps]
+        errors = [np.mean([_marginal_error(matrix, own) for matrix in aligned]) for own in settings]
+        lines[line_name(first, temperature)] = np.array(sweeps, dtype=np.float64), np.array(errors)
+    return lines
+
+
+def _marginal_error(similarities: np.ndarray, how: AlignmentSettings) -> float:
+    """Return the distance of the plan's column sums from the marginal, in float64."""
+    s = torch.from_numpy(similarities).to(torch.float64)[None]  # (1, N, M)
+    # Weights of 1 change nothing, but keep the shares in float64.
+    x, y = (
+        PaddedTokens(torch.ones(1, number, dtype=torch.bool), torch.ones(1, number).double()) for number in s.shape[1:]
+    )
+    columns = sinkhorn_plan(s, x, y, how).sum(1)  # (1, M)
+    return float((columns - 1 / s.shape[2]).abs().sum())

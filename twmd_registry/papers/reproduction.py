@@ -78,30 +78,30 @@ class Reproduction:
     @functools.cached_property
     def compared(self) -> tuple[tuple[ExperimentRow, ExperimentRow], ...]:
         """Return our rows with the paper's of the encoder `near`, or of none; of several layers in their order."""
-        found = []
+        result = []
         for metric in dict.fromkeys(row.metric for row in self.rows):
             ours = [row for row in self.rows if row.metric == metric]
             printed = [row for row in self.experiment.printed if row.metric == metric]
             theirs = [row for row in printed if row.model in {self.near, UNNAMED}]
-            found += list(zip(ours, theirs, strict=False))
-        return tuple(found)
+            result += list(zip(ours, theirs, strict=False))
+        return tuple(result)
 
     def rank_agreement(self) -> dict[str, tuple[int, tuple[float, ...]]]:
         """Compare the order of the rows here with the paper's.
 
         Returns:
-            By the paper's layer (empty for one layer alone), the number of rows compared, and per cell Kendall's tau-b
+            By the paper's layer (empty for a single layer), the number of rows compared, and per cell Kendall's tau-b
             of our numbers with the paper's, NaN where fewer than three rows are defined or all are equal.
         """
         several = len(self.experiment.offsets) > 1
         layers = [theirs.layer if several else "" for _, theirs in self.compared]
-        found = {}
+        result = {}
         for layer in dict.fromkeys(layers):
             pairs = [pair for pair, own in zip(self.compared, layers, strict=True) if own == layer]
             ours, theirs = (np.array([pair[side].values for pair in pairs]) for side in (0, 1))  # (rows, cells)
             if len(pairs) >= LEAST_ROWS:
-                found[layer] = len(pairs), tuple(_tau(x, y) for x, y in zip(ours.T, theirs.T, strict=True))
-        return found
+                result[layer] = len(pairs), tuple(_tau(x, y) for x, y in zip(ours.T, theirs.T, strict=True))
+        return result
 
     def table(self) -> TextTable:
         """Lay out our rows, each followed by the paper's and the difference; of what is varied, a column per value."""
@@ -137,7 +137,9 @@ class Reproduction:
             }
         else:
             own = {"rows": [dict(zip(self._header, line, strict=True)) for line in self._lines()]}
-        signatures = {one.label: signature for one, signature in zip(self.settings, self.signatures, strict=True)}
+        signatures = {
+            setting.label: signature for setting, signature in zip(self.settings, self.signatures, strict=True)
+        }
         return {"about": self.title} | own | {"signatures": signatures}
 
     def _beside(self) -> TextTable:
@@ -165,7 +167,9 @@ class Reproduction:
 
     def _numbers(self) -> TextTable:
         """Lay out a line per number, empty where there is none."""
-        lines = [tuple(_in_full(one) if isinstance(one, float) else str(one) for one in line) for line in self._lines()]
+        lines = [
+            tuple(_in_full(cell) if isinstance(cell, float) else str(cell) for cell in line) for line in self._lines()
+        ]
         return TextTable(self.title, self._header, lines)
 
     @property
@@ -183,9 +187,11 @@ class Reproduction:
         for metric in dict.fromkeys(row.metric for row in (*printed, *self.rows)):
             ours = [row for row in self.rows if row.metric == metric] or [ExperimentRow(metric, HERE, "", undefined)]
             for i, row in enumerate(ours):
-                own = [one for one in printed if one.metric == metric]
-                theirs = [[one.values for one in own if one.model == name][i : i + 1] or [undefined] for name in models]
-                paper = next((one for here, one in self.compared if here is row), None)
+                own = [other for other in printed if other.metric == metric]
+                theirs = [
+                    [other.values for other in own if other.model == name][i : i + 1] or [undefined] for name in models
+                ]
+                paper = next((other for here, other in self.compared if here is row), None)
                 difference = _difference(row, paper) if paper else undefined
                 for c, cell in enumerate(self.experiment.cells):
                     numbers = (row.values[c], *(values[c] for (values,) in theirs), difference[c])
@@ -219,14 +225,14 @@ class Reproduction:
     def curves(self) -> dict[str, dict[str, tuple[np.ndarray, np.ndarray]]]:
         """Return what a figure draws: by panel and line, values of the last axis and numbers; shape (points,) each."""
         x, by_metric = np.array(self._axis_values(), dtype=np.float64), self.experiment.picture["panels"] == "metric"
-        found: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
+        result: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
         for c, cell in enumerate(self.experiment.cells):
             for i in range(0, len(self.settings) if self.segments[cell.column] else 0, len(x)):
                 if (spec := self.specs[i]) is not None:
                     name = line_name(spec, spec.temperature if "temperature" in [*self.experiment.vary][:-1] else None)
-                    panel = found.setdefault(str(spec.metric) if by_metric else cell.column, {})
+                    panel = result.setdefault(str(spec.metric) if by_metric else cell.column, {})
                     panel[name] = x, self.values[i : i + len(x), c]
-        return found
+        return result
 
 
 def line_name(spec: MetricSpec, temperature: float | None = None) -> str:

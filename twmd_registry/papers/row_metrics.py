@@ -48,31 +48,22 @@ class Setting(NamedTuple):
 
 
 def read_depth(model: str, options: RunOptions, stack: ExitStack) -> int:
-    """Return the number of a model's layers; 0 for a table of word vectors.
-
-    Args:
-        model: The encoder.
-        options: Where and how fast.
-        stack: Keeps the model loaded.
+    """Return the number of a model's layers, 0 for word vectors; `stack` keeps the model loaded.
 
     Raises:
-        ModelError: The model is not to be had.
+        ModelError: The model cannot be loaded.
     """
     spec = make_spec(MetricName.MOVERSCORE, "wmd", model=model, layer="last:1")
     return int(stack.enter_context(Scorer(spec, options)).spec.layer or 0)
 
 
 def own_layers(
-    experiment: Experiment,
-    model: str,
-    layer: int | None,
-    options: RunOptions,
-    stack: ExitStack,
+    experiment: Experiment, model: str, layer: int | None, options: RunOptions, stack: ExitStack
 ) -> list[int]:
-    """Return the layers of rows that are read at the model's own one, ascending; none where there are no such rows.
+    """Return the layers of the rows that read the model's ``own`` layer, ascending; none without such rows.
 
     Args:
-        experiment: A paper that prints numbers of the model says its layers.
+        experiment: The experiment; where it prints numbers of the model, their layers are the default.
         model: The encoder.
         layer: The hidden state that was asked for; None for that of the paper, else of the model's preset or rule.
         options: Where and how fast.
@@ -80,7 +71,7 @@ def own_layers(
 
     Raises:
         SpecError: The model's preset reads several layers, or the model does not have the layer.
-        ModelError: The model is not to be had.
+        ModelError: The model cannot be loaded.
     """
     rows = (experiment.keys | keys for keys in experiment.rows.values())
     if "layer" in experiment.vary or all(row.get("layer") != _OWN for row in rows):
@@ -89,17 +80,12 @@ def own_layers(
         return list(printed)
     read = stack.enter_context(Scorer(make_spec(MetricName.TWMD, model=model, layer=layer), options)).spec.layer
     if not isinstance(read, int):
-        raise SpecError(f"{experiment.name} reads one layer, and {model} by its preset {read}: give one by --layer.")
+        raise SpecError(f"{experiment.name} reads a single layer, and the preset of {model} reads {read}: set --layer.")
     return [read + offset for offset in experiment.offsets]
 
 
 def make_settings(
-    experiment: Experiment,
-    model: str,
-    *,
-    own: Sequence[int],
-    asked: int | None,
-    depth: int,
+    experiment: Experiment, model: str, *, own: Sequence[int], asked: int | None, depth: int
 ) -> list[Setting]:
     """Make the settings of an experiment, row by row, the values of its last axis next to each other.
 
@@ -113,7 +99,7 @@ def make_settings(
     Raises:
         SpecError: A member is no metric with its keys.
     """
-    found = []
+    result = []
     axes = {key: range(1, depth + 1) if values == EVERY else values for key, values in experiment.vary.items()}
     for row, keys in experiment.rows.items():
         other = keys.get("against")
@@ -124,8 +110,8 @@ def make_settings(
             applied = shared | keys | varied
             for layers in _layers(applied, own, asked, depth):
                 metric = _metric(applied, model, layers)
-                found.append(Setting(row, metric, varied, against, keys.get("half", ""), keys.get("optional", False)))
-    return found
+                result.append(Setting(row, metric, varied, against, keys.get("half", ""), keys.get("optional", False)))
+    return result
 
 
 def _keys_of(row: Mapping[str, Any]) -> set[str]:
@@ -138,7 +124,7 @@ def _layers(row: Mapping[str, Any], own: Sequence[int], asked: int | None, depth
     if wanted is None:
         return [[]]
     if wanted == _OWN:
-        return [[one] for one in own]
+        return [[layer] for layer in own]
     if isinstance(wanted, int):
         return [[wanted]]
     if isinstance(wanted, float):

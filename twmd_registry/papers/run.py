@@ -1,4 +1,4 @@
-"""The one runner: from an experiment and rated data to a table beside the paper's."""
+"""Computes experiments on rated data, as tables beside the paper's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from twmd_registry.registry.spec import MetricSpec
 Scores = Mapping[Metric, Mapping[Place, np.ndarray]]
 """By metric and place, a score per segment."""
 Signed = dict[Metric, tuple[MetricSpec | None, str]]
-"""By metric, its specification as it was applied (None for one of SacreBLEU) and its signature."""
+"""By metric, its specification as it was applied (None for a metric of SacreBLEU) and its signature."""
 
 
 def reproduce(
@@ -45,7 +45,7 @@ def reproduce(
     """Compute experiments again with any model; each text is encoded once for all rows of all of them.
 
     Args:
-        experiments: Tables of the same data: those of the first one are read.
+        experiments: Tables of the same data: the data of the first are read.
         folder: The folder of the rated data.
         model: The encoder.
         layer: The hidden state; None for the paper's for its models, else that of the model's preset or rule.
@@ -56,7 +56,7 @@ def reproduce(
     Raises:
         SpecError: A layer that an experiment or the model does not have, or a model that must be named is not.
         FileError: Data are missing or damaged, or a group has no row.
-        ModelError: The model is not to be had.
+        ModelError: The model cannot be loaded.
 
     Warns:
         TwmdWarning: Rows, groups or sets were left out, numbers are undefined, or a metric was trained or tuned on the
@@ -78,9 +78,11 @@ def reproduce(
             _warn_about_overlap(every, scorers, rated)
         signed: Signed = {metric: (scorer.spec, scorer.signature) for metric, scorer in scorers.items()}
         scores = _score(every, scorers, rated, progress)
-        signed |= {metric: (None, _sign(str(metric), rated)) for metric in scores if metric not in signed}
+        first = next(segments for groups in rated.values() for segments in groups.values())
+        lexical = [metric for metric in scores if isinstance(metric, str)]
+        signed |= {metric: (None, score_lexically(metric, first)[1]) for metric in lexical}
         tabulate = partial(_tabulate, signed=signed, scores=scores, rated=rated)
-        return [tabulate(one, settings[one.name], near=one.nearest(model, depth)) for one in experiments]
+        return [tabulate(each, settings[each.name], near=each.nearest(model, depth)) for each in experiments]
 
 
 def diagnose_words(
@@ -109,26 +111,28 @@ def diagnose_words(
     """
     _refuse(experiment, model, layer)
     (rated,) = read_sources(experiment, folder).values()
-    found = diagnose(model, list(dict.fromkeys(rated.references)), options, progress=progress)
-    shown = [k for k, centering in enumerate(found.centerings) if centering in experiment.centerings]
-    return replace(found, centerings=tuple(found.centerings[k] for k in shown), estimates=found.estimates[shown])
+    result = diagnose(model, list(dict.fromkeys(rated.references)), options, progress=progress)
+    shown = [k for k, centering in enumerate(result.centerings) if centering in experiment.centerings]
+    return replace(result, centerings=tuple(result.centerings[k] for k in shown), estimates=result.estimates[shown])
 
 
 def _refuse(experiment: Experiment, model: str, layer: int | None) -> None:
     if experiment.fine_tuned and model == EMBEDDED_MODEL:
-        raise SpecError(f"{experiment.name} is of models that were fine-tuned on WMT15-16: give one by --model.")
+        raise SpecError(
+            f"{experiment.name} is of models that were fine-tuned on WMT15-16: name such a model by --model."
+        )
     if layer is not None and not experiment.reads_one_layer:
         raise SpecError(f"{experiment.name} does not read one layer alone: leave --layer {layer} out.")
 
 
 def _needs_depth(experiment: Experiment) -> bool:
     layers = [row.get("layer") for row in experiment.rows.values()]
-    share = any(isinstance(one, float) for one in layers)
+    share = any(isinstance(layer, float) for layer in layers)
     return share or EVERY in experiment.vary.values() or "static" in experiment.encoders
 
 
 def _open(settings: Iterable[Setting], options: RunOptions, stack: ExitStack) -> dict[Metric, Scorer]:
-    """Make the scorer of every metric that is no metric of SacreBLEU, and load its model: a missing one fails here."""
+    """Make the scorer of every metric of ours, and load its model, so that errors come before scoring."""
     scorers: dict[Metric, Scorer] = {}
     for setting in settings:
         for metric in (setting.metric, setting.against):
@@ -163,7 +167,7 @@ def _score(
     metrics = (metric for setting in settings for metric in (setting.metric, setting.against))
     lexical = dict.fromkeys(metric for metric in metrics if isinstance(metric, str))
     own = list(scorers.values())
-    found: dict[Metric, dict[Place, np.ndarray]] = {metric: {} for metric in [*lexical, *scorers]}
+    result: dict[Metric, dict[Place, np.ndarray]] = {metric: {} for metric in [*lexical, *scorers]}
     places = {(name, group): segments for name, groups in rated.items() for group, segments in groups.items()}
     same: dict[object, Place] = {}
     for place, segments in places.items():
@@ -173,20 +177,14 @@ def _score(
         first = same[_texts(segments)]
         if first == place:
             scored = score_all(own, segments.predictions, segments.references, progress=progress) if own else []
-            for metric, one in zip(scorers, scored, strict=True):
-                found[metric][place] = np.array(one.scores)
+            for metric, own_scores in zip(scorers, scored, strict=True):
+                result[metric][place] = np.array(own_scores.scores)
             for metric in lexical:
-                found[metric][place] = np.array(score_lexically(metric, segments)[0])
+                result[metric][place] = np.array(score_lexically(metric, segments)[0])
         else:
-            for scores in found.values():
+            for scores in result.values():
                 scores[place] = scores[first]
-    return found
-
-
-def _sign(lexical: str, rated: GroupedSegments) -> str:
-    """Return the signature of a metric of SacreBLEU."""
-    first = next(segments for groups in rated.values() for segments in groups.values())
-    return score_lexically(lexical, first)[1]
+    return result
 
 
 def _texts(segments: RatedSegments) -> object:

@@ -26,37 +26,36 @@ def read_sources(experiment: Experiment, folder: Path | None, *, hub: bool = Fal
         hub: Whether to read from the Hugging Face Hub what the folder does not hold.
 
     Raises:
-        FileError: The folder is none, a set is missing that must be there (names it), all sets are, or one is damaged.
+        FileError: There is no such folder, a required set or every set is missing, or a set is damaged.
 
     Warns:
-        TwmdWarning: A set is left out, or rows of one.
+        TwmdWarning: A set, or rows of a set, are left out.
     """
     if folder and not folder.is_dir():
-        places = ", ".join(one["paths"][0] for one in experiment.data.values())
-        raise FileError(f"{folder} is not a folder; expected one that holds {places}.")
-    found = {name: _path_of(one["paths"], folder) for name, one in experiment.data.items()}
+        places = ", ".join(source["paths"][0] for source in experiment.data.values())
+        raise FileError(f"{folder} is not a folder; expected a folder that holds {places}.")
+    result = {
+        name: next((folder / place for place in source["paths"] if (folder / place).exists()), None) if folder else None
+        for name, source in experiment.data.items()
+    }
     needed = [name for name in experiment.data if name not in experiment.optional]
-    lacking = [experiment.data[name]["paths"][0] for name in needed if not found[name]]
+    lacking = [experiment.data[name]["paths"][0] for name in needed if not result[name]]
     if lacking:
         raise FileError(f"expected {', '.join(dict.fromkeys(lacking))} in {folder}; not there.")
     read, missing = {}, []
-    for name, one in experiment.data.items():
+    for name, source in experiment.data.items():
         try:
-            read[name] = _read(one, found[name], hub=hub)
+            read[name] = _read(source, result[name], hub=hub)
         except FileError as error:
-            if found[name]:
+            if result[name]:
                 raise
-            places = f" (no {' or '.join(one['paths'])} in {folder})" if folder else ""
+            places = f" (no {' or '.join(source['paths'])} in {folder})" if folder else ""
             missing.append(f"{name}{places}{f' ({error})' if hub else ''}")
     if not read:
-        raise FileError(f"{experiment.name}: none of the data sets is here: {'; '.join(missing)}.")
+        raise FileError(f"{experiment.name}: no data set can be read: {'; '.join(missing)}.")
     for name in missing:
         warn(f"left out: {name}.")
     return read
-
-
-def _path_of(places: list[str], folder: Path | None) -> Path | None:
-    return next((folder / place for place in places if (folder / place).exists()), None) if folder else None
 
 
 def _read(source: Mapping[str, object], path: Path | None, *, hub: bool) -> RatedSegments:
@@ -75,7 +74,7 @@ def _read(source: Mapping[str, object], path: Path | None, *, hub: bool) -> Rate
 def pair_lengths(rated: RatedSegments) -> np.ndarray:
     """Return the characters of a pair's texts, their mean; shape (segments,)."""
     pairs = zip(rated.predictions, rated.references, strict=True)
-    return np.array([(len(one) + len(other)) / 2 for one, other in pairs])
+    return np.array([(len(text) + len(other)) / 2 for text, other in pairs])
 
 
 def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -> GroupedSegments:

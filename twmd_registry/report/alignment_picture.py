@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
 MOST_TOKENS = 200
-"""Tokens of one side that can still be told apart."""
+"""Most tokens of a side that a picture can show legibly."""
 LONGEST_LABEL = 24
 """Columns of a terminal that a label may take; a wide character takes two."""
 JOINERS = "\u200c\u200d"
@@ -44,7 +44,7 @@ BAR_COLOURS = {"share": "#b8b8b8", "sum": "#08306b"}
 PIXELS = 40_000_000
 """Of the largest PNG, about."""
 BASE_FONT = "DejaVu Sans"
-"""A font that matplotlib brings along."""
+"""A font that matplotlib includes."""
 _UNFIT = ("Last Resort", "STIX", "cm", "DejaVu Sans Display", "DejaVu Serif Display")
 """Beginnings of the names of fonts without ordinary letters."""
 NOTO = {"CJK": "CJK", "HIRAGANA": "CJK", "KATAKANA": "CJK", "HANGUL": "CJK", "BOPOMOFO": "CJK"}

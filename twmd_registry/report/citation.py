@@ -48,11 +48,11 @@ def cite(record: Record, form: str, *, digits: int = 4, task: str = TASK, datase
     if form == "eval_results":
         reference = next((file.name for file in record.inputs if file.role == "references"), "unnamed")
         return "\n---\n".join(_metadata(own, task, dataset or reference) for own in by_system)
-    results = [one for own in by_system for one in own]
+    results = [score for own in by_system for score in own]
     parts = {
-        "sentence": ["\n".join(f"{_sentence(one)}, with the signature {one['signature']}." for one in results)],
+        "sentence": ["\n".join(f"{_sentence(score)}, with the signature {score['signature']}." for score in results)],
         "latex": ["\n".join(map(_latex, results))],
-        "bibtex": [bibtex({one["citation"] for one in results})],
+        "bibtex": [bibtex({score["citation"] for score in results})],
         "markdown": ["| system | metric | score | signature |\n| --- | --- | ---: | --- |", *map(_table_row, results)],
         "badge": list(map(_badge, results)),
     }
@@ -85,36 +85,36 @@ def _describe(system: RecordedSystem, result: RecordedScores, digits: int) -> di
     return described | own | {"score": f"{result.score:.{digits}f}", "software": software, "signature": str(signature)}
 
 
-def _sentence(one: dict[str, Any]) -> str:
-    authors = re.search(r"author\s*=\s*{(.+?)},?\n", one["citation"])
-    year = re.search(r"year\s*=\s*{(\d+)}", one["citation"])
+def _sentence(score: dict[str, Any]) -> str:
+    authors = re.search(r"author\s*=\s*{(.+?)},?\n", score["citation"])
+    year = re.search(r"year\s*=\s*{(\d+)}", score["citation"])
     source = ""
     if authors and year:
         names = [name.partition(",")[0] for name in authors[1].split(" and ")]
         source = f" ({names[0]}{' et al.' * (len(names) > 1)}, {year[1]})"
-    score = f"{one['score']} in {one['title']}{one['side']}{source}"
-    return f"{visible(one['system'])} scores {score} over {one['segments']} segments ({one['software']})"
+    number = f"{score['score']} in {score['title']}{score['side']}{source}"
+    return f"{visible(score['system'])} scores {number} over {score['segments']} segments ({score['software']})"
 
 
-def _latex(one: dict[str, Any]) -> str:
+def _latex(score: dict[str, Any]) -> str:
     """Write a sentence with the signature in a footnote; a line may break after each field."""
-    sentence, signature = ("".join(_LATEX.get(c, c) for c in text) for text in (_sentence(one), one["signature"]))
+    sentence, signature = ("".join(_LATEX.get(c, c) for c in text) for text in (_sentence(score), score["signature"]))
     return f"{sentence}.\\footnote{{\\raggedright\\texttt{{{signature}}}}}"
 
 
-def _table_row(one: dict[str, Any]) -> str:
-    signature = one["signature"].replace("|", "\\|")
-    return f"| {_escape_markdown(one['system'])} | {one['metric']} | {one['score']} | `{signature}` |"
+def _table_row(score: dict[str, Any]) -> str:
+    signature = score["signature"].replace("|", "\\|")
+    return f"| {_escape_markdown(score['system'])} | {score['metric']} | {score['score']} | `{signature}` |"
 
 
 def _escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>|])", r"\\\1", text).replace("\n", " ")
 
 
-def _badge(one: dict[str, Any]) -> str:
-    parts = (quote(one[key].replace("-", "--").replace("_", "__"), safe="") for key in ("metric", "score"))
-    address, title = f"https://img.shields.io/badge/{'-'.join(parts)}-blue", one["signature"].replace('"', "%22")
-    return f'![{_escape_markdown(one["system"])}: {one["metric"]}]({address} "{title}")'
+def _badge(score: dict[str, Any]) -> str:
+    parts = (quote(score[key].replace("-", "--").replace("_", "__"), safe="") for key in ("metric", "score"))
+    address, title = f"https://img.shields.io/badge/{'-'.join(parts)}-blue", score["signature"].replace('"', "%22")
+    return f'![{_escape_markdown(score["system"])}: {score["metric"]}]({address} "{title}")'
 
 
 def _metadata(results: list[dict[str, Any]], task: str, dataset: str) -> str:
@@ -126,11 +126,11 @@ def _metadata(results: list[dict[str, Any]], task: str, dataset: str) -> str:
             task_type=task,
             dataset_type=dataset,
             dataset_name=dataset,
-            metric_type=one["metric"],
-            metric_name=one["title"],
-            metric_value=one["value"],
-            metric_args={"signature": one["signature"], "texts_sha256": one["texts"]},
+            metric_type=result["metric"],
+            metric_name=result["title"],
+            metric_value=result["value"],
+            metric_args={"signature": result["signature"], "texts_sha256": result["texts"]},
         )
-        for one in results
+        for result in results
     ]
     return str(ModelCardData(model_name=results[0]["system"], eval_results=own).to_yaml())

@@ -124,7 +124,7 @@ def report_page(report: Report) -> str:
         mean_score=_mean,
         distributions=[_distribution(column) for column in columns],
         line_style=line_style,
-        correlations={str(one).capitalize(): correlations(one, comparison).tolist() for one in CORRELATIONS},
+        correlations={str(name).capitalize(): correlations(name, comparison).tolist() for name in CORRELATIONS},
         faint=FAINT,
         highlights=_highlights(report, room),
         signatures=signature_lines(comparison),
