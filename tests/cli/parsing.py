@@ -56,7 +56,7 @@ def all_commands(command: click.Command = twmd, path: str = "twmd") -> Iterator[
 
 
 def create_inputs(arguments: Sequence[str]) -> None:
-    """Create an empty file, or a folder, for every word that looks like one: commands refuse inputs that are not there."""
+    """Create an empty file or a folder for every word that looks like a path: commands refuse missing inputs."""
     for word in arguments:
         path = (word.partition(":")[2] or word).partition(",")[0]
         if re.fullmatch(r"[\w./]+\.\w+", path):

@@ -182,16 +182,6 @@ class TestInput:
         assert status == 0
         assert [float(line) for line in out.splitlines()] == pytest.approx([first, 1, 1], abs=1e-5)
 
-    def test_json_lines_are_known_by_their_first_line(
-        self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        rows = [json.dumps({"prediction": p, "reference": r}) for p, r in zip(GOOD, REFERENCES, strict=True)]
-        write(files / "good.json", rows)
-        wanted = run("score ref.txt -i good.txt -b -w 9")[1]
-        for line in ("score -i good.json", "score", "score -i -"):
-            set_input(monkeypatch, "\n".join(rows))
-            assert run(f"{line} -b -w 9")[1] == wanted
-
     def test_line_that_looks_like_json_is_text(self, files: Path, run: Run) -> None:
         write(files / "code.txt", ['{"name": 1}', "[1]", "{"])
         assert run("score code.txt -i code.txt -b")[1] == "1.0000\n"
@@ -213,12 +203,6 @@ class TestInput:
         assert (status, out.splitlines()) == (0, ["0.000", "0.000", "1.000"])
         counts = "texts without a token: 2; each scores 0 against text and 1 against another empty text"
         assert err == f"twmd: warning: {counts} (before any baseline).\n"
-
-    def test_warning_counts_rows_from_one(self, files: Path, run: Run) -> None:
-        write(files / "emoji.txt", ["the cat sat", "it rains", "\U0001f600"])
-        _, _, err = run("score ref.txt -i emoji.txt -b")
-        assert "(prediction of row 3)" in err
-        assert "predictions[" not in err
 
     def test_signature_for_another_number_of_references_is_announced(self, files: Path, run: Run) -> None:
         signature = str(twmd_registry.scorer("twmd").score(GOOD, REFERENCES).signature).replace("nrefs:1", "nrefs:2")

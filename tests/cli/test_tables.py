@@ -141,14 +141,17 @@ class TestCommands:
         store(folder, "named.tsv.gz", rows_of("hyp", "gold"))
         parquet = store(folder, "gold.parquet", rows_of()).read_bytes()
         (folder / "bytes").write_bytes(parquet)
-        packed = gzip.compress(content_of(".csv", rows_of()))
+        lines = content_of(".jsonl", rows_of())
+        (folder / "rows.json").write_bytes(lines)
         for line, given in (
             ("-i rows.csv", b""),
             (f"-i named.tsv.gz {OPTIONS}", b""),
             ("gold.parquet -i named.tsv.gz --prediction-column hyp", b""),
             ("-i bytes", b""),
+            ("-i rows.json", b""),
             ("", parquet),
-            ("", packed),
+            ("-i -", lines),
+            ("", gzip.compress(content_of(".csv", rows_of()))),
         ):
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
             assert float(run(f"score {line} -b -w 7")[1]) == pytest.approx(expected, abs=1e-6)

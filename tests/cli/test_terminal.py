@@ -229,15 +229,6 @@ class TestProgress:
             time.sleep(0.01)
         return last
 
-    def test_total_is_shown_before_a_first_report(self, stderr: Terminal) -> None:
-        with redirect_stderr(stderr), progress_bar("rows", first="starting") as progress:
-            assert progress
-            progress.expect(700)
-            assert "starting" in self.wait_for(" 0/700 ", stderr)
-            progress(7)
-            assert "starting" not in self.wait_for(" 7/700 ", stderr)
-        assert not stderr.getvalue().rpartition("\r")[2]
-
     def test_short_work_shows_nothing(self, stderr: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(terminal, "PATIENCE_S", 60)
         with redirect_stderr(stderr), progress_bar("rows", 2) as progress:

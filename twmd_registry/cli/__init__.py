@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(sys.argv[1:] if argv is None else [str(word) for word in argv])
 
 
-def _run(argv: list[str]) -> int:  # noqa: PLR0911 (one for each kind of failure)
+def _run(argv: list[str]) -> int:  # noqa: PLR0911 (a return for each kind of failure)
     from click.exceptions import Exit, UsageError
 
     from twmd_registry.cli.commands import twmd

@@ -282,7 +282,7 @@ def _all_of(*declarations: Declare) -> Declare:
     return declare
 
 
-KEPT = "Keep encoded texts for other runs, in at most this much room ('10GB'; see 'twmd cache ls')."
+CACHED = "Keep encoded texts for other runs, in at most this much room ('10GB'; see 'twmd cache ls')."
 PREDICTIONS = "The column of the predictions, of JSON lines, CSV, TSV and Parquet (default: prediction)."
 REFERENCES = "The columns of the references (default: references or reference)."
 PART = (
@@ -293,7 +293,7 @@ PART = (
 device = option("--device", None, "auto, cpu, cuda, cuda:1, mps (default: auto).", default="auto")
 placement = _all_of(device, number("--batch-tokens", None, "Most padded tokens in the encoder at once."))
 """Declares where a command runs that does not score texts."""
-run_options = _all_of(placement, option("--disk-cache", "SIZE", KEPT, default=0, type=str))
+run_options = _all_of(placement, option("--disk-cache", "SIZE", CACHED, default=0, type=str))
 """Declares the run options, which never change a score: those of `placement`, and ``--disk-cache``."""
 columns = _all_of(
     option("--prediction-column", "NAME", PREDICTIONS),

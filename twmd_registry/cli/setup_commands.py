@@ -75,8 +75,8 @@ def _uses_of(name: str | None, uses: list[ModelUse]) -> list[ModelUse]:
     name = EMBEDDED_MODEL if name == "embedded" else name
     chosen = [use for use in uses if use.model == name or use.model.startswith((f"{name}@", f"{name} "))]
     if not chosen:
-        kept = menu(name, [use.model for use in uses]) if uses else "the cache is empty"
-        raise SpecError(f"nothing is kept of a model {name!r}; {kept}.")
+        choices = menu(name, [use.model for use in uses]) if uses else "the cache is empty"
+        raise SpecError(f"nothing is kept of a model {name!r}; {choices}.")
     return chosen
 
 
