@@ -9,6 +9,7 @@ from twmd_registry.cli.inputs import check_folder
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import name_preset
+from twmd_registry.registry.spec import keys_to_set
 
 
 @command("average", example="twmd average seed1/ seed2/ seed3/ -o adapter/")
@@ -31,9 +32,11 @@ def average_command(arguments: Arguments) -> int:
     name = name_preset(arguments.name, str(arguments.output.resolve()))
     check_folder(arguments.output)
     options = RunOptions(device=arguments.device)
-    found = average(arguments.adapters, arguments.output, dtype=Dtype(arguments.dtype), options=options, name=name)
-    metric = found.signature.partition("|")[0]
-    print(f"the mean of {len(arguments.adapters)} adapters, of rank {found.rank}")
-    print(f"use -m {metric} --set {' '.join(f'{key}={value}' for key, value in found.keys.items())}")
-    print(f"signature {found.signature}")
+    scorer, rank = average(
+        arguments.adapters, arguments.output, dtype=Dtype(arguments.dtype), options=options, name=name
+    )
+    keys = " ".join(f"{key}={value}" for key, value in keys_to_set(scorer.requested).items())
+    print(f"the mean of {len(arguments.adapters)} adapters, of rank {rank}")
+    print(f"use -m {scorer.requested.metric} --set {keys}")
+    print(f"signature {scorer.signature}")
     return 0

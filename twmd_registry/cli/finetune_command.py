@@ -133,8 +133,8 @@ def finetune_command(arguments: Arguments) -> int:
         "whose variance is 1)"
     )
     if done.before is not None and done.best is not None:
-        for what, found in (("untrained", done.before), (f"epoch {done.best.epoch:g}", done.best)):
-            print(f"dev, {what}: Pearson {found.pearson:.4f}, Kendall {found.kendall:.4f}")
+        for what, found in (("untrained", done.before), (f"epoch {done.best['epoch']:g}", done.best)):
+            print(f"dev, {what}: Pearson {found['pearson']:.4f}, Kendall {found['kendall']:.4f}")
     print(f"use -m {arguments.metric} --set {' '.join(f'{key}={value}' for key, value in done.keys.items())}")
     print(f"signature {done.signature}")
     return 0

@@ -25,6 +25,6 @@ def train_command(arguments: Arguments) -> int:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
     from twmd_registry.train.stsb import train_stsb
 
-    result = train_stsb(Path(folder).expanduser(), arguments.output)
-    print(f"Pearson on dev {result.pearson:.4f}\nuse --set adapter={arguments.output}\nsignature {result.signature}")
+    signature, pearson = train_stsb(Path(folder).expanduser(), arguments.output)
+    print(f"Pearson on dev {pearson:.4f}\nuse --set adapter={arguments.output}\nsignature {signature}")
     return 0
