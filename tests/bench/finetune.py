@@ -24,11 +24,10 @@ from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.models.files import find_model
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.train.data import TrainingExample
-from twmd_registry.train.model import TrainedMetric
+from twmd_registry.train.data import Example
+from twmd_registry.train.model import TrainedMetric, add_lora, lora_modules, unfreeze
 from twmd_registry.train.recipe import Recipe, Weights
 from twmd_registry.train.trainer import collate, training_arguments
-from twmd_registry.train.weights import add_lora, lora_modules, unfreeze
 
 STEPS, ROUNDS, LAYER = 8, 3, 6
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -70,11 +69,11 @@ def ours(metric: str, weights: Weights, **keys: Any) -> TrainedMetric:
     return TrainedMetric(prepared(weights), backend.job, backend.reading, Recipe(weights=weights))
 
 
-def seconds_per_step(model: torch.nn.Module, rows: list[TrainingExample], weights: Weights) -> float:
+def seconds_per_step(model: torch.nn.Module, rows: list[Example], weights: Weights) -> float:
     """Of one pass over the rows."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = training_arguments(
-            Recipe(weights=weights, epochs=1), Path(folder), STEPS, judged=False, on_cpu=DEVICE == "cpu"
+            Recipe(weights=weights, epochs=1), Path(folder), STEPS, evaluate=False, on_cpu=DEVICE == "cpu"
         )
         arguments = dataclasses.replace(arguments, save_strategy="no", disable_tqdm=True)
         found = Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collate).train()
@@ -86,7 +85,7 @@ def main() -> None:
     recipe = Recipe()
     predictions, references = synthetic_pairs(STEPS * recipe.batch)
     targets = np.random.default_rng(0).normal(size=len(predictions)).tolist()
-    rows = [TrainingExample(p, [r], t, ("", "")) for p, r, t in zip(predictions, references, targets, strict=True)]
+    rows = [(p, [r], t, ("", "")) for p, r, t in zip(predictions, references, targets, strict=True)]
     print(
         f"MiniLM to layer {LAYER}, batch {recipe.batch}, float32 on {DEVICE}, {os.cpu_count()} cores, torch "
         f"{torch.__version__}"

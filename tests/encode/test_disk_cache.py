@@ -1,18 +1,24 @@
-"""Encoded texts on disk: another process encodes nothing, no score changes, and never another's vectors."""
+"""The disk cache: later processes encode nothing, scores stay the same, failures cost a warning and no score."""
 
 from __future__ import annotations
 
+import errno
+import os
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import twmd_registry
 from tests import tiny
 from tests.conftest import Texts
-from tests.processes import run_beside
+from tests.processes import CONTEXT, run_beside
 from twmd_registry.encode import disk
+from twmd_registry.encode.disk import list_models
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_all
 from twmd_registry.errors import SpecError, TwmdWarning
@@ -23,38 +29,52 @@ PREDICTIONS = ["the cat sat", "a dog ran over the hill", "it"]
 OTHERS = ["a cat sat on the mat today", "a dog ran", "it rains"]
 REFERENCES = [["the cat sat on the mat", "a cat sat"], ["a dog ran"], ["it ran again", "the dog", "we saw it"]]
 DIFFERENT = 9
-"""Different texts among PREDICTIONS and REFERENCES."""
+"""Different texts in PREDICTIONS and REFERENCES."""
 ROOM = "10MB"
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TWMD_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+    return tmp_path / "home" / "cache"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny.save_encoder("bert", tmp_path_factory.mktemp("bert")))
+def model(tiny_encoder: Callable[[str], Path]) -> str:
+    return str(tiny_encoder("bert"))
 
 
-def metric(folder: str, name: str = "twmd", **keys: Any) -> Scorer:
-    return twmd_registry.scorer(name, **{"model": folder, "layer": 2, "centering": "none", "disk_cache": ROOM, **keys})
+@pytest.fixture(scope="module")
+def expected(model: str) -> ScoreSet:
+    return metric(model, disk_cache=0).score(PREDICTIONS, REFERENCES)
 
 
-def once(scorer: Scorer, predictions: Any = PREDICTIONS, references: Any = REFERENCES) -> tuple[ScoreSet, int]:
-    """Score by a model that is loaded for this alone, as in a process of its own; and how many texts went through the
-    encoder."""
+def metric(model: str, name: str = "twmd", **keys: Any) -> Scorer:
+    return twmd_registry.scorer(name, **{"model": model, "layer": 2, "centering": "none", "disk_cache": ROOM, **keys})
+
+
+def score(scorer: Scorer, predictions: Any = PREDICTIONS, references: Any = REFERENCES) -> tuple[ScoreSet, int]:
+    """Score by a model that is loaded for this call only, as in another process; return the number of encoded texts."""
     with scorer:
         before = scorer.backend.model.sentences_encoded
-        found = scorer.score(predictions, references)
-        return found, scorer.backend.model.sentences_encoded - before
+        return scorer.score(predictions, references), scorer.backend.model.sentences_encoded - before
+
+
+def shards(cache: Path) -> list[Path]:
+    return list(cache.rglob("*.safetensors"))
+
+
+def only_shard(cache: Path) -> Path:
+    (path,) = shards(cache)
+    return path
+
+
+def size_of(cache: Path) -> int:
+    return sum(path.stat().st_size for path in cache.rglob("*.*"))
 
 
 KEYS: dict[str, dict[str, Any]] = {
-    "twmd": {},
     "corpus": {"centering": "corpus"},
-    "batch": {"centering": "batch", "centering_size": 2},
     "layers": {"name": "moverscore", "idf": "corpus", "layer": "1,2,3", "aggregation": "pmeans:-inf,1,inf"},
     "sbert": {"name": "sbert", "special": "all"},
     "window": {"truncation": "window:6/2"},
@@ -65,149 +85,126 @@ KEYS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
-def test_second_run_encodes_nothing_and_scores_the_same_to_the_last_bit(folder: str, name: str) -> None:
-    plain, number = once(metric(folder, **KEYS[name], disk_cache=0))
+def test_second_run_encodes_nothing_and_gives_identical_scores(model: str, name: str) -> None:
+    plain, number = score(metric(model, **KEYS[name], disk_cache=0))
     assert number == DIFFERENT
-    assert once(metric(folder, **KEYS[name])) == (plain, DIFFERENT)
-    assert once(metric(folder, **KEYS[name])) == (plain, 0)
+    assert score(metric(model, **KEYS[name])) == (plain, DIFFERENT)
+    assert score(metric(model, **KEYS[name])) == (plain, 0)
 
 
-def once_more(folder: str) -> tuple[ScoreSet, int]:
-    """What another process does."""
-    return once(metric(folder))
+def score_again(model: str) -> tuple[ScoreSet, int]:
+    """Run in another process."""
+    return score(metric(model))
 
 
-def test_another_process_encodes_nothing(folder: str, home: Path) -> None:
-    expected, number = once(metric(folder))
-    assert number == DIFFERENT
-    assert run_beside(once_more, (folder,)) == [(expected, 0)]
+def test_another_process_encodes_nothing(model: str, expected: ScoreSet) -> None:
+    assert score(metric(model)) == (expected, DIFFERENT)
+    assert run_beside(score_again, (model,)) == [(expected, 0)]
 
 
-def test_other_metrics_temperatures_and_references_find_it(folder: str) -> None:
-    once(metric(folder))
-    for keys in ({"temperature": 0.7}, {"name": "sbert"}, {"name": "wordset_cka", "centering": "corpus"}):
-        assert once(metric(folder, **keys)) == (once(metric(folder, **keys, disk_cache=0))[0], 0)
-    found, number = once(metric(folder), OTHERS, [*REFERENCES[1:], ["it sat"]])
-    assert number == 3  # "it sat", and two of OTHERS: "a dog ran" is known as a reference
-    plain, _ = once(metric(folder, disk_cache=0), OTHERS, [*REFERENCES[1:], ["it sat"]])
+def test_other_metrics_and_references_use_cached_texts(model: str) -> None:
+    score(metric(model))
+    for keys in ({"temperature": 0.7}, {"name": "wordset_cka", "centering": "corpus"}):
+        assert score(metric(model, **keys)) == (score(metric(model, **keys, disk_cache=0))[0], 0)
+    references = [*REFERENCES[1:], ["it sat"]]
+    found, number = score(metric(model), OTHERS, references)
+    assert number == 3  # "it sat", and two of OTHERS: "a dog ran" was a reference
+    plain, _ = score(metric(model, disk_cache=0), OTHERS, references)
     np.testing.assert_allclose(found.scores, plain.scores, rtol=0, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::twmd_registry.errors.TwmdWarning")
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"layer": 1},
-        {"layer": "1,2", "aggregation": "mean"},
-        {"truncation": "cut:5"},
-        {"truncation": "window:5/2"},
-        {"dtype": "bfloat16"},
-    ],
+    "other", [{"layer": 1}, {"truncation": "cut:5"}, {"truncation": "window:5/2"}, {"dtype": "bfloat16"}, {"seed": 1}]
 )
-def test_cached_references_under_other_settings_are_encoded_again(folder: str, other: dict[str, Any]) -> None:
-    once(metric(folder))
-    assert once(metric(folder, **other)) == (once(metric(folder, **other, disk_cache=0))[0], DIFFERENT)
-    assert once(metric(folder))[1] == 0
-
-
-def test_another_model_does_not_find_it(folder: str, tmp_path: Path) -> None:
-    once(metric(folder))
-    other = str(tiny.save_encoder("bert", tmp_path / "bert", seed=1))
-    assert once(metric(other)) == (once(metric(other, disk_cache=0))[0], DIFFERENT)
-
-
-def test_cached_references_with_another_adapter_are_encoded_again() -> None:
-    keys: dict[str, Any] = {"layer": 4, "centering": "none"}
-    adapter = str(packaged_adapters() / "stsb-siamese")
-    numbers = []
-    for own in (keys, {**keys, "adapter": adapter}, keys, {**keys, "adapter": adapter}):
-        one = twmd_registry.scorer("sbert", **own, disk_cache=ROOM)
-        before = one.backend.model.sentences_encoded
-        scores = one.score(PREDICTIONS, REFERENCES).scores
-        numbers.append(one.backend.model.sentences_encoded - before)
-        assert scores == twmd_registry.scorer("sbert", **own).score(PREDICTIONS, REFERENCES).scores
-    assert numbers == [DIFFERENT, DIFFERENT, 0, 0]
-
-
-@pytest.mark.parametrize("what", range(6))
-def test_what_other_software_or_another_device_has_computed_is_not_found(
-    folder: str, what: int, monkeypatch: pytest.MonkeyPatch
+def test_other_settings_or_another_model_do_not_use_cached_texts(
+    model: str, tmp_path: Path, other: dict[str, Any]
 ) -> None:
-    once(metric(folder))
-    made_with = disk._versions(metric(folder).backend.model)
-    monkeypatch.setattr(disk, "_versions", lambda encoder: [*made_with[:what], "another", *made_with[what + 1 :]])
-    assert once(metric(folder))[1] == DIFFERENT
+    score(metric(model))
+    if "seed" in other:
+        model, other = str(tiny.save_encoder("bert", tmp_path / "bert", **other)), {}
+    assert score(metric(model, **other)) == (score(metric(model, **other, disk_cache=0))[0], DIFFERENT)
 
 
-def test_software_and_device_are_those_that_compute() -> None:
+def test_adapter_does_not_use_cached_texts_of_its_base_model() -> None:
+    keys: dict[str, Any] = {"layer": 4, "centering": "none", "disk_cache": ROOM}
+    adapter = str(packaged_adapters() / "stsb-siamese")
+    numbers, scores = [], []
+    for own in (keys, {**keys, "adapter": adapter}) * 2:
+        one = twmd_registry.scorer("sbert", **own)
+        before = one.backend.model.sentences_encoded
+        scores.append(one.score(PREDICTIONS, REFERENCES).scores)
+        numbers.append(one.backend.model.sentences_encoded - before)
+    assert numbers == [DIFFERENT, DIFFERENT, 0, 0]
+    assert scores[0] == scores[2] != scores[1] == scores[3]
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_other_software_or_device_does_not_use_cached_texts(
+    model: str, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tokenizers
     import torch
     import transformers
 
-    model = twmd_registry.scorer("twmd").backend.model
+    one = metric(model)
     versions = [module.__version__ for module in (twmd_registry, torch, transformers, tokenizers)]
-    assert disk._versions(model) == [disk.FORMAT, *versions, model.device.type]
-    assert len(versions) == 4
+    assert disk._versions(one.backend.model) == [disk.FORMAT, *versions, "cpu"]
+    score(one)
+    other = [*versions, "cpu"]
+    made_with = [disk.FORMAT, *other]
+    monkeypatch.setattr(disk, "_versions", lambda _: [*made_with[:place], "another", *made_with[place + 1 :]])
+    assert score(metric(model))[1] == DIFFERENT
 
 
-def test_counts_and_warnings_stay(folder: str) -> None:
-    references = [["cat " * 60], [" "], ["zebra"]]
-    found = []
-    runs: list[dict[str, Any]] = [{"disk_cache": 0}, {}, {}]
-    for keys in runs:
-        with pytest.warns(TwmdWarning) as caught:
-            scored, number = once(metric(folder, **keys), PREDICTIONS, references)
-        found.append((scored, [str(one.message) for one in caught]))
-    assert found[0] == found[1] == found[2]
-    assert scored.counts[:4] == (3, 1, 1, 1)
-    assert len(caught) == 3
-    assert number == 0
-
-
-def test_words_without_a_vector_stay_counted(tmp_path: Path) -> None:
+def test_counts_and_warnings_are_those_of_a_run_without_cache(model: str, tmp_path: Path) -> None:
     table = tmp_path / "table.txt"
     table.write_text("cat 1 0\ndog 0.5 1\nsat 0 1\n", encoding="utf-8")
-    numbers = []
-    for _ in range(2):
-        with pytest.warns(TwmdWarning, match="words without a vector, left out: 2 .*'h\u00e9ron', 'stork'"):
-            found, number = once(metric(str(table), layer=0), ["cat"], [["h\u00e9ron cat stork sat"]])
-        assert found.counts.oov == 2
-        numbers.append(number)
-    assert numbers == [2, 0]
+    for name, layer, counts in ((model, 2, (3, 1, 1, 1)), (str(table), 0, (3,))):
+        results = []
+        for room in (0, ROOM, ROOM):
+            with pytest.warns(TwmdWarning) as caught:
+                found, number = score(
+                    metric(name, layer=layer, disk_cache=room),
+                    PREDICTIONS,
+                    [["cat " * 60], [" "], ["zebra h\u00e9ron"]],
+                )
+            results.append((found, [str(one.message) for one in caught]))
+        assert results[0] == results[1] == results[2]
+        assert found.counts[: len(counts)] == counts
+        assert number == 0
+    assert found.counts.oov > 0
 
 
-def test_it_feeds_the_references_in_main_memory(folder: str, home: Path) -> None:
-    once(metric(folder))
-    with metric(folder, keep_references="1MB") as one:
-        model = one.backend.model
+def test_cached_references_move_to_main_memory(model: str, cache: Path) -> None:
+    score(metric(model))
+    with metric(model, keep_references="1MB") as one:
+        encoder = one.backend.model
         first = one.score(PREDICTIONS, REFERENCES)
-        assert (model.sentences_encoded, len(model.references)) == (0, 6)
-        for path in (home / "cache").rglob("*.safetensors"):
-            path.unlink()
+        assert (encoder.sentences_encoded, len(encoder.references)) == (0, 6)
+        only_shard(cache).unlink()
         assert one.score(OTHERS, REFERENCES).scores != first.scores
-        assert model.sentences_encoded == 2  # "a dog ran" is a reference, too
+        assert encoder.sentences_encoded == 2  # "a dog ran" is a reference, too
 
 
-def test_several_pieces_and_metrics_share_it(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = [
-        found.scores
-        for found in score_all(
-            [metric(folder, name, disk_cache=0) for name in ("twmd", "sbert")], PREDICTIONS, REFERENCES
-        )
-    ]
+def test_metrics_scored_together_share_the_cache(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("twmd", "sbert")
+    whole = [found.scores for found in score_all([metric(model, name, disk_cache=0) for name in names], *PAIRS)]
     monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 12)
-    for expected in (DIFFERENT, 0):
-        scorers = [metric(folder, "twmd"), metric(folder, "sbert", disk_cache=0)]
-        found = [one.scores for one in score_all(scorers, PREDICTIONS, REFERENCES)]
-        assert scorers[0].backend.model.sentences_encoded == expected
+    for number in (DIFFERENT, 0):
+        scorers = [metric(model, "twmd"), metric(model, "sbert", disk_cache=0)]
+        found = [one.scores for one in score_all(scorers, *PAIRS)]
+        assert scorers[0].backend.model.sentences_encoded == number
         np.testing.assert_allclose(found, whole, rtol=0, atol=1e-5)
         for one in scorers:
             one.close()
 
 
-@pytest.mark.parametrize("piece", [10**6, 700])
-def test_several_pieces_and_shards_change_no_bit(texts: Texts, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", piece)
+PAIRS = PREDICTIONS, REFERENCES
+
+
+def test_chunks_and_shards_change_no_bit_of_a_score(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 700)
     monkeypatch.setattr("twmd_registry.engine.pipeline.BLOCK_CELLS", 2000)
     monkeypatch.setattr(disk, "SHARD_BYTES", 100_000)
     runs = []
@@ -220,28 +217,206 @@ def test_several_pieces_and_shards_change_no_bit(texts: Texts, piece: int, monke
     assert number == 0
 
 
-def test_no_folder_is_made_unless_asked_for(folder: str, home: Path) -> None:
-    once(metric(folder, disk_cache=0))
-    assert not (home / "cache").exists()
-
-
-def test_no_text_is_written(folder: str, home: Path) -> None:
-    once(metric(folder))
-    content = b"".join(path.read_bytes() for path in (home / "cache").rglob("*.safetensors"))
+def test_folder_is_made_on_request_only_and_holds_no_text(model: str, cache: Path) -> None:
+    score(metric(model, disk_cache=0))
+    assert not cache.exists()
+    score(metric(model))
+    content = only_shard(cache).read_bytes()
     assert len(content) > DIFFERENT * 16 * 4
     assert not any(word.encode() in content for word in ("the cat", "over", "hill"))
 
 
-def test_keep_references_accepts_byte_sizes_and_rejects_other_values() -> None:
-    assert [twmd_registry.scorer("twmd", disk_cache=given).options.disk_cache for given in (0, 7, "2kB", "10GB")] == [
-        0,
-        7,
-        2000,
-        10**10,
-    ]
+def test_bound_is_read_as_bytes_or_refused() -> None:
+    right: dict[Any, int] = {0: 0, 7: 7, "2kB": 2000, "10GB": 10**10}
+    assert [RunOptions(disk_cache=given).disk_cache for given in right] == list(right.values())
     wrong: list[Any] = [-1, 1.5, True, "", "much", "1TB", None]
     for given in wrong:
-        with pytest.raises(
-            SpecError, match=r'^disk_cache=.* is not possible: expected a number of bytes from 0, or .*"256MB"'
-        ):
+        with pytest.raises(SpecError, match=r"^disk_cache=.* is not possible: expected a number of bytes from 0, or "):
             RunOptions(disk_cache=given)
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1 << place % 8
+    path.write_bytes(content)
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "truncated": lambda path: os.truncate(path, path.stat().st_size - 1),
+    "emptied": lambda path: os.truncate(path, 0),
+    "one bit": lambda path: flip(path, path.stat().st_size - 500),
+    "header": lambda path: flip(path, 9),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_shards_are_removed_with_a_single_warning(
+    model: str, expected: ScoreSet, cache: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "SHARD_BYTES", 1)
+    assert score(metric(model)) == (expected, DIFFERENT)
+    paths = shards(cache)
+    assert len(paths) == DIFFERENT
+    for path in paths[:4]:
+        DAMAGE[damage](path)
+    message = r"^disk cache: 4 damaged file\(s\) in .*cache are removed; their texts are encoded again"
+    with pytest.warns(TwmdWarning, match=message) as caught:
+        found, number = score(metric(model))
+    assert (number, len(caught)) == (4, 1)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert score(metric(model)) == (expected, 0)
+        shards(cache)[0].unlink()
+        assert score(metric(model))[1] == 1
+
+
+def test_changed_byte_of_a_shard_gives_no_changed_text(model: str, cache: Path) -> None:
+    score(metric(model))
+    path = only_shard(cache)
+    sound, names = path.read_bytes(), disk._texts(path, 0)
+    before = disk._read(path, names)
+    header = 8 + int.from_bytes(sound[:8], "little")
+    unnoticed: list[int] = []
+    places = [*range(0, header, 7), *range(header, len(sound), 97)]
+    for place in places:
+        path.write_bytes(sound)
+        flip(path, place)
+        disk._texts.cache_clear()
+        try:
+            found = disk._read(path, names)
+        except disk.DAMAGED:
+            continue
+        unnoticed.append(place)
+        assert all(
+            all(map(np.array_equal, text[:3], before[name][:3])) and text[3:] == before[name][3:]
+            for name, text in found.items()
+        )
+    assert 2 * len(unnoticed) < len(places)  # names, padding, and bytes that decode to the same text
+
+
+def no_folder(cache: Path, patch: pytest.MonkeyPatch) -> None:
+    cache.parent.mkdir()
+    cache.write_text("a file")
+
+
+def full_disk(cache: Path, patch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, content: bytes) -> None:
+        path.with_name(f"{path.name}.part").write_bytes(content[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    patch.setattr(disk, "write_atomically", fail)
+
+
+def locked(cache: Path, patch: pytest.MonkeyPatch) -> FileLock:
+    cache.mkdir(parents=True)
+    holder = FileLock(cache / "lock")
+    holder.acquire()
+    patch.setattr(disk, "WAIT_SECONDS", 0.05)
+    return holder
+
+
+@pytest.mark.parametrize("trouble", [no_folder, full_disk, locked])
+def test_unusable_folder_gives_a_single_warning_and_all_scores(
+    model: str,
+    expected: ScoreSet,
+    cache: Path,
+    trouble: Callable[[Path, pytest.MonkeyPatch], FileLock | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = metric(model)
+    assert one.spec
+    message = r"^disk cache: .*cache cannot be used \(.*\); scoring goes on without it"
+    with monkeypatch.context() as patch:
+        held = trouble(cache, patch)
+        patch.setattr("twmd_registry.engine.pipeline.CHUNK_TOKENS", 8)
+        with pytest.warns(TwmdWarning, match=message) as caught:
+            scores = one.score(*PAIRS).scores
+        assert len(caught) == 1
+        if held:
+            held.release()
+    np.testing.assert_allclose(scores, expected.scores, rtol=0, atol=1e-5)
+    if trouble is full_disk:  # the next writer removes the partial file
+        assert len(list(cache.rglob("*.part"))) == 1
+        one.score(*PAIRS)
+        assert list(cache.rglob("*.part")) == []
+        assert [use.texts for use in list_models(cache)] == [DIFFERENT]
+
+
+@pytest.mark.parametrize("room", [500, 6000, 12_000, 10**6])
+def test_cache_never_exceeds_its_bound_and_fits_stay(
+    model: str, expected: ScoreSet, cache: Path, room: int, recwarn: pytest.WarningsRecorder
+) -> None:
+    numbers = []
+    for _ in range(3):
+        found, number = score(metric(model, disk_cache=room))
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-5)
+        assert size_of(cache) <= room
+        numbers.append(number)
+    held = sum(use.texts for use in list_models(cache))
+    assert numbers[0] == DIFFERENT
+    assert numbers[1] >= numbers[2] >= DIFFERENT - held  # a second run may fill a gap with smaller shards
+    assert (held == 0) if room == 500 else (held == DIFFERENT) if room == 10**6 else held > 0
+    assert score(metric(model, disk_cache=room))[1] == DIFFERENT - held
+    assert not recwarn.list
+
+
+def test_least_recently_used_shard_is_removed_first(model: str, cache: Path) -> None:
+    size = 0
+
+    def encoded(text: str) -> int:
+        nonlocal size
+        number = score(metric(model, disk_cache=int(2.5 * size) or ROOM), [text], [text])[1]
+        size = size or size_of(cache)
+        return number
+
+    texts = ("the cat", "a dog", "the cat", "we ran", "the cat", "we ran", "a dog")
+    assert [encoded(text) for text in texts] == [1, 1, 0, 1, 0, 0, 1]
+
+
+ROUNDS, WINDOW, SMALL = 8, 5, 14_000
+
+
+def windows(start: int) -> Iterator[tuple[list[str], list[str]]]:
+    """Texts that change from round to round, some of which the other process has, too."""
+    places = ("on mat", "in rain", "today")
+    texts = [
+        f"{who} {verb} {place}" for who in ("the cat", "a dog", "we") for verb in ("sat", "ran") for place in places
+    ]
+    for first in range(start, start + ROUNDS):
+        rows = (texts * 3)[first : first + WINDOW + 2]
+        yield rows[:WINDOW], rows[2:]
+
+
+def score_in_rounds(model: str, home: str, start: int, barrier: Any, answers: Any) -> None:
+    """Run in one of several processes."""
+    os.environ["TWMD_HOME"] = home
+    warnings.simplefilter("error", TwmdWarning)
+    disk.SHARD_BYTES = 1200
+    with metric(model, disk_cache=SMALL) as one:
+        assert one.spec
+        barrier.wait(timeout=300)
+        scores = [one.score(*texts).scores for texts in windows(start)]
+        answers.put((start, scores, one.backend.model.sentences_encoded))
+
+
+def test_processes_may_write_read_and_evict_at_once(model: str, cache: Path) -> None:
+    starts = (0, 3)
+    barrier, answers = CONTEXT.Barrier(len(starts)), CONTEXT.Queue()
+    given = [(model, str(cache.parent), start, barrier, answers) for start in starts]
+    workers = [CONTEXT.Process(target=score_in_rounds, args=arguments) for arguments in given]
+    for worker in workers:
+        worker.start()
+    found = [answers.get(timeout=300) for _ in workers]
+    for worker in workers:
+        worker.join(timeout=60)
+        assert worker.exitcode == 0
+    plain = metric(model, disk_cache=0)
+    for start, scores, encoded in found:
+        for texts, own in zip(windows(start), scores, strict=True):
+            np.testing.assert_allclose(own, plain.score(*texts).scores, rtol=0, atol=1e-5)
+        assert encoded < ROUNDS * (WINDOW + 2)  # the number of texts without a cache
+    assert size_of(cache) <= SMALL
+    (use,) = list_models(cache)
+    assert use.shards == len(shards(cache))
+    assert use.texts > 0

@@ -8,18 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
+from twmd_registry.engine.pairs import Segments
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.train.data import TrainingData
 
 PLAIN = ["the", "a", "sat", "on", "mat", "ran", "over", "hill", "saw", "again"]
 GOOD, BAD = ("rain", "today"), ("cat", "dog")
-"""What ratings depend on, and the untrained models know nothing of: a good word in the prediction is worth a point, a
-bad one costs one.
-"""
+"""The words that decide a rating: a good word in the prediction adds a point, a bad word subtracts a point."""
 
 
 def rated_words(number: int, seed: int) -> RatedSegments:
-    """Segments of two groups, each with a prediction of its reference's words and two that decide the rating."""
+    """Segments of two groups; a prediction has the words of its reference and two that decide the rating."""
     draw = random.Random(seed)
     predictions, references, ratings = [], [], []
     for _ in range(number):
@@ -32,12 +31,15 @@ def rated_words(number: int, seed: int) -> RatedSegments:
 
 
 def named_words(number: int, seed: int) -> TrainingData:
-    """The same with a name."""
     return TrainingData(f"words{seed}", rated_words(number, seed))
 
 
+def segments(data: RatedSegments) -> Segments:
+    return Segments(data.predictions, [[reference] for reference in data.references])
+
+
 def write_words(path: Path, number: int, seed: int) -> str:
-    """The same as a file in WMT's form; returns its name with the format."""
+    """Write rated segments as a file of WMT; return its name with the format."""
     data = rated_words(number, seed)
     rows = zip(data.group, data.predictions, data.references, data.ratings.tolist(), strict=True)
     lines = [json.dumps({"lang": g, "candidate": p, "reference": r, "score": s}) for g, p, r, s in rows]

@@ -1,4 +1,4 @@
-"""Training on the STS benchmark: on rows written for the test, and what it leaves behind."""
+"""Training on the STS benchmark, on rows written for the test."""
 
 from __future__ import annotations
 
@@ -28,22 +28,14 @@ def write_set(path: Path, rows: int, seed: int) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_training_learns_and_leaves_adapter_head_card_and_signature(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_set(tmp_path / "train.csv", 96, seed=1)
     write_set(tmp_path / "dev.csv", 48, seed=2)
     output = tmp_path / "adapter"
     assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output)]) == 0
     out = capsys.readouterr().out
-    assert sorted(path.name for path in output.iterdir()) == [
-        "README.md",
-        "adapter_config.json",
-        "adapter_model.safetensors",
-        "head.safetensors",
-        "signature.txt",
-        "training_data.safetensors",
-    ]
+    files = "README.md adapter_config.json adapter_model.safetensors head.safetensors signature.txt"
+    assert sorted(path.name for path in output.iterdir()) == [*files.split(), "training_data.safetensors"]
     assert {path.stat().st_mode for path in output.iterdir()} == {(tmp_path / "train.csv").stat().st_mode}
     card = (output / "README.md").read_text(encoding="utf-8")
     signature = card.partition("Signature: `")[2].partition("`")[0]
@@ -55,15 +47,12 @@ def test_training_learns_and_leaves_adapter_head_card_and_signature(
     dev = read_stsb(tmp_path / "dev.csv")
     trained = correlate("pearson", scorer.score(dev.predictions, dev.references).scores, dev.ratings)
     assert f"Pearson on dev {trained:.4f}" in out
-    plain = (
-        twmd_registry.scorer("sbert", layer=6, special="all", centering="none")
-        .score(dev.predictions, dev.references)
-        .scores
-    )
+    untrained = twmd_registry.scorer("sbert", layer=6, special="all", centering="none")
+    plain = untrained.score(dev.predictions, dev.references).scores
     assert trained > correlate("pearson", plain, dev.ratings) + 0.01
 
 
-def test_pairs_that_are_in_both_sets_are_counted(tmp_path: Path) -> None:
+def test_pairs_in_train_and_dev_are_counted(tmp_path: Path) -> None:
     write_set(tmp_path / "train.csv", 16, seed=1)
     train = (tmp_path / "train.csv").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "dev.csv").write_text(
@@ -73,7 +62,7 @@ def test_pairs_that_are_in_both_sets_are_counted(tmp_path: Path) -> None:
         train_stsb(tmp_path, tmp_path / "adapter", epochs=1)
 
 
-def test_data_that_is_not_there_costs_no_training(tmp_path: Path) -> None:
+def test_missing_data_are_refused_before_training(tmp_path: Path) -> None:
     write_set(tmp_path / "train.csv", 8, seed=1)
     with pytest.raises(FileError, match="dev.csv"):
         train_stsb(tmp_path, tmp_path / "adapter")

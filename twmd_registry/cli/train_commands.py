@@ -15,6 +15,7 @@ from twmd_registry.errors import SpecError
 from twmd_registry.judgments.sets import read_all_rated, title_of
 from twmd_registry.registry.names import Dtype
 from twmd_registry.registry.presets import name_preset
+from twmd_registry.registry.spec import keys_to_set
 from twmd_registry.train.recipe import TRAINABLE, Loss, Recipe, Target, Weights
 
 RECIPE = {"panel": "Recipe"}
@@ -39,8 +40,8 @@ def train_command(arguments: Arguments) -> int:
         raise SpecError(f"--data {arguments.data}: expected {arguments.task}:DIR, a folder with train.csv and dev.csv.")
     from twmd_registry.train.stsb import train_stsb
 
-    result = train_stsb(Path(folder).expanduser(), arguments.output)
-    print(f"Pearson on dev {result.pearson:.4f}\nuse --set adapter={arguments.output}\nsignature {result.signature}")
+    signature, pearson = train_stsb(Path(folder).expanduser(), arguments.output)
+    print(f"Pearson on dev {pearson:.4f}\nuse --set adapter={arguments.output}\nsignature {signature}")
     return 0
 
 
@@ -101,8 +102,8 @@ def finetune_command(arguments: Arguments) -> int:
     scale = "of standardised ratings, whose variance is 1"
     print(f"{result.steps} steps; mean squared error on training segments {result.loss:.4f} ({scale})")
     if result.before is not None and result.best is not None:
-        for what, reached in (("untrained", result.before), (f"epoch {result.best.epoch:g}", result.best)):
-            print(f"dev, {what}: Pearson {reached.pearson:.4f}, Kendall {reached.kendall:.4f}")
+        for what, reached in (("untrained", result.before), (f"epoch {result.best['epoch']:g}", result.best)):
+            print(f"dev, {what}: Pearson {reached['pearson']:.4f}, Kendall {reached['kendall']:.4f}")
     _print_use(arguments.metric, result.keys, result.signature)
     return 0
 
@@ -122,9 +123,9 @@ def average_command(arguments: Arguments) -> int:
     name = name_preset(arguments.name, str(arguments.output.resolve()))
     check_folder(arguments.output)
     options, dtype = options_of(arguments), Dtype(arguments.dtype)
-    result = average(arguments.adapters, arguments.output, dtype=dtype, options=options, name=name)
-    print(f"the mean of {len(arguments.adapters)} adapters, of rank {result.rank}")
-    _print_use(result.signature.partition("|")[0], result.keys, result.signature)
+    scorer, rank = average(arguments.adapters, arguments.output, dtype=dtype, options=options, name=name)
+    print(f"the mean of {len(arguments.adapters)} adapters, of rank {rank}")
+    _print_use(str(scorer.requested.metric), keys_to_set(scorer.requested), scorer.signature)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`DiskCache`: encoded texts that come again in another process, in safetensors files and up to a number of bytes."""
+"""`DiskCache`: encoded texts for later processes, in safetensors files of a bounded total size."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from filelock import FileLock
@@ -24,54 +24,20 @@ from twmd_registry.version import __version__
 if TYPE_CHECKING:
     from twmd_registry.encode.encoder import Encoder
 
-SHARD_BYTES = 32_000_000
-"""Size of a shard: what is written, and given up, at once."""
-SHARES = 8
-"""A shard takes this part of the bound at most, so that making room does not empty the cache."""
+SHARD_BYTES, SHARES = 32_000_000, 8
+"""The largest shard, in bytes and as a part of the bound: eviction must not empty the cache."""
 WAIT_SECONDS = 60.0
-"""How long a process waits for another one's write; that of one shard takes a fraction of a second."""
-FORMAT = "3"
-"""Of a shard."""
-ARRAYS = ("vectors", "special", "ids")
-"""Of a shard, the texts one after the other: shapes (layers, T, D), (T,), (T,)."""
-ENTRIES, MODEL = "entries", "model"
-"""Of a shard: a list of `_Entry` as JSON in bytes; and in its metadata, for people, whose vectors these are."""
-DAMAGED = (SafetensorError, ValueError, TypeError, KeyError, OverflowError)
-"""What reading a damaged file raises."""
+"""Longest wait for the lock; another process writes a shard in a fraction of a second."""
+FORMAT = "4"
+"""The version of the shard's format."""
+DAMAGED = (SafetensorError, ValueError, TypeError, KeyError)
+"""Errors that reading a damaged file raises."""
 
 T = TypeVar("T")
 
 
-class _Entry(NamedTuple):
-    """Where a text is in its shard, and what no array says of it.
-
-    Attributes:
-        key: SHA-256 of the text.
-        start: The first of its tokens among those of the shard.
-        tokens: Number of its tokens.
-        flags: Empty, truncated, unknown.
-        missing: What the vocabulary does not hold of it.
-        checksum: SHA-256 of all of it.
-    """
-
-    key: str
-    start: int
-    tokens: int
-    flags: list[bool]
-    missing: list[str]
-    checksum: str
-
-
 class ModelUse(NamedTuple):
-    """What is kept of one model.
-
-    Attributes:
-        model: Its name and content, its adapter if it has one, and its number format.
-        texts: How many texts.
-        shards: In how many files.
-        bytes: The files' sizes.
-        used: When one of them was last read or written, in seconds since 1970.
-    """
+    """The cached texts of a model: its name, texts, shards, bytes, and when it was last used (seconds since 1970)."""
 
     model: str
     texts: int
@@ -81,62 +47,60 @@ class ModelUse(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """Return the folder of encoded texts."""
+    """Return the folder of the cache."""
     return home() / "cache"
 
 
 class DiskCache:
-    """Keeps encoded texts between processes, for one call of a scorer.
+    """Keeps encoded texts between processes, during a single call of a scorer.
 
-    A shard is one safetensors file, named by its texts, in a folder named by everything else that vectors depend on:
-    content of the model, layers, how long texts are read, the kind of device, and the versions of the libraries that
-    compute them. Shards never change. Writers hold a lock; readers need none. The shards of all models take at most as
-    many bytes as the call may use; those that were not used for longest make room, but none that this call has used:
-    going round more texts than fit would otherwise remove each just before it is needed again. No text is written, but
-    its token ids are.
+    A shard is a safetensors file, named by its texts. Its folder is named by everything else that vectors depend on:
+    the model's content, layers, reading mode, kind of device, and versions of the libraries. Shards never change.
+    Writers hold a lock; readers need none. If the bound is reached, the least recently used shards are removed, but
+    none that this call has used: a loop over more texts than fit would remove each just before its next use. Texts are
+    not written; their token ids are.
 
-    Whatever fails, scoring continues: a damaged shard is removed and its texts are encoded again, and a folder that
-    cannot be used is left alone for the rest of the call; each with one warning.
+    Scoring continues after every failure, with a warning: a damaged shard is removed and its texts are encoded again; a
+    folder that cannot be used is ignored for the rest of the call.
     """
 
     def __init__(self, encoder: Encoder, most_bytes: int, folder: Path | None = None) -> None:
-        """Begin a call; nothing is read or written yet.
+        """Store the settings; nothing is read or written yet.
 
         Args:
             encoder: Computes the vectors.
             most_bytes: The bound.
-            folder: Where texts are kept; None for `cache_folder()`.
+            folder: The folder of the cache; None for `cache_folder()`.
         """
         self._root, self._most_bytes, self._since = folder or cache_folder(), most_bytes, time.time()
-        self._model, self._made_with = name_of(encoder), _versions(encoder)
+        parts = (f"{encoder.files.name}@{encoder.files.fingerprint}", encoder.adapter, encoder.dtype)
+        self._model, self._made_with = " ".join(part for part in parts if part), _versions(encoder)
         self._usable = True
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        """Return those of some texts that are kept."""
+        """Return the texts that are cached."""
         return self._attempt(lambda: self._find(keys), {})
 
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
-        """Keep texts, as far as there is room."""
+        """Write texts, as far as the bound allows."""
         self._attempt(lambda: self._keep(texts), None)
 
     def _attempt(self, work: Callable[[], T], otherwise: T) -> T:
-        """Do something with the folder; what fails is not tried again in this call."""
-        if not self._usable:
-            return otherwise
-        try:
-            return work()
-        except OSError as error:
-            self._usable = False
-            warn(f"disk cache: {self._root} cannot be used ({error}); scoring goes on without it.")
-            return otherwise
+        if self._usable:
+            try:
+                return work()
+            except OSError as error:
+                self._usable = False
+                warn(f"disk cache: {self._root} cannot be used ({error}); scoring goes on without it.")
+        return otherwise
 
     def _by_folder(self, keys: Sequence[TextKey]) -> dict[Path, dict[str, TextKey]]:
-        """Group texts by the folder of their shards, each by its hash."""
-        found: dict[Path, dict[str, TextKey]] = {}
+        """Group texts by the folder of their shards, and name each by its hash."""
+        folders: dict[Path, dict[str, TextKey]] = {}
         for key in keys:
-            made_with = hashlib.sha256(json.dumps([self._made_with, *key[:-1]]).encode()).hexdigest()[:16]
-            found.setdefault(self._root / made_with, {})[_hash(key.text)] = key
-        return found
+            folder = self._root / _hash(json.dumps([self._made_with, *key[:-1]]))[:16]
+            folders.setdefault(folder, {})[_hash(key.text)] = key
+        return folders
 
     def _find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
         found: dict[TextKey, CachedText] = {}
@@ -144,81 +108,72 @@ class DiskCache:
         for folder, named in self._by_folder(keys).items():
             for path in folder.glob("*.safetensors"):
                 try:
-                    entries = _entries(path, path.stat().st_ino)
-                    texts = _read(path, [entries[name] for name in named.keys() & entries.keys()])
+                    texts = _read(path, named.keys())
                     if texts:
-                        os.utime(path)
-                except FileNotFoundError:  # another process has made room
+                        os.utime(path, (now := time.time(), now))  # the kernel's own time may lag behind `_since`
+                    found |= {named[name]: text for name, text in texts.items()}
+                except FileNotFoundError:  # another process has removed it
                     continue
                 except DAMAGED:
                     path.unlink(missing_ok=True)
                     damaged += 1
-                    continue
-                found |= {named[name]: text for name, text in texts.items()}
         if damaged:
             warn(f"disk cache: {damaged} damaged file(s) in {self._root} are removed; their texts are encoded again.")
         return found
 
     def _keep(self, texts: Mapping[TextKey, CachedText]) -> None:
+        most_bytes = min(SHARD_BYTES, self._most_bytes // SHARES)
         for folder, named in self._by_folder(list(texts)).items():
-            for part in _parts(
-                {name: texts[key] for name, key in named.items()}, min(SHARD_BYTES, self._most_bytes // SHARES)
-            ):
-                content = pack(part, self._model)
+            for part in _split({name: texts[key] for name, key in named.items()}, most_bytes):
+                content = _pack(part, self._model)
                 path = folder / f"{_hash(' '.join(sorted(part)))[:32]}.safetensors"
                 folder.mkdir(parents=True, exist_ok=True)
                 with FileLock(self._root / "lock", timeout=WAIT_SECONDS):
-                    if path.exists():  # another process was faster
-                        continue
-                    if not self._make_room(len(content)):
-                        return
-                    write_atomically(path, content)
+                    if not path.exists():  # another process may have written it
+                        if not self._make_room(len(content)):
+                            return
+                        write_atomically(path, content)
 
     def _make_room(self, size: int) -> bool:
-        """Remove the shards that were not used for longest, until there is room; False, and nothing removed, where
-        there is not enough.
-        """
-        for path in self._root.glob("*/*.part"):  # a writer that died has left it: writers hold the lock
+        """Remove the least recently used shards; return False, and remove none, if that is not enough."""
+        for path in self._root.glob("*/*.part"):  # left by a writer that died, as this process holds the lock
             path.unlink(missing_ok=True)
-        kept = sorted((about.st_mtime, about.st_size, path) for path, about in _shards(self._root))
-        excess, removed = sum(own for _, own, _ in kept) + size - self._most_bytes, []
-        for used, own, path in kept:
+        shards = sorted((status.st_mtime, status.st_size, path) for path, status in _shards(self._root))
+        excess, removed = sum(own for _, own, _ in shards) + size - self._most_bytes, []
+        for used, own, path in shards:
             if excess > 0 and used < self._since:
                 removed.append(path)
                 excess -= own
-        if excess > 0:
-            return False
-        for path in removed:
+        for path in removed if excess <= 0 else ():
             path.unlink(missing_ok=True)
-        return True
+        return excess <= 0
 
 
 def list_models(root: Path) -> list[ModelUse]:
-    """Return what is kept, by model, the largest first; damaged files are left out."""
+    """Return the cached texts by model, the largest first; damaged files are skipped."""
     uses: dict[str, ModelUse] = {}
-    for path, about in _shards(root):
+    for path, status in _shards(root):
         try:
-            model, texts = _model(path), len(_entries(path, about.st_ino))
+            model, texts = _model(path), len(_texts(path, status.st_ino))
         except (FileNotFoundError, *DAMAGED):
             continue
         old = uses.get(model, ModelUse(model, 0, 0, 0, 0.0))
-        uses[model] = ModelUse(
-            model, old.texts + texts, old.shards + 1, old.bytes + about.st_size, max(old.used, about.st_mtime)
-        )
+        size, used = old.bytes + status.st_size, max(old.used, status.st_mtime)
+        uses[model] = ModelUse(model, old.texts + texts, old.shards + 1, size, used)
     return sorted(uses.values(), key=lambda use: -use.bytes)
 
 
 def clear(root: Path, models: Sequence[str]) -> None:
-    """Remove the shards of some models, named as `list_models` does, and every damaged one."""
+    """Remove the shards of some models, named as by `list_models`, and every damaged shard."""
     if not root.is_dir():
         return
     with FileLock(root / "lock", timeout=WAIT_SECONDS):
         for path, _ in _shards(root):
             try:
-                doomed = _model(path) in models
+                remove = _model(path) in models
             except DAMAGED:
-                doomed = True
-            if doomed:
+                remove = True
+            if remove:
                 path.unlink(missing_ok=True)
 
 
@@ -230,41 +185,26 @@ def _shards(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
             continue
 
 
-def name_of(encoder: Encoder) -> str:
-    """Return a model as ``twmd cache ls`` shows it: name and content, its adapter if it has one, number format."""
-    return " ".join(
-        part for part in (f"{encoder.files.name}@{encoder.files.fingerprint}", encoder.adapter, encoder.dtype) if part
-    )
-
-
 def _versions(encoder: Encoder) -> list[str]:
-    """Return what vectors depend on beside model and text: another version may round in another way."""
+    """Return what rounding depends on beside model and text."""
     import tokenizers
     import torch
     import transformers
 
-    return [
-        FORMAT,
-        __version__,
-        torch.__version__,
-        transformers.__version__,
-        tokenizers.__version__,
-        encoder.device.type,
-    ]
+    libraries = [module.__version__ for module in (torch, transformers, tokenizers)]
+    return [FORMAT, __version__, *libraries, encoder.device.type]
 
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _parts(texts: dict[str, CachedText], most_bytes: int) -> Iterator[dict[str, CachedText]]:
-    """Yield texts in their order, as many together as fit into a shard; one that does not fit is alone."""
+def _split(texts: dict[str, CachedText], most_bytes: int) -> Iterator[dict[str, CachedText]]:
+    """Yield as many texts together as fit into a shard, in their order; a larger text is alone."""
     part: dict[str, CachedText] = {}
     size = 0
     for key, text in texts.items():
-        own = (
-            text.vectors.nbytes + text.special.nbytes + text.ids.nbytes + 256
-        )  # an entry: two hashes of 64 digits, numbers, commas
+        own = text.vectors.nbytes + 2 * text.ids.nbytes + 600  # of JSON
         if part and size + own > most_bytes:
             yield part
             part, size = {}, 0
@@ -274,74 +214,48 @@ def _parts(texts: dict[str, CachedText], most_bytes: int) -> Iterator[dict[str, 
         yield part
 
 
-def pack(texts: Mapping[str, CachedText], model: str) -> bytes:
-    """Return the content of a shard.
-
-    Args:
-        texts: By their hashes, at least one; all with the same layers and width.
-        model: Whose vectors these are.
-    """
-    entries, start = [], 0
+def _pack(texts: Mapping[str, CachedText], model: str) -> bytes:
+    """Return the content of a shard: per text, vectors, token ids with special tokens, and the rest as JSON bytes."""
+    arrays: dict[str, np.ndarray] = {}
     for key, text in texts.items():
-        entries.append(
-            _Entry(key, start, len(text.ids), list(map(bool, text[3:6])), list(text.missing), _checksum(key, text))
-        )
-        start += len(text.ids)
-    rows = list(texts.values())
-    arrays = {
-        "vectors": np.concatenate([text.vectors for text in rows], axis=1),  # (layers, T, D)
-        "special": np.concatenate([text.special for text in rows]),
-        "ids": np.concatenate([text.ids for text in rows]),
-        ENTRIES: np.frombuffer(json.dumps(entries).encode(), dtype=np.uint8),
-    }
-    return save(arrays, {MODEL: model})
+        facts = json.dumps([_checksum(key, text), *text[3:]]).encode()
+        arrays[f"{key}.vectors"], arrays[f"{key}.facts"] = text.vectors, np.frombuffer(facts, dtype=np.uint8)
+        arrays[f"{key}.ids"] = np.stack([text.ids, text.special.astype(np.int64)])
+    return save(arrays, {"model": model})
 
 
 @functools.lru_cache(maxsize=4096)
-def _entries(path: Path, _inode: int) -> dict[str, _Entry]:
-    """Return what a shard says it holds, by the hashes of the texts; a file that took another's place has another
-    inode.
-    """
+def _texts(path: Path, _inode: int) -> frozenset[str]:
+    """Return the hashes of a shard's texts; a replaced file has another inode."""
     with safe_open(path, framework="np") as file:
-        return {row[0]: _Entry(*row) for row in json.loads(file.get_tensor(ENTRIES).tobytes())}
+        return frozenset(name.partition(".")[0] for name in file.keys())  # noqa: SIM118 (it is no dictionary)
 
 
 def _model(path: Path) -> str:
     with safe_open(path, framework="np") as file:
-        return str(file.metadata()[MODEL])
+        return str(file.metadata()["model"])
 
 
-def _read(path: Path, entries: Sequence[_Entry]) -> dict[str, CachedText]:
-    """Read texts from a shard, and of the file no more than they take (it is mapped into memory).
-
-    Raises:
-        ValueError: A text is not what was written; any of `DAMAGED`, likewise.
-    """
-    if not entries:
-        return {}
-    with safe_open(path, framework="np") as file:
-        arrays = [file.get_slice(name) for name in ARRAYS]
-        texts = {entry.key: _read_text(arrays, entry) for entry in entries}
-    if any(_checksum(entry.key, texts[entry.key]) != entry.checksum for entry in entries):
-        raise ValueError(f"{path}: checksum")
+def _read(path: Path, keys: Set[str]) -> dict[str, CachedText]:
+    """Read texts from a shard, and only their bytes; raises one of `DAMAGED` for a wrong checksum."""
+    texts: dict[str, CachedText] = {}
+    wanted = keys & _texts(path, path.stat().st_ino)
+    if wanted:
+        with safe_open(path, framework="np") as file:
+            for key in wanted:
+                vectors, ids, content = (file.get_tensor(f"{key}.{name}") for name in ("vectors", "ids", "facts"))
+                checksum, empty, truncated, unknown, missing = json.loads(content.tobytes())
+                text = CachedText(vectors, ids[1].astype(np.uint8), ids[0], empty, truncated, unknown, tuple(missing))
+                if _checksum(key, text) != checksum:
+                    raise ValueError(f"{path}: checksum")
+                texts[key] = text
     return texts
 
 
-def _read_text(arrays: Sequence[Any], entry: _Entry) -> CachedText:
-    (layers, _, width), span = arrays[0].get_shape(), slice(entry.start, entry.start + entry.tokens)
-    if entry.tokens:
-        vectors, special, ids = arrays[0][:, span], arrays[1][span], arrays[2][span]
-    else:  # safetensors refuses a slice that begins where the array ends
-        vectors, special, ids = np.zeros((layers, 0, width), np.float32), np.zeros(0, np.uint8), np.zeros(0, np.int64)
-    empty, truncated, unknown = entry.flags
-    return CachedText(vectors, special, ids, empty, truncated, unknown, tuple(entry.missing))
-
-
 def _checksum(key: str, text: CachedText) -> str:
-    """Return SHA-256 of a text: what it depends on, what it is, and the shape it has."""
-    arrays = text.vectors, text.special, text.ids
-    about = [key, *((array.shape, array.dtype.str) for array in arrays), *map(bool, text[3:6]), text.missing]
-    digest = hashlib.sha256(json.dumps(about).encode())
+    """Return the SHA-256 of everything that is known of a text."""
+    arrays, facts = text[:3], text[3:]
+    digest = hashlib.sha256(json.dumps([key, *((array.shape, array.dtype.str) for array in arrays), *facts]).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -1,138 +1,78 @@
-"""What a metric is trained on: rated segments, checked, their ratings on one scale."""
+"""Data that a metric is trained on: rated segments, checked, with standardised ratings, and drawn in batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from torch.utils.data import BatchSampler
 
 from twmd_registry.engine.pairs import Segments, check_segments
 from twmd_registry.errors import InputError, warn
 from twmd_registry.judgments.rated import RatedSegments
 from twmd_registry.judgments.sets import content_of
 from twmd_registry.metaeval.overlap import Hashes, hash_references, normalise
-from twmd_registry.train.recipe import LEAST_CORRELATED
+from twmd_registry.train.recipe import LEAST_CORRELATED, Loss, Recipe
 
 LEAST_SEGMENTS = 2
-"""With one rating there is nothing to learn: ratings are compared with their own mean."""
+"""A single rating equals its mean; nothing can be learned from it."""
+
+Example = tuple[str, list[str], float, tuple[str, str]]
+"""Prediction, references, standardised rating, and (data set, group within it)."""
 
 
 class TrainingData(NamedTuple):
-    """Rated data and what they are called in a card."""
+    """A rated data set and its name in a model card."""
 
     name: str
     rated: RatedSegments
 
     @property
     def label(self) -> str:
-        """Name, content and size."""
+        """Name, content hash and size."""
         return f"{self.name}@{content_of(self.rated)} ({len(self.rated.ratings)} segments)"
 
 
-class TrainingExample(NamedTuple):
-    """One segment.
-
-    Attributes:
-        prediction: A text.
-        references: One or more texts.
-        target: Its rating, in standard deviations from the mean of its data set.
-        group: Its data set and the group within it.
-    """
-
-    prediction: str
-    references: list[str]
-    target: float
-    group: tuple[str, str]
-
-
-class RatingScale(NamedTuple):
-    """The ratings of a data set: what ``z = (rating - mean) / sd`` is made of.
-
-    Attributes:
-        label: The data set.
-        mean: Of its ratings.
-        sd: Their standard deviation, above 0 (of the data as they are, divided by N).
-    """
-
-    label: str
-    mean: float
-    sd: float
-
-
-def scale_of(data: TrainingData) -> RatingScale:
-    """Return the mean and standard deviation of a data set's ratings.
+def rating_scale(data: TrainingData) -> tuple[float, float]:
+    """Return the mean and the standard deviation (divided by N, above 0) of a data set's ratings.
 
     Raises:
-        InputError: A rating that is not finite (names the row), too few, or all the same.
+        InputError: A rating is not finite (the message names the row), or the ratings do not vary.
     """
     ratings = np.asarray(data.rated.ratings, dtype=np.float64)
     missing = np.flatnonzero(~np.isfinite(ratings))
     if len(missing):
-        row = int(missing[0])
-        raise InputError(
-            f"{data.name}: ratings[{row}] is {ratings[row]}; expected a finite number: leave the segment out."
-        )
+        rating = f"ratings[{missing[0]}] is {ratings[missing[0]]}"
+        raise InputError(f"{data.name}: {rating}; expected a finite number: leave the segment out.")
     if len(ratings) < LEAST_SEGMENTS or (ratings == ratings[0]).all():
-        found = f"all {len(ratings)} are {ratings[0]:g}" if len(ratings) else "there is none"
-        raise InputError(
-            f"{data.name}: ratings do not vary ({found}); there is nothing to learn from them: leave the data set out."
-        )
-    return RatingScale(data.label, float(ratings.mean()), float(ratings.std()))
+        values = f"all {len(ratings)} are {ratings[0]:g}" if len(ratings) else "there is none"
+        hint = "there is nothing to learn from them: leave the data set out"
+        raise InputError(f"{data.name}: ratings do not vary ({values}); {hint}.")
+    return float(ratings.mean()), float(ratings.std())
 
 
-def examples(data: Sequence[TrainingData], scales: Sequence[RatingScale]) -> list[TrainingExample]:
-    """Return all segments of all data sets, each rating standardised within its own set.
-
-    Args:
-        data: The data sets.
-        scales: One per data set.
+def make_examples(data: Sequence[TrainingData]) -> list[Example]:
+    """Return the segments of all data sets with ``z = (rating - mean) / sd``, standardised within each set.
 
     Raises:
-        InputError: A text that cannot be scored; names data set and row.
+        InputError: As for `rating_scale` and `segments_of`.
     """
-    found = []
-    for one, scale in zip(data, scales, strict=True):
-        targets = (np.asarray(one.rated.ratings, dtype=np.float64) - scale.mean) / scale.sd
-        found += list(
-            map(
-                TrainingExample,
-                *segments_of(one),
-                targets.tolist(),
-                [(one.name, str(group)) for group in one.rated.group],
-            )
-        )
-    return found
-
-
-def check_groups(rows: Sequence[TrainingExample]) -> None:
-    """Refuse groups in which there is no correlation: too few segments, or ratings that are all the same.
-
-    Raises:
-        InputError: There are; names them.
-    """
-    groups = dict[tuple[str, str], list[float]]()
-    for row in rows:
-        groups.setdefault(row.group, []).append(row.target)
-    if small := [
-        f"{name}, group {group} ({len(own)})" for (name, group), own in groups.items() if len(own) < LEAST_CORRELATED
-    ]:
-        raise InputError(
-            f"loss=pearson needs {LEAST_CORRELATED} segments of a group: leave out {'; '.join(small)}, or train "
-            "with loss=mse."
-        )
-    if constant := [f"{name}, group {group}" for (name, group), own in groups.items() if min(own) == max(own)]:
-        raise InputError(
-            f"loss=pearson needs ratings that vary within a group: leave out {'; '.join(constant)}, or train "
-            "with loss=mse."
-        )
+    examples: list[Example] = []
+    for one in data:
+        mean, sd = rating_scale(one)
+        targets = ((np.asarray(one.rated.ratings, dtype=np.float64) - mean) / sd).tolist()
+        groups = [(one.name, str(group)) for group in one.rated.group]
+        examples += zip(*segments_of(one), targets, groups, strict=True)
+    return examples
 
 
 def segments_of(data: TrainingData) -> Segments:
     """Return the texts of a data set, checked.
 
     Raises:
-        InputError: A text that cannot be scored; names data set and row.
+        InputError: A text cannot be scored; the message names data set and row.
     """
     try:
         return check_segments(data.rated.predictions, data.rated.references)
@@ -141,45 +81,99 @@ def segments_of(data: TrainingData) -> Segments:
 
 
 def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]) -> None:
-    """Refuse data to train on, or to choose by, that hold segments on which the metric will be tested.
+    """Refuse training and development data that contain segments of the held-out data.
 
-    Two segments are the same when they have a reference in common, whatever the prediction: a model that has seen how
-    people rate translations of a sentence knows the sentence. Runs of white space count as one space, and case does not
-    count.
+    Two segments are the same if they share a reference, whatever the prediction: a model that was trained on ratings
+    of translations of a sentence knows the sentence. White space is normalised, and case does not count.
 
     Raises:
-        InputError: They do; says of every data set how many.
+        InputError: They do; the message counts them per data set.
     """
-    tested = set().union(*map(_references, holdout))
-    found = [(one, _count(one, tested)) for one in data]
-    if shared := ", ".join(f"{one.name} {count} of {len(one.rated.ratings)}" for one, count in found if count):
+    held_out = _references(holdout)
+    counts = [(one, _count_shared(one, held_out)) for one in data]
+    if shared := ", ".join(f"{one.name} {count} of {len(one.rated.ratings)}" for one, count in counts if count):
         names = ", ".join(one.name for one in holdout)
-        raise InputError(
-            f"segments whose reference is held out ({names}): {shared}; take them out of the data, or the test "
-            "means nothing."
-        )
+        hint = "take them out of the data, or the test means nothing"
+        raise InputError(f"segments whose reference is held out ({names}): {shared}; {hint}.")
 
 
 def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData]) -> None:
-    """Say how many segments the epoch is chosen by have a reference that the model was trained on."""
-    seen = set().union(*map(_references, train))
+    """Warn about development segments whose reference is in the training data."""
+    known = _references(train)
     for one in dev:
-        if count := _count(one, seen):
-            warn(
-                f"{one.name}: segments whose reference is in the training data, too: {count} of "
-                f"{len(one.rated.ratings)}; dev flatters the model."
-            )
+        if count := _count_shared(one, known):
+            shared = f"{count} of {len(one.rated.ratings)}; dev flatters the model"
+            warn(f"{one.name}: segments whose reference is in the training data, too: {shared}.")
 
 
-def _count(data: TrainingData, references: set[str]) -> int:
+def _count_shared(data: TrainingData, references: set[str]) -> int:
     return sum(not references.isdisjoint(map(normalise, texts)) for texts in segments_of(data).references)
 
 
-def _references(data: TrainingData) -> set[str]:
-    texts: Iterable[list[str]] = segments_of(data).references
-    return {normalise(text) for own in texts for text in own}
+def _references(data: Iterable[TrainingData]) -> set[str]:
+    return {normalise(text) for one in data for texts in segments_of(one).references for text in texts}
 
 
 def hashes_of(data: Iterable[TrainingData]) -> Hashes:
-    """Hash the references of data sets, so that a metric trained on them can say so."""
+    """Hash the references of data sets: a trained metric keeps them, to detect overlap with test data."""
     return {one.label: hash_references(one.rated.references) for one in data}
+
+
+class Batches(BatchSampler):
+    """Draws batches of similar size, each from a single pool of rows, in an order that mixes the pools.
+
+    Every pool is shuffled and cut into as few batches as possible, whose sizes differ by at most 1. So no batch has a
+    single segment, which would be its own population and has no correlation. The same seed and epoch give the same
+    batches.
+    """
+
+    def __init__(self, pools: Sequence[np.ndarray], size: int, seed: int) -> None:
+        """Store the pools.
+
+        Args:
+            pools: Numbers of rows; each of shape (rows of the pool,).
+            size: The largest batch, in rows.
+            seed: Seeds the draw, together with the number of the epoch.
+        """
+        self._pools, self._seed, self._epoch = list(pools), seed, 0
+        self._counts = [math.ceil(len(pool) / size) for pool in self._pools]
+        self.batch_size, self.drop_last = size, False
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch to draw next; a resumed run repeats the draw of the interrupted run."""
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        """Return the number of batches in an epoch."""
+        return sum(self._counts)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield the row numbers of every batch."""
+        draw = np.random.default_rng([self._seed, self._epoch])
+        pools = zip(self._pools, self._counts, strict=True)
+        batches = [batch.tolist() for pool, count in pools for batch in np.array_split(draw.permutation(pool), count)]
+        yield from (batches[i] for i in draw.permutation(len(batches)).tolist())
+
+
+def make_batches(examples: Sequence[Example], recipe: Recipe) -> Batches:
+    """Return the batches of a recipe. With ``loss=pearson``, each batch holds a single group of a single data set.
+
+    Raises:
+        InputError: A group has no correlation: it has too few segments, or constant ratings.
+    """
+    if recipe.loss is Loss.MSE:
+        return Batches([np.arange(len(examples))], recipe.batch, recipe.seed)
+    groups = dict[tuple[str, str], list[int]]()
+    for row, (*_, group) in enumerate(examples):
+        groups.setdefault(group, []).append(row)
+    small = [
+        f"{name}, group {group} ({len(rows)})" for (name, group), rows in groups.items() if len(rows) < LEAST_CORRELATED
+    ]
+    constant = [
+        f"{name}, group {group}" for (name, group), rows in groups.items() if len({examples[i][2] for i in rows}) == 1
+    ]
+    need = f"{LEAST_CORRELATED} segments of a group" if small else "ratings that vary within a group"
+    if wrong := small or constant:
+        raise InputError(f"loss=pearson needs {need}: leave out {'; '.join(wrong)}, or train with loss=mse.")
+    # The order of the pools decides the draw; sorting by repr keeps it equal across versions.
+    return Batches([np.array(groups[name]) for name in sorted(groups, key=repr)], recipe.batch, recipe.seed)

@@ -16,58 +16,37 @@ from twmd_registry.encode.encoder import Encoder
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.pairs import Segments
 from twmd_registry.engine.scorer import Scorer
-from twmd_registry.errors import InputError, SpecError, warn
+from twmd_registry.errors import FileError, InputError, SpecError, warn
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.metaeval.overlap import TRAINING_DATA, Hashes, read_hashes, write_hashes
-from twmd_registry.models.files import ModelFiles
+from twmd_registry.metaeval.overlap import TRAINING_DATA, read_hashes, write_hashes
 from twmd_registry.models.load import pick_device
 from twmd_registry.registry.names import Centering, Dtype
 from twmd_registry.registry.options import RunOptions
-from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_atomically
-from twmd_registry.registry.presets import Preset, write_presets
 from twmd_registry.registry.spec import MetricSpec, keys_to_set
-from twmd_registry.train.batches import Batches, batches_of
-from twmd_registry.train.data import (
-    TrainingData,
-    TrainingExample,
-    check_held_out,
-    examples,
-    hashes_of,
-    scale_of,
-    segments_of,
-    warn_about_overlap,
-)
-from twmd_registry.train.development import DevelopmentAgreement
-from twmd_registry.train.interrupted import check_folder, mark
-from twmd_registry.train.mean_transfer import with_means
-from twmd_registry.train.model import TrainedMetric
-from twmd_registry.train.model_card import TrainedMetricFacts, provenance, write_metric_card
-from twmd_registry.train.recipe import Recipe, Weights, check_trainable
-from twmd_registry.train.weights import (
-    add_lora,
-    lora_modules,
-    require_training,
-    save_adapter,
-    save_network,
-    set_dropout,
-    unfreeze,
-)
+from twmd_registry.train import data, trained_files
+from twmd_registry.train.data import Example, TrainingData
+from twmd_registry.train.model import TrainedMetric, add_lora, lora_modules, require_training, set_dropout, unfreeze
+from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Weights, check_trainable
+from twmd_registry.version import __version__
 
-CHECKPOINTS, LOG = "checkpoints", "log.jsonl"
+CHECKPOINTS, LOG, SETTINGS = "checkpoints", "log.jsonl", "settings.json"
 START_ROWS = 256
-"""Segments that the line's start is fitted to."""
+"""Segments to which the line is fitted before training, and on which the error is measured after it."""
+_MSE = "the mean squared error between `a * score + b` and the rating, standardised within each data set"
+_PEARSON = "the Pearson correlation of scores and ratings within the batch, which holds one group"
+LOSSES = {Loss.MSE: _MSE, Loss.PEARSON: f"{MSE_SHARE} times {_MSE}, less {_PEARSON}"}
 
 
 class FinetunePlan(NamedTuple):
-    """What is to be trained.
+    """A metric, its data and its recipe.
 
     Attributes:
-        spec: The metric, as asked for.
+        spec: The requested metric.
         train: Data to learn from.
-        dev: Data to choose the epoch by; none keeps the last.
+        dev: Data to choose the epoch by; without them the last epoch is kept.
         holdout: Data that must not be among the others.
-        recipe: How.
+        recipe: The settings of training.
     """
 
     spec: MetricSpec
@@ -77,87 +56,48 @@ class FinetunePlan(NamedTuple):
     recipe: Recipe = Recipe()
 
     def check(self) -> None:
-        """Refuse what cannot be trained, and data that cannot be trained on.
+        """Refuse a metric that cannot be trained, and data that cannot be trained on.
 
         Raises:
-            SpecError: No training data, or as for `check_trainable`.
-            InputError: As for `segments_of`, `scale_of` and `check_held_out`.
+            SpecError: There are no training data, or as for `check_trainable`.
+            InputError: As for `segments_of`, `rating_scale` and `check_held_out`.
         """
         check_trainable(self.spec, self.recipe)
         if not self.train:
             raise SpecError("there is nothing to train on: name at least one rated data set.")
         for one in (*self.train, *self.dev):
-            segments_of(one)
-            scale_of(one)
-        check_held_out([*self.train, *self.dev], self.holdout)
-        warn_about_overlap(self.train, self.dev)
+            data.segments_of(one)
+            data.rating_scale(one)
+        data.check_held_out([*self.train, *self.dev], self.holdout)
+        data.warn_about_overlap(self.train, self.dev)
 
     @property
     def settings(self) -> str:
-        """Everything that decides the weights, as JSON; a run is resumed with the same only."""
-        data = {name: [one.label for one in getattr(self, name)] for name in ("train", "dev")}
-        return json.dumps(
-            {"metric": self.spec.metric, **self.spec.values(), **data, **dataclasses.asdict(self.recipe)}, indent=1
-        )
+        """Everything that decides the weights, as JSON; only a run with the same settings can be resumed."""
+        labels = {name: [one.label for one in getattr(self, name)] for name in ("train", "dev")}
+        recipe = dataclasses.asdict(self.recipe)
+        return json.dumps({"metric": self.spec.metric, **self.spec.values(), **labels, **recipe}, indent=1)
 
 
 class FinetuneResult(NamedTuple):
-    """What training gave.
+    """The result of fine-tuning.
 
     Attributes:
-        signature: Of the trained metric.
-        keys: What to set for it, KEY to value.
-        before: On dev, untrained; None without dev.
-        best: On dev, of the weights that were kept; likewise.
+        signature: The signature of the trained metric.
+        keys: The keys to set for it.
+        before: Agreement of the untrained metric with dev, ``pearson`` and ``kendall``; None without dev.
+        best: Agreement of the saved weights, and their ``epoch``; None without dev.
         loss: Mean squared error of the trained metric on up to `START_ROWS` training segments, without dropout, in
             squared standard deviations of the ratings.
-        steps: Steps that were made.
+        steps: The number of training steps.
     """
 
     signature: str
     keys: dict[str, str]
-    before: DevelopmentAgreement | None
-    best: DevelopmentAgreement | None
+    before: dict[str, float] | None
+    best: dict[str, float] | None
     loss: float
     steps: int
-
-
-class _Prepared(NamedTuple):
-    """What is trained, and its untrained metric.
-
-    Attributes:
-        model: Whose weights change.
-        encoder: The encoder in it.
-        wrapped: Its network, or PEFT's wrapping of it.
-        route: The untrained metric.
-        arguments: Trainer's settings.
-        rows: What it learns from.
-        batches: Which of them make a step.
-    """
-
-    model: TrainedMetric
-    encoder: Encoder
-    wrapped: Any
-    backend: TokenAlignmentBackend
-    arguments: Any
-    rows: list[TrainingExample]
-    batches: Batches
-
-
-class ComparedBatch(NamedTuple):
-    """What is compared in training: similarities and standardised ratings; each of shape (segments,)."""
-
-    similarities: np.ndarray
-    targets: np.ndarray
-
-
-class _TrainerResult(NamedTuple):
-    """What Trainer says at the end."""
-
-    best: DevelopmentAgreement | None
-    loss: float
-    steps: int
-    log: list[dict[str, float]]
 
 
 def finetune(
@@ -168,207 +108,223 @@ def finetune(
     name: str = "finetuned",
     resume: bool = False,
 ) -> FinetuneResult:
-    """Train a metric's encoder so that its scores agree with ratings, and write what is needed to score by it.
+    """Train a metric's encoder so that its scores agree with ratings, and save the trained metric.
 
-    Ratings are standardised within each training set. Dropout is on, as recipe or model says. After every epoch the
-    metric is asked for its scores on dev, group by group, as `twmd_registry.engine.scorer.Scorer` would give them.
+    Ratings are standardised within each training set. After every epoch the metric scores dev, group by group, as
+    `twmd_registry.engine.scorer.Scorer` does.
 
     Args:
-        plan: What is trained, on what, how.
-        output: Where it goes: the adapter (or the model), ``preset.toml``, ``README.md``, ``signature.txt``,
-            ``log.jsonl``, hashes of the training data, and until it is done ``checkpoints/``.
-        options: Where and how fast.
-        name: Of the preset.
-        resume: Go on from the last whole checkpoint of an interrupted run of the same plan.
+        plan: The metric, its data and its recipe.
+        output: The output folder: the adapter (or the model), ``preset.toml``, ``README.md``, ``signature.txt``,
+            ``log.jsonl``, hashes of the training data, and ``checkpoints/`` until training is done.
+        options: Device and batch size.
+        name: The name of the preset.
+        resume: Continue from the last complete checkpoint of an interrupted run of the same plan.
 
     Returns:
-        The trained metric's signature and what it reached.
+        The trained metric's signature and its agreement with dev.
 
     Raises:
-        SpecError: A metric or setting that cannot be trained; nothing to resume, a plan that is not the interrupted
-            one's, or an interrupted run that neither is resumed nor was removed.
-        InputError: Data that cannot be trained on or chosen by, or that hold segments of the held-out data.
-        ModelError: The model is not to be had, or gives numbers that are not finite.
-        FileError: The folder cannot be written.
+        SpecError: The metric or a setting cannot be trained; there is nothing to resume, or the interrupted run has
+            another plan; or there is an interrupted run and `resume` is not set.
+        InputError: Data cannot be trained on or chosen by, or contain segments of the held-out data.
+        ModelError: The model is not available, or training diverged.
+        FileError: The folder is not empty or cannot be written.
         MissingExtraError: `peft` or `accelerate` is not installed.
     """
     plan.check()
     require_training()
-    folder = output / CHECKPOINTS
-    check_folder(folder, plan.settings, resume=resume)
-    run = _prepare(plan, folder, options)
-    _warn_about_population(run, plan.recipe)
-    before = _judge(run.model, plan.dev) if plan.dev else None
-    mark(folder, plan.settings)
-    result = _train(run, plan, resume=resume)
-    write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in result.log).encode())
-    _save_weights(run, plan.recipe, output)
-    made = _settle(run, plan, output, options)
-    if before is not None and result.best is not None and result.best.pearson <= before.pearson:
-        warn(
-            f"on dev the trained metric is no better than the untrained one: Pearson {result.best.pearson:.4f}, "
-            f"untrained {before.pearson:.4f}."
-        )
-    done = FinetuneResult(made.signature, keys_to_set(made.requested), before, result.best, result.loss, result.steps)
-    _document(plan, done, made, run.backend.files, output, name=name)
-    write_hashes(_start_hashes(run) | hashes_of([*plan.train, *plan.dev]), output / TRAINING_DATA)
+    folder, recipe = output / CHECKPOINTS, plan.recipe
+    _check_folder(folder, plan.settings, resume=resume)
+    examples = data.make_examples(plan.train)
+    batches = data.make_batches(examples, recipe)
+    arguments = _training_arguments(plan, folder, len(batches), options)
+    backend = TokenAlignmentBackend(plan.spec, options)
+    model, wrapped = _make_model(backend, recipe, torch.device(arguments.device), options)
+    model.start_line(*_similarities(model, examples, recipe))
+    _warn_about_population(backend.spec, recipe)
+    before = _agreement(model, plan.dev) if plan.dev else None
+    try:
+        write_atomically(folder / SETTINGS, plan.settings.encode())
+    except OSError as error:
+        raise FileError(f"cannot write {folder / SETTINGS}: {error.strerror}.") from error
+    best, steps, log = _train(model, plan, examples, batches, arguments, resume=resume)
+    loss = model.error(*_similarities(model, examples, recipe))
+    write_atomically(output / LOG, "".join(json.dumps(line) + "\n" for line in log).encode())
+    scorer = _save_metric(plan, backend, wrapped, output, options)
+    if before and best and best["pearson"] <= before["pearson"]:
+        values = f"Pearson {best['pearson']:.4f}, untrained {before['pearson']:.4f}"
+        warn(f"on dev the trained metric is no better than the untrained one: {values}.")
+    done = FinetuneResult(scorer.signature, keys_to_set(scorer.requested), before, best, loss, steps)
+    _save_documents(plan, done, scorer, backend, output, name=name)
     shutil.rmtree(folder)
     return done
 
 
-def _warn_about_population(run: _Prepared, recipe: Recipe) -> None:
-    """Say that a metric is trained under the mean of other neighbours than it is scored with."""
-    spec = run.backend.spec
+def _check_folder(folder: Path, settings: str, *, resume: bool) -> None:
+    """Refuse to overwrite results, or to resume a run of another plan."""
+    path = folder / SETTINGS
+    if not resume:
+        if path.is_file():
+            raise SpecError(f"{folder} holds an interrupted run: go on with it by --resume, or remove the folder.")
+        if folder.parent.is_dir() and any(folder.parent.iterdir()):
+            raise FileError(f"{folder.parent} is not empty: give a new folder, so that nothing in it is written over.")
+        return
+    if not path.is_file():
+        raise SpecError(f"{folder} holds no interrupted run: there is nothing to resume.")
+    old, new = (json.loads(text) for text in (path.read_text(encoding="utf-8"), settings))
+    changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+    if differences := "; ".join(f"{key} was {old.get(key)!r} and is {new.get(key)!r}" for key in changed):
+        raise SpecError(f"{folder} holds an interrupted run of another plan: {differences}.")
+
+
+def _warn_about_population(spec: MetricSpec, recipe: Recipe) -> None:
+    """Warn if training subtracts the mean of another population than scoring does."""
     if spec.centering_kind is Centering.CORPUS:
         warn(f"centering=corpus: in training the {recipe.batch} segments of a batch stand for the corpus.")
     if spec.centering_kind is Centering.BATCH and spec.centering_size != recipe.batch:
-        warn(
-            f"centering=batch: trained in batches of {recipe.batch}, and scored in batches of "
-            f"{spec.centering_size} (centering_size)."
-        )
+        scored = f"scored in batches of {spec.centering_size} (centering_size)"
+        warn(f"centering=batch: trained in batches of {recipe.batch}, and {scored}.")
 
 
-def _prepare(plan: FinetunePlan, folder: Path, options: RunOptions) -> _Prepared:
-    """Load an encoder of its own and make trainable what is to be trained."""
-    from transformers import set_seed
-
+def _training_arguments(plan: FinetunePlan, folder: Path, batches: int, options: RunOptions) -> Any:
+    """Return the settings of transformers' Trainer; refuse a device that it would not use."""
     from twmd_registry.train.trainer import training_arguments
 
-    rows = examples(plan.train, [scale_of(one) for one in plan.train])
-    batches = batches_of(rows, plan.recipe)
     wanted = pick_device(options.device)
-    arguments = training_arguments(
-        plan.recipe, folder, len(batches), judged=bool(plan.dev), on_cpu=wanted.type == "cpu"
-    )
+    arguments = training_arguments(plan.recipe, folder, batches, evaluate=bool(plan.dev), on_cpu=wanted.type == "cpu")
     device = torch.device(arguments.device)
     if device.type != wanted.type or (wanted.index or 0) != (device.index or 0) or arguments.world_size > 1:
-        raise SpecError(
-            f"device={options.device}: training runs in one process on {device}; choose another by "
-            "CUDA_VISIBLE_DEVICES."
-        )
-    backend = TokenAlignmentBackend(plan.spec, options)
-    spec, job, reading = backend.spec, backend.job, backend.reading
-    set_seed(plan.recipe.seed)
+        hint = f"training runs in one process on {device}; choose another by CUDA_VISIBLE_DEVICES"
+        raise SpecError(f"device={options.device}: {hint}.")
+    return arguments
+
+
+def _make_model(
+    backend: TokenAlignmentBackend, recipe: Recipe, device: torch.device, options: RunOptions
+) -> tuple[TrainedMetric, Any]:
+    """Load a separate encoder and make its weights trainable; return the metric, and the network to be saved."""
+    from transformers import set_seed
+
+    job, reading, layer = backend.job, backend.reading, max(backend.spec.layers)
+    set_seed(recipe.seed)
     encoder = Encoder(backend.files, backend.adapter, Dtype.FLOAT32, device)
     if encoder.static:
         raise SpecError(f"{backend.files.name} is a table of word vectors: there is no encoder to train.")
-    if plan.recipe.dropout is not None:
-        set_dropout(encoder.network, plan.recipe.dropout)
+    if recipe.dropout is not None:
+        set_dropout(encoder.network, recipe.dropout)
     wrapped = encoder.network
-    if plan.recipe.weights is Weights.LORA:
-        wrapped = add_lora(wrapped, plan.recipe.rank, lora_modules(encoder, max(spec.layers)))
+    if recipe.weights is Weights.LORA:
+        wrapped = add_lora(wrapped, recipe.rank, lora_modules(encoder, layer))
     else:
-        unfreeze(encoder, max(spec.layers))
+        unfreeze(encoder, layer)
     backend.close()
-    model = TrainedMetric(encoder, job, reading, plan.recipe, batch_tokens=options.batch_tokens)
-    _start(model, rows, plan.recipe)
-    return _Prepared(model, encoder, wrapped, backend, arguments, rows, batches)
+    return TrainedMetric(encoder, job, reading, recipe, batch_tokens=options.batch_tokens), wrapped
 
 
-def _start(model: TrainedMetric, rows: Sequence[TrainingExample], recipe: Recipe) -> None:
-    """Fit the line to what the untrained encoder makes of some of the segments."""
-    model.start_line(*_compare(model, rows, recipe))
-
-
-def _compare(model: TrainedMetric, rows: Sequence[TrainingExample], recipe: Recipe) -> ComparedBatch:
-    """Similarities and standardised ratings of some of the segments, the same ones always, in batches like those of
-    training.
-    """
-    chosen = np.random.default_rng(recipe.seed).permutation(len(rows))[:START_ROWS]
-    drawn = [rows[i] for i in chosen.tolist()]
+def _similarities(model: TrainedMetric, examples: Sequence[Example], recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
+    """Return similarities and standardised ratings of a fixed sample of segments; shape (segments,) each."""
+    sample = [examples[i] for i in np.random.default_rng(recipe.seed).permutation(len(examples))[:START_ROWS].tolist()]
     model.eval()
+    similarities = []
     with torch.inference_mode():
-        batches = [drawn[start : start + recipe.batch] for start in range(0, len(drawn), recipe.batch)]
-        found = [
-            model.similarities(Segments([row.prediction for row in one], [row.references for row in one]))
-            for one in batches
-        ]
-    return ComparedBatch(torch.cat(found).to("cpu", torch.float64).numpy(), np.array([row.target for row in drawn]))
+        for start in range(0, len(sample), recipe.batch):
+            predictions, references, _, _ = zip(*sample[start : start + recipe.batch], strict=True)
+            similarities.append(model.similarities(Segments(list(predictions), list(references))))
+    return torch.cat(similarities).to("cpu", torch.float64).numpy(), np.array([target for _, _, target, _ in sample])
 
 
-def _train(run: _Prepared, plan: FinetunePlan, *, resume: bool) -> _TrainerResult:
-    """Train, and load the weights that agree best with dev."""
+def _train(
+    model: TrainedMetric,
+    plan: FinetunePlan,
+    examples: list[Example],
+    batches: data.Batches,
+    arguments: Any,
+    *,
+    resume: bool,
+) -> tuple[dict[str, float] | None, int, list[dict[str, float]]]:
+    """Train, and load the weights that agree best with dev; return their agreement, the steps and the log."""
     from twmd_registry.train.trainer import MetricTrainer, last_checkpoint, load_best
 
-    eval_dataset = run.rows[:1] if plan.dev else None  # Trainer asks for one; the judge has its own
     trainer = MetricTrainer(
-        run.model,
-        run.batches,
-        lambda: _judge(run.model, plan.dev),
-        args=run.arguments,
-        train_dataset=run.rows,
-        eval_dataset=eval_dataset,
+        model,
+        batches,
+        lambda: _agreement(model, plan.dev),
+        args=arguments,
+        train_dataset=examples,
+        eval_dataset=examples[:1] if plan.dev else None,  # Trainer requires a data set; `_agreement` has its own
     )
-    found = last_checkpoint(Path(run.arguments.output_dir)) if resume else None
-    trainer.train(resume_from_checkpoint=str(found) if found else None)
-    best = load_best(run.model, trainer.kept) if plan.dev else None
-    log = trainer.state.log_history
-    return _TrainerResult(
-        best, run.model.error(*_compare(run.model, run.rows, plan.recipe)), int(trainer.state.global_step), log
-    )
+    checkpoint = last_checkpoint(Path(arguments.output_dir)) if resume else None
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    best = load_best(model, trainer.best_path) if plan.dev else None
+    return best, int(trainer.state.global_step), trainer.state.log_history
 
 
-def _judge(model: TrainedMetric, dev: Sequence[TrainingData]) -> DevelopmentAgreement:
-    """Score every group by itself and correlate: plain means over the groups of all data sets."""
-    pearson, kendall = list[float](), list[float]()
+def _agreement(model: TrainedMetric, dev: Sequence[TrainingData]) -> dict[str, float]:
+    """Score and correlate every group separately; return means over the groups of all data sets."""
+    found: dict[str, list[float]] = {"pearson": [], "kendall": []}
     for one in dev:
-        groups, segments = np.asarray(one.rated.group), segments_of(one)
+        groups, segments = np.asarray(one.rated.group), data.segments_of(one)
         for name in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == name)
-            scores = model.score(
-                Segments([segments.predictions[i] for i in rows], [segments.references[i] for i in rows])
-            )
+            own = Segments([segments.predictions[i] for i in rows], [segments.references[i] for i in rows])
+            scores = model.score(own)
             try:
-                pearson.append(correlate("pearson", scores, one.rated.ratings[rows]))
-                kendall.append(correlate("kendall", scores, one.rated.ratings[rows]))
+                for statistic, values in found.items():
+                    values.append(correlate(statistic, scores, one.rated.ratings[rows]))
             except InputError as error:
                 raise InputError(f"{one.name}, group {name}: {error}") from error
-    return DevelopmentAgreement(float(np.mean(pearson)), float(np.mean(kendall)))
+    return {statistic: float(np.mean(values)) for statistic, values in found.items()}
 
 
-def _save_weights(run: _Prepared, recipe: Recipe, output: Path) -> None:
-    if recipe.weights is Weights.LORA:
-        save_adapter(run.wrapped, run.backend.files.name, output)
-    else:
-        save_network(run.wrapped, run.backend.files, output)
-
-
-def _settle(run: _Prepared, plan: FinetunePlan, output: Path, options: RunOptions) -> Scorer:
-    """Return the scorer of the trained metric; what it needs beside the weights is written, too."""
-    place, applied = str(output.resolve()), run.backend.spec
-    spec = plan.spec.replace(layer=applied.layer)
+def _save_metric(
+    plan: FinetunePlan, backend: TokenAlignmentBackend, wrapped: Any, output: Path, options: RunOptions
+) -> Scorer:
+    """Write weights and mean vectors; return the scorer of the trained metric."""
+    folder, spec = str(output.resolve()), plan.spec.replace(layer=backend.spec.layer)
     if plan.recipe.weights is Weights.LORA:
-        spec = spec.replace(adapter=place)
+        trained_files.save_adapter(wrapped, backend.files.name, output)
+        spec = spec.replace(adapter=folder)
     else:
-        spec = spec.replace(model=place, fingerprint=None, revision=None, adapter=None)
-    spec = with_means(spec, run.backend.background, output)
-    return Scorer(spec, options)
+        trained_files.save_network(wrapped, backend.files, output)
+        spec = spec.replace(model=folder, fingerprint=None, revision=None, adapter=None)
+    return Scorer(trained_files.save_means(spec, backend.background, output), options)
 
 
-def _start_hashes(run: _Prepared) -> Hashes:
-    """Return what the weights that training began with were trained on."""
-    folders = [run.backend.files.folder, *([run.backend.adapter.folder] if run.backend.adapter else [])]
-    return {name: own for folder in folders for name, own in read_hashes(folder / TRAINING_DATA).items()}
-
-
-def _document(
-    plan: FinetunePlan, done: FinetuneResult, made: Scorer, files: ModelFiles, output: Path, *, name: str
+def _save_documents(
+    plan: FinetunePlan, done: FinetuneResult, scorer: Scorer, backend: TokenAlignmentBackend, output: Path, *, name: str
 ) -> None:
-    """Write preset, card and signature."""
-    facts = TrainedMetricFacts(
-        metric=plan.spec.metric,
-        base=f"{files.name}@{files.fingerprint}",
-        signature=done.signature,
-        keys=done.keys | ({"model": files.name} if made.requested.adapter and "model" in done.keys else {}),
-        train=[scale_of(one) for one in plan.train],
-        dev=[one.label for one in plan.dev],
-        holdout=[one.label for one in plan.holdout],
-        before=done.before,
-        best=done.best,
-        recipe=plan.recipe,
-        steps=done.steps,
+    """Write preset, model card, signature, and the hashes of all data that the weights were trained on."""
+    files, recipe, lora = backend.files, plan.recipe, plan.recipe.weights is Weights.LORA
+    unused = {"save_steps"} | (set() if lora else {"rank"})
+    applied = dataclasses.asdict(recipe) | {"learning_rate": recipe.rate, "steps": done.steps}
+    settings = {key: value for key, value in applied.items() if key not in unused and value is not None}
+    train = [(one.label, *(f"{value:.6g}" for value in data.rating_scale(one))) for one in plan.train]
+    dev, holdout = _describe_dev(plan, done), "No data were named as held out."
+    if plan.holdout:
+        names = ", ".join(one.label for one in plan.holdout)
+        holdout = f"None of these segments has a reference in common with the held-out data: {names}."
+    scales = ", ".join(f"{label} with ratings of mean {mean} and standard deviation {sd}" for label, mean, sd in train)
+    origin = f"Fine-tuned by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {scales}"
+    written = ", ".join(f"{key} {value}" for key, value in settings.items())
+    provenance = f"{origin}: {LOSSES[recipe.loss]} ({written}). {dev} {holdout}"
+    shown = {"train": train, "dev": dev, "holdout": holdout, "settings": settings, "loss": LOSSES[recipe.loss]}
+    trained_files.save_documents(
+        scorer, files, output, "finetuned", name=name, provenance=provenance, lora=lora, **shown
     )
-    about = provenance(facts)
-    preset = Preset(name, plan.spec.metric, made.requested.values(), about, made.spec.fingerprint)
-    write_atomically(output / PRESET_FILE, write_presets(name, about, [preset]).encode())
-    write_metric_card(facts, output)
+    hashes = data.hashes_of([*plan.train, *plan.dev])
+    for folder in (files.folder, *([backend.adapter.folder] if backend.adapter else [])):
+        hashes = read_hashes(folder / TRAINING_DATA) | hashes
+    write_hashes(hashes, output / TRAINING_DATA)
+
+
+def _describe_dev(plan: FinetunePlan, done: FinetuneResult) -> str:
+    """Return how the epoch was chosen, in a sentence."""
+    if done.before is None or done.best is None:
+        return "There was no development data: the weights are those of the last epoch."
+    names = ", ".join(one.label for one in plan.dev)
+    best, before = (f"{one['pearson']:.4f} (Kendall's tau {one['kendall']:.4f})" for one in (done.best, done.before))
+    return (
+        f"The epoch ({done.best['epoch']:g}) was chosen by the mean Pearson correlation over the groups of {names}: "
+        f"{best}; untrained it was {before}."
+    )

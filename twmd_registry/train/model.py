@@ -1,16 +1,17 @@
-"""A metric as a module whose weights are trained, through the stages that score.
+"""A metric as a module whose weights are trained, through the stages that score; which weights are trained.
 
-``mse = mean (a sim(X, Y) + b - z)^2`` (TWMD paper, 6.2: the mean squared error of similarity and rating), or
-`MSE_SHARE` times that less Pearson's r of sim and z. z is the rating, standardised within its data set; the scale a > 0
-and the offset b are learned beside the encoder's weights, as ratings and similarities are in different units. Both are
-thrown away afterwards: an increasing line changes no correlation, and the metric's score is ``sim``. a is kept above 0
-so that higher stays closer.
+``mse = mean (a sim(X, Y) + b - z)^2`` (TWMD paper, 6.2), or `MSE_SHARE` times that less Pearson's r of sim and z. z is
+the rating, standardised within its data set. The scale a > 0 and the offset b are learned beside the encoder's weights,
+as ratings and similarities have different units. They are not saved: an increasing line changes no correlation, and the
+metric's score is ``sim``.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,11 @@ from torch.nn.functional import cosine_similarity, mse_loss
 
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import ReadingMode
-from twmd_registry.engine.pairs import Segments, make_pairs
+from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
 from twmd_registry.engine.pipeline import PipelineRun
 from twmd_registry.engine.reduction import over_references
 from twmd_registry.engine.token_selection import Job
+from twmd_registry.errors import MissingExtraError, ModelError, SpecError
 from twmd_registry.models.arithmetic import exact_arithmetic
 from twmd_registry.registry.names import Centering, Multiref
 from twmd_registry.registry.spec import MetricSpec
@@ -31,13 +33,14 @@ from twmd_registry.tensors import PRF
 from twmd_registry.train.recipe import MSE_SHARE, Loss, Recipe, Target
 
 LEAST_CORRELATION = 0.1
-"""Of untrained similarities and ratings, as the line's start takes it: a line of no slope would pass no gradient on."""
+"""Lower bound of r in `TrainedMetric.start_line`: a line without slope would pass on no gradient."""
+LORA_DROPOUT = 0.05
 
 TARGETS: dict[Target, Callable[[PRF, MetricSpec], Tensor]] = {
     Target.OUTPUT: lambda sides, spec: getattr(sides, spec.output or "precision"),
     Target.MEAN: lambda sides, _: (sides.precision + sides.recall) / 2,
 }
-"""From the sides of pairs to what is fitted; both are the score itself for a metric without sides."""
+"""The value that is fitted, from the sides of pairs; all sides are the score of a metric without sides."""
 
 
 class TrainedMetric(nn.Module):
@@ -45,38 +48,34 @@ class TrainedMetric(nn.Module):
 
     Attributes:
         network: The encoder's network.
-        log_scale: Logarithm of the scale a.
+        log_scale: The logarithm of the scale a.
         offset: The offset b.
     """
 
     def __init__(
         self, encoder: Encoder, job: Job, reading: ReadingMode, recipe: Recipe, *, batch_tokens: int | None = None
     ) -> None:
-        """Put them together.
+        """Combine an encoder and a metric.
 
         Args:
-            encoder: An encoder of its own: its weights will change.
-            job: The applied specification, and what was fitted for it.
+            encoder: A separate encoder, whose weights will change.
+            job: The applied specification and its fitted values.
             reading: How long texts are read.
-            recipe: What is fitted, and what is made small.
+            recipe: Target, loss and precision.
             batch_tokens: Most padded tokens in the encoder at once.
         """
         super().__init__()
         self.network: nn.Module = encoder.network
         if recipe.bf16:
-            self.network.forward = self._rounding(self.network.forward, encoder.device.type)
+            self.network.forward = self._autocast(self.network.forward, encoder.device.type)
         self.log_scale = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
         self.offset = nn.Parameter(torch.zeros((), dtype=torch.float32, device=encoder.device))
-        self._encoder, self._job, self._reading, self._recipe, self._batch_tokens = (
-            encoder,
-            job,
-            reading,
-            recipe,
-            batch_tokens,
-        )
+        self._encoder, self._job, self._reading, self._recipe = encoder, job, reading, recipe
+        self._batch_tokens = batch_tokens
+        self._multiref = Multiref(job.spec.multiref or Multiref.MAX)
 
-    def _rounding(self, forward: Callable[..., Any], device: str) -> Callable[..., Any]:
-        """Return the network's forward pass, in bfloat16 where it is trained."""
+    def _autocast(self, forward: Callable[..., Any], device: str) -> Callable[..., Any]:
+        """Return the network's forward pass, in bfloat16 while it is trained."""
 
         def run(*args: Any, **settings: Any) -> Any:
             with torch.autocast(device, torch.bfloat16, enabled=self.training):
@@ -84,46 +83,40 @@ class TrainedMetric(nn.Module):
 
         return run
 
-    @property
-    def _multiref(self) -> Multiref:
-        return Multiref(self._job.spec.multiref or Multiref.MAX)
+    def _run(self, pairs: Pairs, spec: MetricSpec) -> PipelineRun:
+        job = self._job._replace(spec=spec)
+        return PipelineRun(self._encoder, [job], pairs, self._reading, batch_tokens=self._batch_tokens)
 
     def similarities(self, segments: Segments) -> Tensor:
         """Return the similarity of every segment, differentiable in the weights.
 
-        Under ``centering=batch`` and ``corpus`` these segments are the population whose mean is subtracted, however
-        many they are.
+        With ``centering=batch`` and ``corpus``, these segments are the population whose mean is subtracted.
 
         Args:
             segments: B segments.
 
         Returns:
-            Shape (B,); of `Target.OUTPUT` what a scorer gives to the same segments as one centering batch.
+            Shape (B,). With `Target.OUTPUT`, the scores of the same segments as a single centering batch.
         """
         spec, pairs = self._job.spec, make_pairs(segments)
         if spec.centering_kind is Centering.BATCH:
             spec = spec.replace(centering_size=len(segments.predictions))
-        run = PipelineRun(
-            self._encoder, [self._job._replace(spec=spec)], pairs, self._reading, batch_tokens=self._batch_tokens
-        )
-        fitted = torch.cat(
-            [TARGETS[self._recipe.target](one, spec) for _, sides in run.align() for one in sides.values()]
-        )  # (pairs,)
-        return torch.segment_reduce(
-            fitted, self._multiref.value, lengths=torch.from_numpy(pairs.counts).to(fitted.device)
-        )
+        target = TARGETS[self._recipe.target]
+        runs = self._run(pairs, spec).align()
+        fitted = torch.cat([target(one, spec) for _, sides in runs for one in sides.values()])  # (pairs,)
+        counts = torch.from_numpy(pairs.counts).to(fitted.device)
+        return torch.segment_reduce(fitted, self._multiref.value, lengths=counts)
 
     def score(self, segments: Segments) -> np.ndarray:
-        """*The* scores of some segments, as a scorer of the trained metric gives them; shape (segments,). Leaves
-        evaluation mode on.
+        """Return the scores of segments as a scorer of the trained metric does; shape (segments,).
+
+        The module stays in evaluation mode.
         """
         self.eval()
-        pairs = make_pairs(segments)
+        pairs, spec = make_pairs(segments), self._job.spec
         with torch.inference_mode(), exact_arithmetic():
-            (found,) = PipelineRun(
-                self._encoder, [self._job], pairs, self._reading, batch_tokens=self._batch_tokens
-            ).score()
-        return over_references(found.chosen(self._job.spec.output), pairs.counts, self._multiref)
+            (found,) = self._run(pairs, spec).score()
+        return over_references(found.chosen(spec.output), pairs.counts, self._multiref)
 
     def forward(self, predictions: list[str], references: list[list[str]], targets: Tensor) -> dict[str, Tensor]:
         """Return the loss of a batch; `targets` has the shape (B,)."""
@@ -136,46 +129,135 @@ class TrainedMetric(nn.Module):
         return {"loss": MSE_SHARE * mse - r}
 
     def start_line(self, similarities: np.ndarray, targets: np.ndarray) -> None:
-        """Set the line to the least-squares fit of some ratings: ``a = r sd(z) / sd(sim)``, r not below
-        `LEAST_CORRELATION`.
+        """Set the line to the least-squares fit ``a = r sd(z) / sd(sim)``, with r at least `LEAST_CORRELATION`.
 
         Args:
             similarities: Of the untrained model; shape (N,).
             targets: Standardised ratings; shape (N,).
         """
-        sd, spread = float(similarities.std()), float(targets.std())
-        r = (
-            float(np.mean((similarities - similarities.mean()) * (targets - targets.mean()))) / (sd * spread)
-            if sd and spread
-            else 0.0
-        )
-        scale = max(r, LEAST_CORRELATION) * spread / sd if sd and spread else 1.0
+        scale, sd, spread = 1.0, float(similarities.std()), float(targets.std())
+        if sd and spread:
+            covariance = float(np.mean((similarities - similarities.mean()) * (targets - targets.mean())))
+            scale = max(covariance / (sd * spread), LEAST_CORRELATION) * spread / sd
         with torch.no_grad():
             self.log_scale.fill_(math.log(scale))
             self.offset.fill_(float(targets.mean()) - scale * float(similarities.mean()))
 
     def error(self, similarities: np.ndarray, targets: np.ndarray) -> float:
-        """Return the mean squared error of the line on similarities; arguments as for `start_line`."""
+        """Return the mean squared error of the line; arguments as for `start_line`."""
         scale, offset = math.exp(float(self.log_scale.detach())), float(self.offset.detach())
         return float(np.mean((scale * similarities + offset - targets) ** 2))
 
     def trained(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Return the weights that change, with their names."""
+        """Return the trained weights with their names."""
         return ((name, weight) for name, weight in self.named_parameters() if weight.requires_grad)
 
     def state_dict(self, *_args: Any, **_settings: Any) -> dict[str, Tensor]:  # type: ignore[override]
-        """Return the weights that change, and no others: a checkpoint of an adapter holds no copy of the encoder."""
+        """Return the trained weights only: a checkpoint of an adapter contains no copy of the encoder."""
         return {name: weight.detach() for name, weight in self.trained()}
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:  # noqa: FBT002
-        """Load the weights that change; those that do not are not missed.
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        strict: bool = True,  # noqa: FBT002 (torch's signature)
+        assign: bool = False,  # noqa: FBT002
+    ) -> Any:
+        """Load the trained weights.
 
         Raises:
-            RuntimeError: With `strict`, other weights than those that change.
+            RuntimeError: With `strict`, `state_dict` does not hold exactly the trained weights.
         """
-        if strict and (odd := set(state_dict) ^ {name for name, _ in self.trained()}):
-            raise RuntimeError(f"these weights are not those that are trained: {', '.join(sorted(odd))}")
-        found = super().load_state_dict(state_dict, strict=False, assign=assign)
         own = {name for name, _ in self.trained()}
+        if strict and (odd := set(state_dict) ^ own):
+            raise RuntimeError(f"expected exactly the trained weights; these differ: {', '.join(sorted(odd))}")
+        found = super().load_state_dict(state_dict, strict=False, assign=assign)
         found.missing_keys[:] = [name for name in found.missing_keys if name in own]
         return found
+
+
+def require_training() -> None:
+    """Check that the packages for training are installed.
+
+    Raises:
+        MissingExtraError: `peft` or `accelerate` is not installed.
+    """
+    if not all(map(importlib.util.find_spec, ("accelerate", "peft"))):
+        raise MissingExtraError("training needs more packages: pip install 'twmd-registry[train]'")
+
+
+def add_lora(network: Any, rank: int, modules: Sequence[str] | str) -> Any:
+    """Add a LoRA adapter to a network, and freeze the network's own weights.
+
+    Args:
+        network: The network, which is changed.
+        rank: The rank of the adapter; alpha is twice the rank.
+        modules: Names of the linear layers to adapt, or PEFT's name for several.
+
+    Returns:
+        The PEFT model, which can save the adapter.
+    """
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    config = LoraConfig(
+        task_type=TaskType.FEATURE_EXTRACTION,
+        r=rank,
+        lora_alpha=2 * rank,
+        lora_dropout=LORA_DROPOUT,
+        target_modules=modules if isinstance(modules, str) else list(modules),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # as in `twmd_registry.models.adapter.merge`
+        return get_peft_model(network, config)
+
+
+def set_dropout(network: nn.Module, share: float) -> None:
+    """Set the dropout rate of hidden states and attention weights.
+
+    Args:
+        network: The network, which is changed; an adapter has a separate dropout rate.
+        share: The rate, at least 0 and below 1.
+    """
+    for module in network.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        for name, value in list(vars(module).items()):  # some attention modules hold the rate as a number
+            if isinstance(value, float) and "dropout" in name and "layer" not in name:
+                setattr(module, name, share)
+
+
+def lora_modules(encoder: Encoder, layer: int) -> list[str]:
+    """Return the linear layers that hidden state `layer` depends on.
+
+    Raises:
+        SpecError: There is none.
+    """
+    from transformers.pytorch_utils import Conv1D
+
+    unused = {id(module) for module in _never_run(encoder, layer)}
+    named = encoder.network.named_modules()
+    found = [name for name, module in named if isinstance(module, (nn.Linear, Conv1D)) and id(module) not in unused]
+    if not found:
+        hint = "there is nothing an adapter could change"
+        raise SpecError(f"layer={layer} of {encoder.files.name} stands on no linear layer: {hint}.")
+    return found
+
+
+def unfreeze(encoder: Encoder, layer: int) -> None:
+    """Make the weights trainable that hidden state `layer` depends on, and freeze the others.
+
+    Raises:
+        ModelError: The network is the encoder of an encoder-decoder model, which cannot be saved alone.
+    """
+    if getattr(encoder.network.config, "is_encoder_decoder", False):
+        reason = "the encoder of a model that also decodes cannot be saved alone"
+        raise ModelError(f"{encoder.files.name}: {reason}; train an adapter instead.")
+    encoder.network.requires_grad_(True)  # noqa: FBT003 (torch's own signature)
+    for module in _never_run(encoder, layer):
+        module.requires_grad_(False)  # noqa: FBT003
+
+
+def _never_run(encoder: Encoder, layer: int) -> list[nn.Module]:
+    """Return the modules that hidden state `layer` does not depend on: the blocks above it, and a pooler."""
+    above = [] if encoder.blocks is None else list(encoder.blocks[layer:])
+    poolers = [module for name, module in encoder.network.named_modules() if name.rpartition(".")[2] == "pooler"]
+    return [inner for module in [*above, *poolers] for inner in module.modules()]

@@ -1,4 +1,4 @@
-"""How a metric is trained: the choices, and which metrics and settings can be trained at all."""
+"""The settings of training, and which metrics can be trained by them."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from twmd_registry.errors import SpecError, menu
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import Centering, Dtype, Idf, Output
 
-if TYPE_CHECKING:  # the command line reads the names below for its help, and need not wait for the presets
+if TYPE_CHECKING:  # the command line imports the names below for its help text, without the presets
     from twmd_registry.registry.spec import MetricSpec
 
 TRAINABLE = tuple(name for name, metric in CATALOGUE.items() if metric.untrainable is None)
 POPULATIONS = frozenset({Centering.BATCH, Centering.CORPUS})
-"""Centerings by the mean of what is scored; in training that is the training batch."""
+"""Centerings by the mean of the scored texts; in training these are the batch."""
 
 
 class Weights(StrEnum):
-    """Which weights are trained: a LoRA adapter's, or all that the metric reads."""
+    """The weights that are trained: those of a LoRA adapter, or all that the metric reads."""
 
     LORA = "lora"
     FULL = "full"
 
 
 class Target(StrEnum):
-    """What is fitted to the ratings: the score itself (``output``), or the mean of precision and recall."""
+    """The value that is fitted to the ratings: the score (``output``), or the mean of precision and recall."""
 
     OUTPUT = "output"
     MEAN = "mean"
 
 
 class Loss(StrEnum):
-    """What is made small.
+    """The loss.
 
     ``mse``: the mean squared error of a line on the score (TWMD paper, 6.2). ``pearson``: `MSE_SHARE` times that, less
-    Pearson's r of scores and ratings within the batch; every batch then holds segments of one group of one data set (a
-    language pair), as the agreement that is reported is a group's, too.
+    Pearson's r of scores and ratings within the batch. A batch then holds a single group of a single data set (a
+    language pair), because reported agreement is a group's, too.
     """
 
     MSE = "mse"
@@ -46,11 +46,11 @@ class Loss(StrEnum):
 
 
 MSE_SHARE = 0.3
-"""Of the mean squared error, beside a correlation of weight 1: what keeps scores of different groups on one scale."""
+"""Weight of the mean squared error beside a correlation of weight 1; it keeps all groups on the same scale."""
 LEAST_CORRELATED = 3
-"""Segments that a correlation needs: of two it is 1 or -1, whatever they are."""
+"""Segments that a correlation needs; of two it is always 1 or -1."""
 RATES = {Weights.LORA: 5e-4, Weights.FULL: 5e-5}
-"""Learning rates where none is given."""
+"""Default learning rates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,22 +58,21 @@ class Recipe:
     """Settings of a training run.
 
     Attributes:
-        weights: What is trained.
-        rank: Of the adapter.
+        weights: The weights that are trained.
+        rank: The rank of the adapter.
         epochs: Passes over the training data.
-        learning_rate: Highest rate, after the warm-up; None for that of `RATES`.
+        learning_rate: The highest rate, after the warm-up; None for that of `RATES`.
         batch: Segments per step.
-        seed: Of the adapter's first weights, the order of segments and dropout.
-        target: What is fitted.
-        loss: What is made small.
-        bf16: Whether the encoder's matrix products are done in bfloat16 while it is trained; weights, losses and every
-            judgement stay float32.
-        dropout: Share of hidden numbers and attention weights that a training step leaves out; None for what the
-            model's configuration says.
-        save_steps: Steps between two checkpoints; None for one per epoch.
+        seed: Seed of the adapter's initial weights, of the order of segments and of dropout.
+        target: The value that is fitted.
+        loss: The loss.
+        bf16: Whether matrix products of the encoder are in bfloat16 during training; weights, losses and evaluation
+            stay in float32.
+        dropout: Dropout rate of hidden states and attention weights; None for that of the model's configuration.
+        save_steps: Steps between two checkpoints; None for a checkpoint per epoch.
 
     Raises:
-        SpecError: A number that is not possible.
+        SpecError: A number is not possible.
     """
 
     weights: Weights = Weights.LORA
@@ -89,7 +88,7 @@ class Recipe:
     save_steps: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Refuse impossible numbers."""
         for name in ("rank", "epochs", "batch", "save_steps"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
@@ -99,10 +98,8 @@ class Recipe:
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise SpecError(f"dropout={self.dropout!r} is not possible: expected a number from 0 and below 1.")
         if self.loss is Loss.PEARSON and self.batch < LEAST_CORRELATED:
-            raise SpecError(
-                f"batch={self.batch} is not possible with loss=pearson: a correlation needs {LEAST_CORRELATED} "
-                "segments."
-            )
+            need = f"a correlation needs {LEAST_CORRELATED} segments"
+            raise SpecError(f"batch={self.batch} is not possible with loss=pearson: {need}.")
 
     @property
     def rate(self) -> float:
@@ -111,46 +108,36 @@ class Recipe:
 
 
 def check_trainable(spec: MetricSpec, recipe: Recipe) -> None:
-    """Refuse what cannot be trained.
+    """Refuse a metric, or a key of it, that cannot be trained by a recipe.
 
     Args:
-        spec: The metric, as it was asked for.
-        recipe: How it is to be trained.
+        spec: The requested metric.
+        recipe: The settings of training.
 
     Raises:
-        SpecError: A metric without a trainable encoder (with the menu), or a key that means nothing in training; says
-            why.
+        SpecError: The metric has no trainable encoder (with the menu), or a key has no meaning in training.
     """
-    if spec.metric not in TRAINABLE:
-        raise SpecError(
-            f"{spec.metric} cannot be trained: {CATALOGUE[spec.metric].untrainable}; {menu(spec.metric, TRAINABLE)}."
-        )
-    if spec.centering_kind in POPULATIONS and recipe.batch == 1:
-        raise SpecError(
-            f"centering={spec.centering} with a training batch of 1 subtracts a segment's own mean from it, "
-            "which is centering=sentence: "
-            "train with a larger batch, or with centering=sentence or background."
-        )
-    if spec.idf in {Idf.CORPUS, Idf.REFERENCES}:
-        raise SpecError(
-            f"idf={spec.idf} counts over the texts that are scored, which a training batch does not stand for: "
-            "use idf=background:HASH."
-        )
-    if spec.baseline is not None:
-        raise SpecError(
-            "a baseline belongs to the untrained metric: train without it, and fit one for the trained metric "
-            "('twmd fit-baseline')."
-        )
-    if spec.dtype != Dtype.FLOAT32:
-        raise SpecError(
-            f"dtype={spec.dtype}: weights are trained in float32 (with --bf16, by products in bfloat16); give "
-            "the dtype when you score."
-        )
-    if recipe.target is Target.MEAN and spec.output != Output.F1:
+    metric, problem = spec.metric, ""
+    if metric not in TRAINABLE:
+        problem = f"{metric} cannot be trained: {CATALOGUE[metric].untrainable}; {menu(metric, TRAINABLE)}"
+    elif spec.centering_kind in POPULATIONS and recipe.batch == 1:
+        reason = "subtracts a segment's own mean from it, which is centering=sentence"
+        hint = "train with a larger batch, or with centering=sentence or background"
+        problem = f"centering={spec.centering} with a training batch of 1 {reason}: {hint}"
+    elif spec.idf in {Idf.CORPUS, Idf.REFERENCES}:
+        reason = "counts over the texts that are scored, which a training batch does not stand for"
+        problem = f"idf={spec.idf} {reason}: use idf=background:HASH"
+    elif spec.baseline is not None:
+        hint = "train without it, and fit one for the trained metric ('twmd fit-baseline')"
+        problem = f"a baseline belongs to the untrained metric: {hint}"
+    elif spec.dtype != Dtype.FLOAT32:
+        reason = "weights are trained in float32 (with --bf16, by products in bfloat16)"
+        problem = f"dtype={spec.dtype}: {reason}; give the dtype when you score"
+    elif recipe.target is Target.MEAN and spec.output != Output.F1:
         sides = "has no sides" if spec.output is None else f"is asked for its {spec.output} (output={spec.output})"
-        raise SpecError(f"target=mean fits the mean of precision and recall, and {spec.metric} {sides}: leave it out.")
-    if spec.adapter is not None and recipe.weights is Weights.LORA:
-        raise SpecError(
-            f"adapter={spec.adapter}: an adapter cannot stand on another one; train without it, or train all "
-            "weights (--full)."
-        )
+        problem = f"target=mean fits the mean of precision and recall, and {metric} {sides}: leave it out"
+    elif spec.adapter is not None and recipe.weights is Weights.LORA:
+        hint = "train without it, or train all weights (--full)"
+        problem = f"adapter={spec.adapter}: an adapter cannot stand on another one; {hint}"
+    if problem:
+        raise SpecError(f"{problem}.")

@@ -1,4 +1,4 @@
-"""`MetricTrainer`: transformers' Trainer with a judge in place of its evaluation; checkpoints that survive a kill."""
+"""transformers' Trainer with our batches and evaluation, and checkpoints that survive a kill."""
 
 from __future__ import annotations
 
@@ -16,46 +16,38 @@ from transformers import PrinterCallback, Trainer, TrainingArguments
 
 from twmd_registry.errors import ModelError, NotFiniteError
 from twmd_registry.registry.paths import write_atomically
-from twmd_registry.train.batches import Batches
-from twmd_registry.train.data import TrainingExample
-from twmd_registry.train.development import DevelopmentAgreement
+from twmd_registry.train.data import Batches, Example
 from twmd_registry.train.model import TrainedMetric
 from twmd_registry.train.recipe import Recipe
 
 LINE_RATE = 1e-2
-"""Learning rate of scale and offset: two numbers of the size of 1, which at an encoder's rate would stay where they
-started.
-"""
+"""Learning rate of scale and offset: two numbers near 1, which an encoder's learning rate would hardly change."""
 WARM_UP = 0.1
-"""Share of all steps in which the learning rate rises."""
+"""Share of the steps in which the learning rate rises."""
 LOG_STEPS = 10
-"""Steps whose mean loss is logged; all of a run that has fewer."""
+"""Steps between two log entries; fewer in a shorter run."""
 BEST = "best.safetensors"
-STATE = "trainer_state.json"
-"""What Trainer writes last into a checkpoint."""
-WEIGHTS = "model.safetensors"
-"""What it writes first."""
+WEIGHTS, STATE = "model.safetensors", "trainer_state.json"
+"""The first and the last file that Trainer writes into a checkpoint."""
 
 
 class MetricTrainer(Trainer):  # type: ignore[misc]
-    """Trains a `TrainedMetric`; `judge` replaces Trainer's evaluation loop, and the weights that it rates best are
-    kept.
-    """
+    """Trains a `TrainedMetric`, and saves the weights that agree best with the development data."""
 
     control: Any
     optimizer: Any
 
     def __init__(
-        self, model: TrainedMetric, batches: Batches, judge: Callable[[], DevelopmentAgreement], **settings: Any
+        self, model: TrainedMetric, batches: Batches, agreement: Callable[[], dict[str, float]], **settings: Any
     ) -> None:
-        """Remember batches and judge; the rest is Trainer's."""
-        self._batches, self._judge = batches, judge
+        """Store our batches and the function that replaces Trainer's evaluation loop."""
+        self._batches, self._agreement = batches, agreement
         super().__init__(model=model, data_collator=collate, **settings)
-        self.remove_callback(PrinterCallback)  # it prints dictionaries; what they say is in the log
+        self.remove_callback(PrinterCallback)  # it prints dictionaries that the log has, too
 
     @property
-    def kept(self) -> Path:
-        """Where the best weights are."""
+    def best_path(self) -> Path:
+        """The file of the best weights."""
         return Path(self.args.output_dir) / BEST
 
     def get_train_dataloader(self) -> Any:
@@ -67,44 +59,37 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Ask the judge, log the answer, keep the weights if they are the best so far."""
+        """Measure the agreement with dev, log it, and save the weights if they are the best so far."""
         del eval_dataset, ignore_keys
-        found = self._judge()._replace(epoch=float(self.state.epoch or 0.0))
-        if self.is_world_process_zero() and (not self.kept.is_file() or found.pearson > read_best(self.kept).pearson):
-            # One metadata entry, so that the same weights are the same bytes.
-            content = save(
-                {name: weight.cpu() for name, weight in self.model.state_dict().items()},
-                metadata={"twmd": json.dumps(found._asdict())},
-            )
-            write_atomically(self.kept, content)
-        metrics = {f"{metric_key_prefix}_pearson": found.pearson, f"{metric_key_prefix}_kendall": found.kendall}
+        found = self._agreement() | {"epoch": float(self.state.epoch or 0.0)}
+        path = self.best_path
+        if self.is_world_process_zero() and (not path.is_file() or found["pearson"] > _read_best(path)["pearson"]):
+            weights = {name: weight.cpu() for name, weight in self.model.state_dict().items()}
+            # A single metadata entry: the order of several is random, and the same weights must be the same bytes.
+            write_atomically(path, save(weights, metadata={"twmd": json.dumps(found)}))
+        metrics = {f"{metric_key_prefix}_{name}": found[name] for name in ("pearson", "kendall")}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def training_step(self, *args: Any, **settings: Any) -> Any:
-        """Do Trainer's step, and end the run where the weights are not finite any more.
+        """Do a training step.
 
         Raises:
-            ModelError: They have.
+            ModelError: The loss or the weights are not finite.
         """
+        step, rate = self.state.global_step + 1, f"the learning rate is {self.args.learning_rate:g}"
+        diverged = f"training diverged at step {step}: train anew, in a new folder, with a lower one ({rate})."
         try:
             loss = super().training_step(*args, **settings)
         except NotFiniteError as error:
-            raise ModelError(self._diverged()) from error
+            raise ModelError(diverged) from error
         if not torch.isfinite(loss):
-            raise ModelError(self._diverged())
+            raise ModelError(diverged)
         return loss
 
-    def _diverged(self) -> str:
-        rate = f"the learning rate is {self.args.learning_rate:g}"
-        return (
-            f"training diverged at step {self.state.global_step + 1}: train anew, in a new folder, with a lower one "
-            f"({rate})."
-        )
-
     def create_optimizer(self, model: Any = None) -> Any:
-        """Trainer's optimizer, with a learning rate of its own for the line."""
+        """Create Trainer's optimizer, with a separate learning rate for scale and offset."""
         del model
         if self.optimizer is None:
             kind, settings = self.get_optimizer_cls_and_kwargs(self.args, self.model)
@@ -114,25 +99,24 @@ class MetricTrainer(Trainer):  # type: ignore[misc]
         return self.optimizer
 
 
-def collate(rows: Sequence[TrainingExample]) -> dict[str, Any]:
-    """Return a batch as `TrainedMetric.forward` takes it."""
+def collate(rows: Sequence[Example]) -> dict[str, Any]:
+    """Return a batch as the arguments of `TrainedMetric.forward`."""
     predictions, references, targets, _ = zip(*rows, strict=True)
-    return {
-        "predictions": list(predictions),
-        "references": list(references),
-        "targets": torch.tensor(targets, dtype=torch.float32),
-    }
+    ratings = torch.tensor(targets, dtype=torch.float32)
+    return {"predictions": list(predictions), "references": list(references), "targets": ratings}
 
 
-def training_arguments(recipe: Recipe, folder: Path, batches: int, *, judged: bool, on_cpu: bool) -> TrainingArguments:
+def training_arguments(
+    recipe: Recipe, folder: Path, batches: int, *, evaluate: bool, on_cpu: bool
+) -> TrainingArguments:
     """Return Trainer's settings.
 
     Args:
-        recipe: Ours.
-        folder: Where checkpoints go.
+        recipe: Our settings.
+        folder: The folder of the checkpoints.
         batches: Steps of an epoch.
-        judged: Whether there is a judge, to be asked after every epoch.
-        on_cpu: Whether to leave accelerators alone.
+        evaluate: Whether to measure the agreement with dev after every epoch.
+        on_cpu: Whether to use no accelerator.
     """
     steps = recipe.epochs * batches
     arguments = TrainingArguments(
@@ -142,7 +126,7 @@ def training_arguments(recipe: Recipe, folder: Path, batches: int, *, judged: bo
         learning_rate=recipe.rate,
         warmup_steps=int(WARM_UP * steps),
         seed=recipe.seed,
-        eval_strategy="epoch" if judged else "no",
+        eval_strategy="epoch" if evaluate else "no",
         save_strategy="steps" if recipe.save_steps else "epoch",
         save_steps=recipe.save_steps or 500,
         save_total_limit=2,
@@ -155,19 +139,18 @@ def training_arguments(recipe: Recipe, folder: Path, batches: int, *, judged: bo
         disable_tqdm=not sys.stderr.isatty(),
     )
     if arguments.n_gpu > 1:
-        # Trainer would cut a batch in pieces for several devices of one process, and lists of texts cannot be cut: one
-        # device works.
+        # Trainer would split a batch over several devices, and it cannot split lists of texts.
         arguments._n_gpu = 1  # noqa: SLF001 (there is no public way)
     return arguments
 
 
 def last_checkpoint(folder: Path) -> Path | None:
-    """Return the newest checkpoint that is whole; one that a kill left half-written is passed over."""
-    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
-    return next((path for path in found if _is_whole(path)), None)
+    """Return the newest complete checkpoint; skip those that a killed run has left half-written."""
+    paths = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    return next((path for path in paths if _is_complete(path)), None)
 
 
-def _is_whole(checkpoint: Path) -> bool:
+def _is_complete(checkpoint: Path) -> bool:
     try:
         json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
         with safe_open(checkpoint / WEIGHTS, framework="pt") as file:
@@ -176,13 +159,13 @@ def _is_whole(checkpoint: Path) -> bool:
         return False
 
 
-def read_best(path: Path) -> DevelopmentAgreement:
-    """Read how well the kept weights agree."""
+def _read_best(path: Path) -> dict[str, float]:
     with safe_open(path, framework="pt") as file:
-        return DevelopmentAgreement(**json.loads(file.metadata()["twmd"]))
+        agreement: dict[str, float] = json.loads(file.metadata()["twmd"])
+        return agreement
 
 
-def load_best(model: TrainedMetric, path: Path) -> DevelopmentAgreement:
-    """Give a model the kept weights, and say how well they agree."""
+def load_best(model: TrainedMetric, path: Path) -> dict[str, float]:
+    """Load the best weights into a model, and return their agreement with dev: pearson, kendall and epoch."""
     model.load_state_dict(load_file(path))
-    return read_best(path)
+    return _read_best(path)

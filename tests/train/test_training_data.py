@@ -1,0 +1,120 @@
+"""Training data: checks, standardised ratings, batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.train.rated_words import named_words, rated_words
+from twmd_registry.errors import InputError, TwmdWarning
+from twmd_registry.judgments.rated import RatedSegments
+from twmd_registry.train.data import (
+    Batches,
+    TrainingData,
+    check_held_out,
+    make_batches,
+    make_examples,
+    rating_scale,
+    segments_of,
+    warn_about_overlap,
+)
+from twmd_registry.train.recipe import Loss, Recipe
+
+
+@pytest.mark.parametrize(
+    ("ratings", "message"),
+    [
+        ([1.0, 2.0, float("nan")], r"^set: ratings\[2\] is nan; expected a finite number: leave the segment out\.$"),
+        ([0.5, 0.5, 0.5], r"^set: ratings do not vary \(all 3 are 0\.5\); there is nothing to learn"),
+    ],
+)
+def test_ratings_not_finite_or_constant_are_refused(ratings: list[float], message: str) -> None:
+    data = TrainingData("set", rated_words(4, 1)._replace(ratings=np.array(ratings)))
+    with pytest.raises(InputError, match=message):
+        rating_scale(data)
+
+
+def test_text_of_wrong_type_is_refused_with_its_data_set() -> None:
+    rated = rated_words(4, 1)
+    rated.references[2] = 7
+    with pytest.raises(InputError, match=r"^set: references\[2\] must be a text"):
+        segments_of(TrainingData("set", rated))
+
+
+def test_ratings_are_standardised_within_each_data_set() -> None:
+    data = [named_words(20, 1), TrainingData("percent", rated_words(10, 2)._replace(ratings=np.arange(10) * 11.0))]
+    examples = make_examples(data)
+    assert rating_scale(data[1]) == pytest.approx((49.5, 11 * (99 / 12) ** 0.5))
+    for one, own in ((data[0], examples[:20]), (data[1], examples[20:])):
+        z = [target for _, _, target, _ in own]
+        assert (np.mean(z), np.std(z)) == pytest.approx((0, 1))
+        assert np.corrcoef(z, one.rated.ratings)[0, 1] == pytest.approx(1)
+    assert [row[0] for row in examples] == [*data[0].rated.predictions, *data[1].rated.predictions]
+
+
+def test_held_out_references_in_training_data_are_refused() -> None:
+    train, dev, tested = named_words(20, 1), named_words(10, 2), rated_words(6, 3)
+    check_held_out([train, dev], [TrainingData("test", tested)])
+    copy = train.rated.references[4]
+    spaced = f" {dev.rated.references[3]} ".replace(" ", "  ").upper()
+    tested.references[:] = [[copy, "it ran"], [spaced], *([one] for one in tested.references[2:])]
+    copies = sum(one == copy for one in train.rated.references)
+    message = rf"held out \(test\): words1 {copies} of 20, words2 1 of 10; take them out"
+    with pytest.raises(InputError, match=message):
+        check_held_out([train, dev], [TrainingData("test", tested)])
+
+
+def test_dev_segments_in_training_data_are_counted() -> None:
+    train, dev = named_words(20, 1), rated_words(6, 2)
+    dev.references[0] = train.rated.references[0]
+    message = r"^dev: segments whose reference is in the training data, too: 1 of 6; dev flatters the model\.$"
+    with pytest.warns(TwmdWarning, match=message):
+        warn_about_overlap([train], [TrainingData("dev", dev)])
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_epoch_draws_every_row_once_in_batches_of_similar_size(size: int) -> None:
+    pools = [np.arange(0, 50), np.arange(50, 57), np.arange(57, 83)]
+    batches = Batches(pools, size, seed=1)
+    found = list(batches)
+    assert len(found) == len(batches) == sum(-(-len(pool) // size) for pool in pools)
+    assert sorted(i for batch in found for i in batch) == list(range(83))
+    for pool in pools:
+        own = [batch for batch in found if batch[0] in pool]
+        sizes = [len(batch) for batch in own]
+        assert max(sizes) <= min(size, min(sizes) + 1)
+        assert all(set(batch) <= set(pool.tolist()) for batch in own)
+
+
+def test_epoch_depends_on_its_number_and_the_seed_only() -> None:
+    def epoch(seed: int, number: int) -> list[list[int]]:
+        batches = Batches([np.arange(40)], 8, seed)
+        batches.set_epoch(number)
+        return list(batches)
+
+    assert epoch(1, 3) == epoch(1, 3)
+    assert len({str(epoch(seed, number)) for seed in (1, 2) for number in (0, 1)}) == 4
+
+
+def test_batch_of_pearson_loss_holds_a_single_group() -> None:
+    examples = make_examples([named_words(40, 1), named_words(30, 2)])
+    groups = [{examples[i][3] for i in batch} for batch in make_batches(examples, Recipe(batch=8, loss=Loss.PEARSON))]
+    assert all(len(own) == 1 for own in groups)
+    assert set().union(*groups) == {(f"words{seed}", group) for seed in (1, 2) for group in ("cs-en", "de-en")}
+    mixed = list(make_batches(examples, Recipe(batch=8)))
+    assert len(mixed) == 9
+    assert any(len({examples[i][3] for i in batch}) > 1 for batch in mixed)
+
+
+def test_group_without_a_correlation_is_refused_by_pearson_loss() -> None:
+    rated = rated_words(6, 1)
+    few = RatedSegments([*rated.group[:5], "fi-en"], *rated[1:])
+    constant = rated._replace(ratings=np.where(np.array(rated.group) == "de-en", 0.5, rated.ratings))
+    for data, message in (
+        (few, r"needs 3 segments of a group: leave out words, group de-en \(2\); words, group fi-en \(1\), or train"),
+        (constant, "needs ratings that vary within a group: leave out words, group de-en, or train with loss=mse"),
+    ):
+        examples = make_examples([TrainingData("words", data)])
+        with pytest.raises(InputError, match=f"^loss=pearson {message}"):
+            make_batches(examples, Recipe(loss=Loss.PEARSON))
+        assert len(make_batches(examples, Recipe())) == 1

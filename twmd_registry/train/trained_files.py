@@ -1,0 +1,129 @@
+"""Files of a trained metric: weights, mean vectors, preset, model card and signature."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, transfer_means
+from twmd_registry.engine.scorer import Scorer
+from twmd_registry.models.adapter import find_adapter
+from twmd_registry.models.files import ModelFiles, find_model
+from twmd_registry.models.fitted import save
+from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.fingerprint import tokenizer_files
+from twmd_registry.registry.names import Centering
+from twmd_registry.registry.own_presets import PRESET_FILE
+from twmd_registry.registry.paths import write_atomically
+from twmd_registry.registry.presets import Preset, write_presets
+from twmd_registry.registry.spec import MetricSpec, keys_to_set
+from twmd_registry.version import __version__
+
+
+def save_adapter(wrapped: Any, base: str, folder: Path) -> None:
+    """Write a PEFT adapter as safetensors; the same weights give the same bytes.
+
+    Args:
+        wrapped: The PEFT model.
+        base: The public name of its base model.
+        folder: The output folder.
+    """
+    wrapped.save_pretrained(str(folder), save_embedding_layers=False)
+    path = folder / "adapter_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    # A path of this machine means nothing to others, and the order of a set differs from run to run.
+    settings["base_model_name_or_path"] = base
+    if isinstance(settings["target_modules"], list):
+        settings["target_modules"] = sorted(settings["target_modules"])
+    path.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    _make_readable(folder)
+
+
+def save_network(network: Any, files: ModelFiles, folder: Path) -> None:
+    """Write a whole network, with the tokenizer of the model that it was trained from."""
+    network.save_pretrained(str(folder))
+    for path in [*tokenizer_files(files.folder), files.folder / "tokenizer_config.json"]:
+        if path.is_file():
+            shutil.copyfile(path, folder / path.name)
+    _make_readable(folder)
+
+
+def _make_readable(folder: Path) -> None:
+    """Give weights the usual permissions: the libraries write them for their owner only."""
+    for path in folder.glob("*.safetensors"):
+        content = path.read_bytes()
+        path.unlink()
+        write_atomically(path, content)
+
+
+def save_means(spec: MetricSpec, background: MeanVectors | None, folder: Path) -> MetricSpec:
+    """Write the mean vectors of the untrained metric for the trained metric.
+
+    Args:
+        spec: The trained metric.
+        background: The mean vectors; None if the metric subtracts none.
+        folder: The output folder.
+
+    Returns:
+        The specification with these mean vectors.
+    """
+    if background is None:
+        return spec
+    files = find_model(str(spec.model), spec.revision)
+    adapter = find_adapter(spec.adapter).name if spec.adapter else None
+    path = save(MEAN_VECTOR, transfer_means(background, files.name, files.fingerprint, adapter), folder.resolve())
+    return spec.replace(centering=f"{Centering.BACKGROUND}:{path}")
+
+
+def save_documents(
+    scorer: Scorer, files: ModelFiles, folder: Path, template: str, *, name: str, provenance: str, **values: Any
+) -> None:
+    """Write ``preset.toml``, ``README.md`` and ``signature.txt`` of a trained metric, without paths of this machine.
+
+    Args:
+        scorer: The trained metric.
+        files: The base model.
+        folder: The output folder.
+        template: The name of the card's template.
+        name: The name of the preset.
+        provenance: The data and settings of training, as text for the preset.
+        values: More values for the template.
+    """
+    requested = scorer.requested
+    preset = Preset(name, requested.metric, requested.values(), provenance, scorer.spec.fingerprint)
+    write_atomically(folder / PRESET_FILE, write_presets(name, provenance, [preset]).encode())
+    keys = keys_to_set(requested)
+    if requested.adapter and "model" in keys:
+        keys |= {"model": files.name}
+    shown = " ".join(f"{key}={value}" for key, value in keys.items()).replace(str(folder.resolve()), "FOLDER")
+    values |= {"metric": requested.metric, "title": CATALOGUE[requested.metric].title, "keys": shown}
+    library = "peft" if requested.adapter else "transformers"
+    write_card(folder, template, f"{files.name}@{files.fingerprint}", scorer.signature, values, library=library)
+
+
+def write_card(
+    folder: Path, template: str, base: str, signature: str, values: Mapping[str, Any], *, library: str = "peft"
+) -> None:
+    """Render a template of ``train/templates`` to ``README.md``, and write ``signature.txt``.
+
+    Args:
+        folder: The output folder.
+        template: The name of the template.
+        base: The base model: name, and content if known.
+        signature: The signature of the trained metric.
+        values: More values for the template.
+        library: The library that loads the weights.
+    """
+    from huggingface_hub import ModelCard, ModelCardData
+
+    data = ModelCardData(base_model=base.partition("@")[0], library_name=library, pipeline_tag="sentence-similarity")
+    text = resources.files("twmd_registry").joinpath(f"train/templates/{template}.md").read_text(encoding="utf-8")
+    card = ModelCard.from_template(
+        data, template_str=text, base=base, signature=signature, version=__version__, **values
+    )
+    write_atomically(folder / "README.md", f"{str(card).rstrip()}\n".encode())
+    write_atomically(folder / "signature.txt", f"{signature}\n".encode())
