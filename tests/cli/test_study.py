@@ -135,7 +135,7 @@ def test_files_that_are_there_are_kept(folder: Path, tmp_path: Path, capsys: pyt
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [([], "give --data-dir DIR, --hub"), (["--data-dir", __file__], "is not a folder; expected one that")],
+    [([], "give --data-dir DIR, --hub"), (["--data-dir", __file__], "is not a folder; expected a folder that")],
 )
 def test_data_that_are_not_there_are_named(
     options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
