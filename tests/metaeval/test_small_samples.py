@@ -65,7 +65,7 @@ def test_few_segments_cause_a_warning_and_a_single_segment_is_refused(
     assert not [warning for warning in recwarn if WARNING in str(warning.message)]
     with pytest.warns(TwmdWarning, match=f"^{WARNING}: n = 29.$"):
         INTERFACES[interface](RELIABLE_SAMPLE - 1)
-    with pytest.raises(InputError, match=f"{REFUSAL}|a single text has a word"):
+    with pytest.raises(InputError, match=f"{REFUSAL}|texts with a word: 1 of 1"):
         INTERFACES[interface](1)
 
 

@@ -52,7 +52,7 @@ class EncodingCache(Protocol):
     """A cache of encoded texts: in main memory (`TextCache`) or in files (`DiskCache`)."""
 
     def find(self, keys: Sequence[TextKey]) -> dict[TextKey, CachedText]:
-        """Return those of some texts that are kept."""
+        """Return the texts of `keys` that are cached."""
 
     def keep(self, texts: Mapping[TextKey, CachedText]) -> None:
         """Keep texts, as far as there is room."""

@@ -69,7 +69,7 @@ class DiskCache:
 
         Args:
             encoder: Computes the vectors.
-            most_bytes: The bound.
+            most_bytes: Size limit of all shards, in bytes.
             folder: The folder of the cache; None for `cache_folder()`.
         """
         self._root, self._most_bytes, self._since = folder or cache_folder(), most_bytes, time.time()
@@ -247,7 +247,7 @@ def _read(path: Path, keys: Set[str]) -> dict[str, CachedText]:
                 checksum, empty, truncated, unknown, missing = json.loads(content.tobytes())
                 text = CachedText(vectors, ids[1].astype(np.uint8), ids[0], empty, truncated, unknown, tuple(missing))
                 if _checksum(key, text) != checksum:
-                    raise ValueError(f"{path}: checksum")
+                    raise ValueError(f"{path}: the checksum of a text does not match")
                 texts[key] = text
     return texts
 

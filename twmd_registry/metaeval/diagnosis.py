@@ -154,8 +154,7 @@ def diagnose(
         ModelError: The model is not available or cannot be loaded.
 
     Warns:
-        TwmdWarning: Fewer than `twmd_registry.engine.input_warnings.RELIABLE_SAMPLE` texts; texts that are cut, or have
-            no word; nothing to compare.
+        TwmdWarning: Fewer texts than `RELIABLE_SAMPLE`; texts that are cut, or have no word; nothing to compare.
     """
     if pairs < 1 or seed < 0:
         raise InputError(f"pairs={pairs}, seed={seed}: expected at least one pair and a seed from 0.")
@@ -185,11 +184,11 @@ def _tokenise(encoder: Encoder, texts: Sequence[str]) -> TokenIds:
     """Return the tokens of the texts that have a word."""
     tokens = encoder.tokenise(texts)
     own = np.flatnonzero([bool((special == 0).any()) for special in tokens.special])
-    if len(own) == 0:
-        advice = "Give sentences in a language that the model knows"
-        raise InputError(f"there is nothing to diagnose: none of the {len(texts)} texts has a word. {advice}.")
-    if len(own) == 1:
-        raise InputError("a single text has a word: give 2 texts or more; words of different texts are compared.")
+    if len(own) < 2:
+        raise InputError(
+            f"texts with a word: {len(own)} of {len(texts)}; give 2 texts or more, in a language that the model knows: "
+            "words of different texts are compared."
+        )
     warn_about_small_samples({"": len(own)})
     tokens = tokens.select(own)
     if empty := len(texts) - len(own):

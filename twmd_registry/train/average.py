@@ -60,7 +60,7 @@ def average(
     """
     require_training()
     if len(folders) < 2:
-        raise SpecError(f"{len(folders)} adapter was given: an average is of two or more.")
+        raise SpecError(f"{len(folders)} adapter(s) given: averaging needs two or more.")
     read = [_read(folder) for folder in folders]
     specs, presets = [spec for spec, _ in read], [preset for _, preset in read]
     adapters = [find_adapter(str(spec.adapter)) for spec in specs]

@@ -60,7 +60,7 @@ class TrainedMetric(nn.Module):
         Args:
             encoder: A separate encoder, whose weights will change.
             job: The applied specification and its fitted values.
-            reading: How long texts are read.
+            reading: How texts longer than the limit are read.
             recipe: Target, loss and precision.
             batch_tokens: Most padded tokens in the encoder at once.
         """
