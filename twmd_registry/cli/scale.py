@@ -15,7 +15,7 @@ from twmd_registry.errors import FileError, SpecError
 from twmd_registry.registry.names import LEXICAL_NAMES
 
 if TYPE_CHECKING:
-    from twmd_registry.scale.dataset_record import ScoredDataset
+    from twmd_registry.scale.runner import ScoredDataset
 
 LOCAL_OPTIONS = {
     "references": "a reference file",

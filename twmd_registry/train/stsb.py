@@ -8,6 +8,7 @@ from 0 to 5. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,11 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
         pearson = float(trainer.evaluate()["eval_pearson"])
     save_adapter(network.encoder, EMBEDDED_MODEL, output)
     save_line(network.line, output, files.fingerprint)
+    return _save_documents(pairs, output, pearson, epochs), pearson
+
+
+def _save_documents(pairs: Mapping[str, RatedSegments], output: Path, pearson: float, epochs: int) -> str:
+    """Write model card, signature and hashes of the data; return the signature."""
     with scorer("stsscore", adapter=str(output), scale=HIGHEST) as trained:
         signature = trained.signature
     labelled = [TrainingData(f"STS-B {name}", rated) for name, rated in pairs.items()]
@@ -106,7 +112,7 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
     sizes = {name: len(rated.ratings) for name, rated in pairs.items()}
     values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}, **sizes}
     write_card(output, "stsscore", EMBEDDED_MODEL, signature, values)
-    return signature, pearson
+    return signature
 
 
 def _warn_about_overlap(train: RatedSegments, dev: RatedSegments) -> None:
