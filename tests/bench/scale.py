@@ -11,8 +11,7 @@ from pathlib import Path
 
 from tests.bench.texts import synthetic_pairs
 from twmd_registry.engine.scorer import scorer
-from twmd_registry.scale import ScaleOptions, WorkerOptions, score_files
-from twmd_registry.scale.dataset_record import ScoredDataset
+from twmd_registry.scale import ScaleOptions, ScoredDataset, WorkerOptions, score_files
 
 PAIRS = 10_000
 PART_ROWS = 1000

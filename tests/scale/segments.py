@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,19 @@ def scorers(model: Path, *names: str) -> list[Scorer]:
     return [scorer(METRICS[name][0], model=str(model), layer=2, **METRICS[name][1]) for name in names or METRICS]
 
 
-def write_jsonl(path: Path, segments: list[Segment]) -> Path:
-    path.write_text(
-        "".join(json.dumps({"prediction": one, "references": several}) + "\n" for one, several in segments),
-        encoding="utf-8",
-    )
+def write_rows(path: Path, rows: Iterable[object]) -> Path:
+    """Write JSON lines; a text is a line as it is."""
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_jsonl(path: Path, segments: list[Segment]) -> Path:
+    return write_rows(path, [{"prediction": one, "references": several} for one, several in segments])
 
 
 def write_csv(path: Path, segments: list[Segment]) -> Path:

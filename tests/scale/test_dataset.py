@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.scale.segments import METRICS, draw_segments, scorers
+from tests.scale.segments import draw_segments, scorers
 from twmd_registry.cli import main
 from twmd_registry.engine.scorer import score_all, scorer
 from twmd_registry.errors import InputError, MissingExtraError, SpecError
@@ -32,7 +32,7 @@ def rows() -> datasets.Dataset:
     )
 
 
-def test_one_process_gives_what_the_engine_does_for_all_rows(model: Path, rows: datasets.Dataset) -> None:
+def test_columns_of_a_single_process_equal_scores_of_the_engine(model: Path, rows: datasets.Dataset) -> None:
     own = scorers(model)
     scored = score_dataset(rows, own)
     assert scored.column_names[:4] == ["id", "prediction", "reference", "twmd"]
@@ -45,7 +45,9 @@ def test_one_process_gives_what_the_engine_does_for_all_rows(model: Path, rows: 
     assert rows.column_names == ["id", "prediction", "reference"]
 
 
-def test_several_processes_give_the_same(model: Path, rows: datasets.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_several_processes_equal_scores_of_the_engine(
+    model: Path, rows: datasets.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("twmd_registry.scale.dataset._BATCH", 3)
     spec = make_spec("twmd", model=str(model), layer=2, centering="none")
     scored = score_dataset(rows, spec, num_proc=2)
@@ -55,15 +57,14 @@ def test_several_processes_give_the_same(model: Path, rows: datasets.Dataset, mo
     np.testing.assert_allclose(scored["twmd_precision"], np.array(found.precision), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name != "none"])
-def test_several_processes_refuse_what_depends_on_other_rows(model: Path, rows: datasets.Dataset, name: str) -> None:
+def test_several_processes_refuse_a_metric_that_depends_on_other_rows(model: Path, rows: datasets.Dataset) -> None:
     with pytest.raises(
         SpecError, match=r"a row's score depends on other rows, and several processes share the rows \(num_proc\)"
     ):
-        score_dataset(rows, scorers(model, name), num_proc=2)
+        score_dataset(rows, scorers(model, "batch"), num_proc=2)
 
 
-def test_metric_may_be_named_and_a_format_hides_nothing(rows: datasets.Dataset) -> None:
+def test_metric_may_be_a_name_and_a_format_hides_no_column(rows: datasets.Dataset) -> None:
     hidden = rows.rename_column("reference", "references").with_format(None, columns=["prediction"])
     with scorer("twmd") as own:
         expected = own.score(*zip(*SEGMENTS, strict=True)).scores
@@ -71,7 +72,7 @@ def test_metric_may_be_named_and_a_format_hides_nothing(rows: datasets.Dataset) 
             assert tuple(score_dataset(hidden, named).with_format(None)["twmd"]) == expected
 
 
-@pytest.mark.parametrize("number", [0, -1, float("nan"), "2"])
+@pytest.mark.parametrize("number", [0, "2"])
 def test_number_of_processes_is_checked(model: Path, rows: datasets.Dataset, number: int) -> None:
     with pytest.raises(
         SpecError, match=r"^num_proc=.*: expected a whole number from 1, or None for this process alone\.$"
@@ -79,28 +80,21 @@ def test_number_of_processes_is_checked(model: Path, rows: datasets.Dataset, num
         score_dataset(rows, scorers(model, "none"), num_proc=number)
 
 
-@pytest.mark.parametrize("processes", [None, 2])
-def test_data_set_without_a_row_says_so(model: Path, rows: datasets.Dataset, processes: int | None) -> None:
+def test_data_set_without_a_row_is_refused(model: Path, rows: datasets.Dataset) -> None:
     with pytest.raises(InputError, match="there is nothing to score"):
-        score_dataset(rows.select([]), scorers(model, "none"), num_proc=processes)
+        score_dataset(rows.select([]), scorers(model, "none"), num_proc=2)
 
 
-@pytest.mark.parametrize("metrics", [3, ["twmd"], None])
-def test_what_is_no_metric_says_so(rows: datasets.Dataset, metrics: object) -> None:
+@pytest.mark.parametrize("metrics", [3, ["twmd"]])
+def test_metrics_of_a_wrong_type_are_refused(rows: datasets.Dataset, metrics: object) -> None:
     with pytest.raises(SpecError, match=r'^expected a list of scorers: \[scorer\("twmd"\), scorer\("trwmd"\)\]\.$'):
         score_dataset(rows, metrics)  # type: ignore[arg-type]
 
 
-def test_data_set_that_streams_is_refused(model: Path, rows: datasets.Dataset) -> None:
-    with pytest.raises(
-        InputError, match=r"^expected a ray\.data\.Dataset or a datasets\.Dataset; got IterableDataset\.$"
-    ):
-        score_dataset(rows.to_iterable_dataset(), scorers(model, "none"))
-
-
-def test_what_is_no_data_set_says_so(model: Path, rows: datasets.Dataset) -> None:
+def test_data_set_of_a_wrong_kind_or_columns_is_refused(model: Path, rows: datasets.Dataset) -> None:
     own = scorers(model, "none")
     for dataset, message in [
+        (rows.to_iterable_dataset(), r"a datasets\.Dataset; got IterableDataset\.$"),
         ([{"prediction": "a", "reference": "b"}], r"expected a ray\.data\.Dataset or a datasets\.Dataset; got list"),
         (rows.rename_column("prediction", "ours"), "no column 'prediction'; Choices: id, ours, reference"),
         (
@@ -119,7 +113,7 @@ def test_what_is_no_data_set_says_so(model: Path, rows: datasets.Dataset) -> Non
         score_dataset(rows, [])
 
 
-def test_ray_is_asked_for_by_name(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ray_names_the_extra(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(
         MissingExtraError, match=r"^scoring on Ray needs more packages: pip install 'twmd-registry\[ray\]'$"
@@ -127,38 +121,24 @@ def test_ray_is_asked_for_by_name(model: Path, tmp_path: Path, monkeypatch: pyte
         score_files(scorers(model, "none"), [str(tmp_path)], str(tmp_path / "out"))
 
 
+RAY = "--engine ray -i a.jsonl --output o"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["--engine", "ray", "ref.txt", "-i", "a.jsonl", "--output", "o"],
-            "a reference file means nothing to --engine ray: references are a column",
-        ),
-        (
-            ["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--record", "r.json"],
-            "--record means nothing to --engine ray",
-        ),
-        (
-            ["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--paired-bs"],
-            "--paired-bs means nothing to --engine ray",
-        ),
-        (
-            ["--engine", "ray", "-i", "a.jsonl", "--output", "o", "--format", "latex"],
-            "--format latex means nothing to --engine ray",
-        ),
-        (
-            ["--engine", "ray", "-i", "a.jsonl", "--output", "o", "-m", "bleu"],
-            "--engine ray scores by this package's metrics: bleu is SacreBLEU's",
-        ),
-        (["--engine", "ray", "-i", "a.jsonl"], "--engine ray needs --input PATH_OR_PATTERN... and --output DIR"),
-        (["-i", "a.jsonl", "--output", "o"], "--output is for --engine ray"),
-        (["-i", "a.jsonl", "--part-rows", "10"], "--part-rows is for --engine ray"),
-        (["-i", "a.jsonl", "--strict"], "--strict is for --engine ray"),
-        (["-i", "s3://bucket/a.jsonl"], "s3://bucket/a.jsonl: a URL is read by --engine ray only"),
+        (f"{RAY} ref.txt", "a reference file means nothing to --engine ray: references are a column"),
+        (f"{RAY} --record r.json", "--record means nothing to --engine ray"),
+        (f"{RAY} --format latex", "--format latex means nothing to --engine ray"),
+        (f"{RAY} -m bleu", "--engine ray scores by this package's metrics: bleu is SacreBLEU's"),
+        ("--engine ray -i a.jsonl", "--engine ray needs --input PATH_OR_PATTERN... and --output DIR"),
+        ("-i a.jsonl --output o", "--output is for --engine ray"),
+        ("-i a.jsonl --strict", "--strict is for --engine ray"),
+        ("-i s3://bucket/a.jsonl", "s3://bucket/a.jsonl: a URL is read by --engine ray only"),
     ],
 )
-def test_command_line_refuses_what_means_nothing(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+def test_option_without_meaning_for_the_engine_is_refused(
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["score", *arguments]) == 2
+    assert main(["score", *arguments.split()]) == 2
     assert f"twmd: {message}" in capsys.readouterr().err

@@ -1,10 +1,11 @@
-"""Plans: every row in one part, borders where centering batches end, the same for the same data."""
+"""Plans: every row is in a single part, parts end with centering batches, equal data give equal plans."""
 
 from __future__ import annotations
 
 import gzip
 import lzma
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from tests.scale.segments import draw_segments, write_csv, write_jsonl, write_parquet
 from twmd_registry.errors import FileError, SpecError
 from twmd_registry.judgments.reader import Columns
-from twmd_registry.scale.plan import ScalePlan, align_part_rows, check_same, cut_into_parts, list_tables
+from twmd_registry.scale.plan import InputTable, ScalePlan, align_part_rows, check_same, cut_into_parts, list_tables
 from twmd_registry.scale.storage import OutputFolder, open_table
 
 
@@ -22,13 +23,17 @@ def ask(*inputs: Path | str, part_rows: int = 4, columns: Columns = Columns()) -
     return ScalePlan(("twmd|...",), columns, part_rows, list_tables(list(map(str, inputs))))
 
 
+def names(tables: Sequence[InputTable]) -> list[str]:
+    return [name for _, name, _ in tables]
+
+
 def predictions_of(plan: ScalePlan) -> list[list[str]]:
-    """By part."""
+    """Read the predictions of every part."""
     found = []
     for part in plan.parts:
         texts: list[str] = []
         for t, first, number, offset in part:
-            file = plan.tables[t].file
+            file, _, _ = plan.tables[t]
             with open_table(file[0], file) as opened:
                 texts += [
                     values["prediction"]
@@ -39,7 +44,7 @@ def predictions_of(plan: ScalePlan) -> list[list[str]]:
     return found
 
 
-@pytest.mark.parametrize("part_rows", [1, 3, 4, 7, 100])
+@pytest.mark.parametrize("part_rows", [1, 4, 100])
 def test_parts_hold_every_row_once_in_order(tmp_path: Path, part_rows: int) -> None:
     segments = draw_segments(23)
     write_jsonl(tmp_path / "a.jsonl", segments[:5])
@@ -55,46 +60,26 @@ def test_parts_hold_every_row_once_in_order(tmp_path: Path, part_rows: int) -> N
     plan = cut_into_parts(ask(tmp_path, part_rows=part_rows))
     texts = [prediction for prediction, _ in segments]
     assert predictions_of(plan) == [texts[first : first + part_rows] for first in range(0, 23, part_rows)]
-    assert [table.name for table in plan.tables] == [
-        "a.jsonl",
-        "b.jsonl",
-        "c.parquet",
-        "d.csv",
-        "e.csv.gz",
-        "f.jsonl.xz",
-    ]
+    assert names(plan.tables) == "a.jsonl b.jsonl c.parquet d.csv e.csv.gz f.jsonl.xz".split()
     assert ScalePlan.from_json(plan.to_json()) == plan == cut_into_parts(ask(tmp_path, part_rows=part_rows))
 
 
-def test_files_come_in_the_order_given_and_sorted_within(tmp_path: Path) -> None:
-    for name in (
-        "x/b.jsonl",
-        "x/a.jsonl",
-        "y/c.ndjson",
-        "x/.hidden.jsonl",
-        "x/_note.jsonl",
-        "x/_sub/d.jsonl",
-        "x/read.me",
-    ):
+def test_files_are_in_the_given_order_and_sorted_within_a_folder(tmp_path: Path) -> None:
+    files = "x/b.jsonl x/a.jsonl y/c.ndjson x/.hidden.jsonl x/_note.jsonl x/_sub/d.jsonl x/read.me"
+    for name in files.split():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         write_jsonl(tmp_path / name, draw_segments(1))
-    found = [Path(table.file[0]).name for table in list_tables([str(tmp_path / "y"), str(tmp_path / "x")])]
+    found = [Path(file[0]).name for file, _, _ in list_tables([str(tmp_path / "y"), str(tmp_path / "x")])]
     assert found == ["c.ndjson", "a.jsonl", "b.jsonl"]
-    assert [Path(table.file[0]).name for table in list_tables([str(tmp_path / "x" / "?.jsonl")])] == [
-        "a.jsonl",
-        "b.jsonl",
-    ]
-    assert [table.name for table in cut_into_parts(ask(tmp_path / "x", tmp_path / "y")).tables] == [
-        "x/a.jsonl",
-        "x/b.jsonl",
-        "y/c.ndjson",
-    ]
+    assert names(list_tables([str(tmp_path / "x" / "?.jsonl")])) == ["a.jsonl", "b.jsonl"]
+    plan = cut_into_parts(ask(tmp_path / "x", tmp_path / "y"))
+    assert names(plan.tables) == ["x/a.jsonl", "x/b.jsonl", "y/c.ndjson"]
 
 
 @pytest.mark.parametrize(
     ("rows", "step", "expected"), [(10_000, 1, 10_000), (10_000, 32, 10_016), (5, 6, 6), (12, 6, 12)]
 )
-def test_parts_end_where_centering_batches_do(rows: int, step: int, expected: int) -> None:
+def test_part_rows_are_rounded_up_to_whole_centering_batches(rows: int, step: int, expected: int) -> None:
     assert align_part_rows(rows, step) == expected
 
 
@@ -104,18 +89,16 @@ def test_urls_are_read_through_fsspec(tmp_path: Path) -> None:
     for write, name in ((write_jsonl, "a.jsonl"), (write_parquet, "b.parquet")):
         fs.pipe_file(f"/rows-of-urls/{name}", write(tmp_path / name, segments).read_bytes())
     plan = cut_into_parts(ask("memory://rows-of-urls/*"))
-    assert [table.file[0] for table in plan.tables] == [
-        "memory:///rows-of-urls/a.jsonl",
-        "memory:///rows-of-urls/b.parquet",
-    ]
-    assert [table.name for table in plan.tables] == ["a.jsonl", "b.parquet"]
+    urls = [file[0] for file, _, _ in plan.tables]
+    assert urls == ["memory:///rows-of-urls/a.jsonl", "memory:///rows-of-urls/b.parquet"]
+    assert names(plan.tables) == ["a.jsonl", "b.parquet"]
     assert [text for texts in predictions_of(plan) for text in texts] == [prediction for prediction, _ in segments] * 2
     fs.pipe_file("/rows-of-urls/a.jsonl", b"{}\n")
     with pytest.raises(FileError, match="has changed since its rows were counted"):
         predictions_of(plan)
 
 
-def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
+def test_file_that_cannot_be_planned_is_refused_with_the_reason(tmp_path: Path) -> None:
     rows = write_jsonl(tmp_path / "rows.jsonl", draw_segments(2))
     table = write_csv(tmp_path / "rows.csv", draw_segments(2))
     (tmp_path / "empty.jsonl").touch()
@@ -131,10 +114,7 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
         ([tmp_path / "*.bz2"], r"\*\.bz2 names no file"),
         (
             [tmp_path / "rows.xml"],
-            (
-                r"rows\.xml: the name of an input file ends in one of \.csv, .*\.pq, and may end in \.gz or \.xz "
-                r"after that\."
-            ),
+            r"rows\.xml: the name of an input file ends in one of \.csv, .*, and may end in \.gz",
         ),
         ([rows, tmp_path / "r*.jsonl"], r"rows\.jsonl is named 2 times"),
         (["nowhere://rows.jsonl"], "Protocol not known: nowhere"),
@@ -146,15 +126,11 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
         (tmp_path / "empty.jsonl", Columns(), r"there is nothing to score: no row in empty\.jsonl"),
         (cut, Columns(), r"cannot read .*cut\.jsonl\.gz: .*\."),
         (flaw, Columns(), r"cannot read .*flaw\.jsonl\.gz: .*\."),
-        (
-            misnamed,
-            Columns(),
-            r"misnamed\.jsonl: none of its first .* rows can be scored; the first: not UTF-8: byte 0x8b\.",
-        ),
+        (misnamed, Columns(), r"misnamed\.jsonl: none of its first .*; the first: not UTF-8: byte 0x8b\."),
         (
             rows,
             Columns("predicted"),
-            r"none of its first 2 rows can be scored; the first: no column 'predicted'; did you mean 'prediction'\?",
+            r"none of its first 2 rows .*: no column 'predicted'; did you mean 'prediction'\?",
         ),
         (table, Columns("prediction", ("ref",)), r"rows\.csv: no column 'ref'; did you mean 'reference'\?"),
     ]:
@@ -162,7 +138,7 @@ def test_what_cannot_be_planned_says_why(tmp_path: Path) -> None:
             cut_into_parts(ask(file, columns=columns))
 
 
-def test_going_on_by_another_plan_is_refused_and_says_what_differs(tmp_path: Path) -> None:
+def test_resume_by_another_plan_is_refused_with_the_difference(tmp_path: Path) -> None:
     rows = write_jsonl(tmp_path / "rows.jsonl", draw_segments(3))
     asked = ask(rows)
     plan = cut_into_parts(asked)
@@ -184,7 +160,7 @@ def test_going_on_by_another_plan_is_refused_and_says_what_differs(tmp_path: Pat
 
 
 @pytest.mark.parametrize("url", ["{tmp}/out", "file://{tmp}/out", "memory://folder-of-test"])
-def test_folder_writes_whole_files_and_is_held_by_one_run(tmp_path: Path, url: str) -> None:
+def test_output_folder_writes_whole_files_and_refuses_a_second_lock(tmp_path: Path, url: str) -> None:
     folder = OutputFolder(url.format(tmp=tmp_path))
     assert folder.names() == set()
     with folder.lock():

@@ -3,7 +3,6 @@ tests here."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import tempfile
@@ -18,13 +17,11 @@ from tests import tiny
 from tests.scale.segments import (
     assert_like_one_machine,
     draw_segments,
-    read_parts,
     scorers,
     write_csv,
     write_jsonl,
     write_parquet,
 )
-from twmd_registry.cli import main
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import EnsembleScorer, Scorer, score_all, scorer
 from twmd_registry.errors import InputError, SpecError
@@ -86,10 +83,8 @@ def deadly(own: Scorer, out: Path, note: Path) -> Scorer:
     return Deadly(own.requested)
 
 
-def test_two_workers_one_of_which_is_killed_and_replaced_give_what_one_machine_does(
-    model: Path, data: Path, tmp_path: Path
-) -> None:
-    first, *others = scorers(model, "none", "batch")
+def test_two_workers_equal_a_single_machine_even_if_a_worker_is_killed(model: Path, data: Path, tmp_path: Path) -> None:
+    first, *others = scorers(model, "none", "batch", "corpus")
     out, note = tmp_path / "out", tmp_path / "died"
     record = score_files(
         [deadly(first, out, note), *others],
@@ -120,7 +115,7 @@ def patient(own: Scorer, note: Path) -> Scorer:
     return Patient(own.requested)
 
 
-def test_rows_are_reported_while_a_worker_scores_their_part(model: Path, data: Path, tmp_path: Path) -> None:
+def test_progress_moves_while_a_worker_scores_a_part(model: Path, data: Path, tmp_path: Path) -> None:
     note, calls = tmp_path / "heard", list[int]()
 
     def progress(rows: int) -> None:
@@ -134,47 +129,6 @@ def test_rows_are_reported_while_a_worker_scores_their_part(model: Path, data: P
     assert (record.parts, record.rows, sum(calls)) == (1, 23, 23)
     assert (tmp_path / "in time").exists()
     assert len(calls) > 1
-
-
-def test_command_line_scores_in_two_passes_and_sets_bad_rows_aside(
-    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = (data / "a.jsonl").read_text(encoding="utf-8").splitlines()
-    (data / "a.jsonl").write_text("\n".join([*lines[:2], "no json", *lines[2:]]) + "\n", encoding="utf-8")
-    command = [
-        "score",
-        "--engine",
-        "ray",
-        "-i",
-        str(data / "a.jsonl"),
-        str(data / "[bc].*"),
-        "--output",
-        str(tmp_path / "out"),
-    ]
-    command += [
-        "-m",
-        "bertscore_centered",
-        "--set",
-        f"model={model}",
-        "layer=2",
-        "centering=corpus",
-        "centering_side=separate",
-        "idf=references",
-    ]
-    command += ["--num-workers", "1", "--part-rows", "100"]
-    assert main(command) == 0
-    printed = capsys.readouterr()
-    (found,) = score_all(scorers(model, "corpus"), *zip(*SEGMENTS, strict=True))
-    assert printed.out.splitlines()[0] == f"{found.signature} = {found.score:.4f}"
-    assert printed.out.splitlines()[1].startswith("rows scored: 23, rejected: 1; parts: 1, in ")
-    assert "rows that could not be scored: 1 of 24, see rejects.jsonl" in printed.err
-    assert main(command) == 1
-    assert "is not empty: give an empty folder, or go on with it by --resume" in capsys.readouterr().err
-    assert read_parts(tmp_path / "out")["id"].to_pylist() == [*[None] * 5, *map(str, range(9)), *map(str, range(9))]
-    assert json.loads((tmp_path / "out" / "record.json").read_text(encoding="utf-8"))["columns"]["references"] == [
-        "references",
-        "reference",
-    ]
 
 
 def test_ray_data_set_gets_columns(model: Path) -> None:
@@ -211,7 +165,7 @@ def test_ray_data_set_without_a_row_ends(model: Path) -> None:
     assert score_dataset(dataset, scorers(model, "none"), workers=WorkerOptions(1)).take_all() == []
 
 
-def test_what_ray_is_asked_for_must_be_there(model: Path, data: Path, tmp_path: Path) -> None:
+def test_more_gpus_than_ray_has_are_refused(model: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"^a worker would need 1 GPUs, and Ray has 0 in all\.$"):
         score_files(scorers(model, "none"), [str(data)], str(tmp_path / "out"), workers=WorkerOptions(1, gpus=1))
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]

@@ -128,7 +128,7 @@ def test_adapters_without_a_mean_are_refused(tiny: str, members: list[Path], tmp
     other = train(tiny, tmp_path / "other", Recipe(rank=2, epochs=1), temperature=0.5)
     whole = train(tiny, tmp_path / "whole", Recipe(weights=Weights.FULL, epochs=1))
     cases: list[tuple[list[Path], type[Exception], str]] = [
-        (members[:1], SpecError, "1 adapter was given: an average is of two or more"),
+        (members[:1], SpecError, "averaging needs two or more adapters; got 1"),
         ([*members, tmp_path / "copy"], SpecError, "copy and .*seed1 hold the same adapter: train each with a seed of"),
         ([members[0], other], SpecError, "other was trained with other settings than .*seed1: temperature is 0.5, not"),
         ([members[0], whole], SpecError, "whole holds a whole model: adapters are averaged"),

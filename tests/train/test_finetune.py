@@ -169,7 +169,7 @@ def test_diverging_run_ends_with_an_error(tiny: str, tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [
-        (["--full", "--rank", "8"], 2, "--rank is of an adapter, and --full trains none"),
+        (["--full", "--rank", "8"], 2, "--rank sets the rank of an adapter"),
         (["-o", "{folder}"], 1, "is not empty: give a new folder"),
         (["-o", "{folder}/train.jsonl"], 2, "is a file."),
         (["--train", "{train}", "{again}"], 2, "hold the same rated texts: name them once"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # what needs numpy or torch is imported when arguments and fi
     from twmd_registry.engine.result import ScoreSet
     from twmd_registry.engine.scorer import Scorer
     from twmd_registry.record.content import Record, Resampling, SystemComparison
-    from twmd_registry.scale.dataset_record import ScoredDataset
+    from twmd_registry.scale.runner import ScoredDataset
 
 RAY = {"panel": "With --engine ray"}
 TESTS = {"panel": "Tests and intervals (SacreBLEU's)"}

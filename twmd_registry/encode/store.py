@@ -1,4 +1,4 @@
-"""`TextStore`: the encoded texts of one call, and those that a later chunk or call needs again."""
+"""`TextStore`: the encoded texts of a call, reused by later chunks and calls."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class ReadingMode(NamedTuple):
 
 
 class TextStore:
-    """Encodes texts chunk by chunk, each different text once as long as what is needed again fits.
+    """Encodes texts chunk by chunk, and each different text once if the texts of later chunks fit.
 
-    All chunks of a call are planned beforehand, so the texts that are needed soonest are kept. Texts that later calls
-    may need go to caches.
+    All chunks of a call are planned in advance, so the texts that are needed soonest are held. Caches keep texts for
+    later calls.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class TextStore:
         flags: TextFlags,
         caches: Sequence[tuple[EncodingCache, np.ndarray]] = (),
     ) -> None:
-        """Prepare; nothing is encoded yet.
+        """Store the arguments; nothing is encoded yet.
 
         Args:
             encoder: The encoder.
             texts: Every different text.
             layers: The hidden states that are needed.
             reading: How long texts are read.
-            uses: For texts that are needed in several chunks, which.
-            flags: Where facts about texts are noted as they are read: empty, truncated, unknown, missing.
+            uses: The chunks of every text that several chunks need.
+            flags: Receives facts about texts when they are read: empty, truncated, unknown, missing.
             caches: Caches, the fastest first, each with the texts that it may keep; shape (texts,), bool.
         """
         self._encoder, self._texts, self._layers, self._reading = encoder, texts, list(layers), reading
@@ -65,10 +65,10 @@ class TextStore:
     def fetch(
         self, texts: np.ndarray, *, batch_tokens: int | None, progress: Callable[[int], None] | None
     ) -> tuple[EncodedTexts, np.ndarray]:
-        """Encode those of some texts that are neither held nor cached.
+        """Return the encoded texts of a chunk; encode only texts that are neither held nor cached.
 
         Args:
-            texts: Numbers of the texts that are needed now.
+            texts: Numbers of the texts.
             batch_tokens: Most padded tokens at once.
             progress: Called with the number of texts done.
 
@@ -88,7 +88,7 @@ class TextStore:
         return self._held, order[np.searchsorted(self._held_texts, texts, sorter=order)]
 
     def forget(self, chunk: int, most_tokens: int) -> None:
-        """Keep only texts that a chunk after `chunk` needs, the soonest needed first, up to a number of tokens."""
+        """Hold only texts that a chunk after `chunk` needs, the soonest needed first, up to a number of tokens."""
         all_lengths = self._held.lengths
         waiting = []
         for row, text in enumerate(self._held_texts.tolist()):
@@ -112,7 +112,7 @@ class TextStore:
         self._held, self._held_texts = fresh, np.r_[self._held_texts, texts]
 
     def _encode_nothing(self, texts: int) -> EncodedTexts:
-        """Return texts without a token."""
+        """Return encoded texts without tokens."""
         device, width = self._encoder.device, self._encoder.width
         layers = {k: torch.zeros(0, width, dtype=torch.float32, device=device) for k in self._layers}
         lengths = torch.zeros(texts, dtype=torch.int64, device=device)
@@ -144,14 +144,14 @@ class TextStore:
         return encoded._replace(lengths=lengths)
 
     def _find_cached(self, texts: np.ndarray) -> dict[int, CachedText]:
-        """Return cached texts by their numbers; those of a slower cache are copied to the faster ones."""
+        """Return cached texts by their numbers, and copy those of a slower cache to the faster caches."""
         found: dict[int, CachedText] = {}
         for place, (cache, own) in enumerate(self._caches):
             sought = {self._key(i): i for i in texts[own[texts]].tolist() if i not in found}
             here = {sought[key]: text for key, text in cache.find(list(sought)).items()}
             self._cache(here, self._caches[:place])
             found |= here
-        # Ascending, as texts are encoded: blocks of pairs, and so the last bits of scores, are then the same.
+        # In the order in which texts are encoded: it decides the blocks of pairs, and so the last bits of scores.
         return dict(sorted(found.items()))
 
     def _cache(self, texts: dict[int, CachedText], caches: Sequence[tuple[EncodingCache, np.ndarray]]) -> None:
@@ -162,7 +162,7 @@ class TextStore:
         return TextKey(self._encoder.identity, tuple(self._layers), self._reading, self._texts[text])
 
     def _load(self, cached: dict[int, CachedText]) -> EncodedTexts:
-        """Move cached texts to the encoder's device, and note what is known of them."""
+        """Copy cached texts to the encoder's device, and set their flags."""
         for i, text in cached.items():
             self._flags.empty[i], self._flags.truncated[i] = text.empty, text.truncated
             self._flags.unknown[i] = text.unknown
@@ -178,7 +178,7 @@ class TextStore:
         return EncodedTexts(layers, *(torch.from_numpy(side).to(device) for side in (lengths, special, ids, unknown)))
 
     def _unload(self, texts: np.ndarray, fresh: EncodedTexts) -> dict[int, CachedText]:
-        """Copy to main memory those texts that a cache may keep."""
+        """Copy the texts that a cache may keep to main memory."""
         wanted = np.logical_or.reduce([own for _, own in self._caches])
         layers = [fresh.layers[k].cpu().numpy() for k in self._layers]
         special, tokens = fresh.special.cpu().numpy(), fresh.ids.cpu().numpy()

@@ -1,9 +1,8 @@
-"""Scoring data sets larger than one machine: files to parts and a record, or columns of a pipeline's data set."""
+"""Scoring data sets larger than a machine: files to parts and a record, or columns of a data set."""
 
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.scale.dataset import score_dataset
-from twmd_registry.scale.dataset_record import ScoredDataset
-from twmd_registry.scale.runner import ScaleOptions, score_files
+from twmd_registry.scale.runner import ScaleOptions, ScoredDataset, score_files
 from twmd_registry.scale.workers import WorkerOptions
 
 __all__ = ["Columns", "ScaleOptions", "ScoredDataset", "WorkerOptions", "score_dataset", "score_files"]

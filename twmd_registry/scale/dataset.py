@@ -1,4 +1,4 @@
-"""Scores as columns of a data set that a pipeline holds: Ray's, or that of `datasets`."""
+"""Scores as columns of a data set of Ray Data or of `datasets`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 from twmd_registry.engine.scorer import Scorer, check_scorers, make_scorer, score_all, scorer
 from twmd_registry.errors import InputError, SpecError, TwmdError, no_column
 from twmd_registry.judgments.reader import USUAL_REFERENCES
+from twmd_registry.registry.names import Centering
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale.partitions import check_signature, columns_of
-from twmd_registry.scale.runner import check_independent
-from twmd_registry.scale.workers import RayWorkerPool, WorkerOptions
+from twmd_registry.scale.partitions import check_signature, columns_of, depend_on_corpus
+from twmd_registry.scale.workers import WorkerOptions, map_batches, share_resources
 
 Metrics = str | MetricSpec | Scorer | Sequence[Scorer]
 """The metrics of a data set."""
 _BATCH = 1000
 """Rows that are scored at once."""
 _OWN: list[tuple[Any, _BatchScorer]] = []
-"""In a process of ``num_proc``: the data set and its scorer. Empty elsewhere."""
+"""The data set and its scorer, in a process of ``num_proc``."""
 
 
 def score_dataset(
@@ -46,16 +46,16 @@ def score_dataset(
         prediction: The column of the predictions.
         reference: The column of the references: texts, or lists of texts; ``references`` or ``reference`` if not given.
         num_proc: Processes that score a `datasets.Dataset`, each with a model of its own; this one alone if not given.
-            They import the script that calls this: its own work belongs under ``if __name__ == "__main__":``.
+            They import the calling script, so its code belongs under ``if __name__ == "__main__":``.
         workers: The workers for a `ray.data.Dataset`.
 
     Returns:
         The data set with more columns, of the kind that was given.
 
     Raises:
-        InputError: It is neither kind, has no such column (or both usual ones of references), or has a column of that
-            name. Of a Ray data set, rows are checked when it is consumed, and a bad one ends that with Ray's error,
-            which quotes ours (`score_files` sets such rows aside).
+        InputError: The data set is of another kind, lacks a column, has both usual columns of references, or already
+            has a column of scores. Rows of a Ray data set are checked when it is consumed; a bad row raises Ray's
+            error, which quotes ours (`score_files` rejects such rows instead).
         SpecError: There is no metric, or one that depends on other rows where it cannot; `num_proc` is not a whole
             number from 1.
         ModelError: As for `Scorer.score`.
@@ -84,8 +84,14 @@ def _scorers(metrics: Metrics) -> list[Scorer]:
     return scorers
 
 
-def _specs(scorers: Sequence[Scorer]) -> list[MetricSpec]:
-    return [member.requested for one in scorers for member in one.members]
+def _check_independent(scorers: Sequence[Scorer], where: str) -> None:
+    """Refuse a metric by which a row's score depends on other rows."""
+    for spec in (member.requested for one in scorers for member in one.members):
+        if spec.centering_kind is Centering.BATCH or depend_on_corpus([spec]):
+            centered = spec.centering_kind in {Centering.BATCH, Centering.CORPUS}
+            key = f"centering={spec.centering}" if centered else f"idf={spec.idf}"
+            hint = "use background or none, or score files (score_files)"
+            raise SpecError(f"by {key} a row's score depends on other rows, and {where}: {hint}.")
 
 
 def _find_texts(there: Sequence[str], scorers: Sequence[Scorer], texts: tuple[str, str | None]) -> tuple[str, str]:
@@ -112,7 +118,7 @@ class _BatchScorer:
         self._scorers, self._signatures, self._texts = scorers, signatures, texts
 
     def score(self, batch: Any) -> dict[str, list[float]]:
-        """Return the columns that a batch gets; another model than where this was made is refused."""
+        """Return the columns of a batch; refuse another model than that of the process that made this object."""
         found = score_all(self._scorers, *(batch[name] for name in self._texts))
         for one, wanted in zip(self._scorers, self._signatures, strict=True):
             check_signature(one, wanted)
@@ -129,11 +135,11 @@ class _BatchScorer:
 
 
 def _score_ray(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], workers: WorkerOptions) -> Any:
-    check_independent(_specs(scorers), "rows of a Ray data set come in any order")
+    _check_independent(scorers, "rows of a Ray data set come in any order")
     columns = _find_texts(dataset.columns() or [], scorers, texts)
-    pool = RayWorkerPool(workers, scorers[0].options.device)
     arguments = (scorers, [one.signature for one in scorers], columns)
-    return pool.map(dataset, _BatchScorer, arguments, batch_size=_BATCH, batch_format="pyarrow")
+    shared = WorkerOptions(*share_resources(workers, scorers[0].options.device))
+    return map_batches(dataset, _BatchScorer, arguments, workers=shared, batch_size=_BATCH, batch_format="pyarrow")
 
 
 def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], num_proc: int | None) -> Any:
@@ -144,7 +150,7 @@ def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | No
     if num_proc is None or not len(dataset):
         columns = columns_of(scorers, score_all(scorers, *(list(plain[name]) for name in names)))
     else:
-        check_independent(_specs(scorers), "several processes share the rows (num_proc)")
+        _check_independent(scorers, "several processes share the rows (num_proc)")
         batch = _BatchScorer(scorers, [one.signature for one in scorers], names)
         columns = _score_apart(plain.select_columns(list(names)), batch, num_proc)
     for name, values in columns.items():
@@ -153,7 +159,7 @@ def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | No
 
 
 def _score_apart(dataset: Any, batch: _BatchScorer, processes: int) -> dict[str, list[float]]:
-    """Score by new processes: copies of this one, as ``Dataset.map`` makes them, stop for ever in torch, or in CUDA."""
+    """Score by spawned processes: forks, which ``Dataset.map`` uses, deadlock in torch or CUDA."""
     ranges = [range(first, min(first + _BATCH, len(dataset))) for first in range(0, len(dataset), _BATCH)]
     spawn = multiprocessing.get_context("spawn")
     try:
@@ -168,11 +174,11 @@ def _score_apart(dataset: Any, batch: _BatchScorer, processes: int) -> dict[str,
 
 
 def _begin(dataset: Any, batch: _BatchScorer) -> None:
-    """Keep the data set and the scorer of a process of ``num_proc``."""
+    """Store the data set and the scorer in a process of ``num_proc``."""
     _OWN.append((dataset, batch))
 
 
 def _score_range(rows: range) -> dict[str, list[float]]:
-    """Score some rows, in a process that was started for that."""
+    """Score a range of rows, in a process of ``num_proc``."""
     ((dataset, batch),) = _OWN
     return batch.score(dataset[rows.start : rows.stop])

@@ -1,4 +1,4 @@
-"""The plan: which rows are scored together. It depends on the data and the metrics, not on the workers."""
+"""The plan: the rows that are scored together. It depends on the data and the metrics, not on the workers."""
 
 from __future__ import annotations
 
@@ -10,60 +10,35 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from twmd_registry.errors import FileError, SpecError, no_column
 from twmd_registry.judgments.reader import PACKED, TABLE_SUFFIXES, Columns, OpenTable, TableRow, form_of
 from twmd_registry.scale.storage import FileVersion, find_files, open_table
 
 PART_ROWS = 10_000
-"""Rows of a part, about."""
+"""The default number of rows of a part."""
 _TRIED = 100
-"""Rows of a file that are tried before anything is scored."""
+"""Rows of every file that are checked before anything is scored."""
 _FORMAT = "twmd-plan"
 
-
-class InputTable(NamedTuple):
-    """An input file.
-
-    Attributes:
-        file: What the file system says.
-        name: Its name without the folder that all have in common.
-        rows: How many rows it has; 0 as long as they are not counted.
-    """
-
-    file: FileVersion
-    name: str
-    rows: int = 0
-
-
-class TableSlice(NamedTuple):
-    """A range of rows of one table.
-
-    Attributes:
-        table: The number of the table.
-        first: The first row, from 0.
-        rows: How many.
-        offset: The byte at which the first begins.
-    """
-
-    table: int
-    first: int
-    rows: int
-    offset: int
+InputTable = tuple[FileVersion, str, int]
+"""The file, its name without the folder that all have in common, and its rows (0 until they are counted)."""
+TableSlice = tuple[int, int, int, int]
+"""The number of a table, the first row (from 0), the number of rows, and the byte at which the first row begins."""
 
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """What is to be scored, by what, in which parts.
+    """Data, metrics and parts of a run.
 
     Attributes:
-        signatures: Of the metrics, without the number of references.
+        signatures: The signatures of the metrics, without the number of references.
         columns: The columns that hold texts.
         part_rows: Rows of every part but the last: a multiple of every centering batch.
         tables: The input files, in the order of their rows.
-        parts: The slices of every part, which are scored together and written into one file; none as long as rows are
-            not counted.
+        parts: The slices of every part, which are scored together and written to a single file; empty until the rows
+            are counted.
     """
 
     signatures: tuple[str, ...]
@@ -74,16 +49,16 @@ class ScalePlan:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
-        return sum(table.rows for table in self.tables)
+        """The number of rows."""
+        return sum(rows for _, _, rows in self.tables)
 
     @cached_property
     def hash(self) -> str:
-        """Hash of the plan, which every part keeps."""
+        """The hash of the plan; every part contains it."""
         return sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Write the content of ``plan.json``."""
+        """Return the content of ``plan.json``."""
         return json.dumps({"format": _FORMAT} | asdict(self), indent=None, ensure_ascii=False) + "\n"
 
     @classmethod
@@ -91,7 +66,7 @@ class ScalePlan:
         """Read a plan.
 
         Raises:
-            FileError: It is none.
+            FileError: The text is not a plan.
         """
         try:
             content: dict[str, Any] = json.loads(text)
@@ -100,15 +75,15 @@ class ScalePlan:
                 signatures=tuple(content["signatures"]),
                 columns=Columns(prediction, tuple(references)),
                 part_rows=content["part_rows"],
-                tables=tuple(InputTable((*file,), name, rows) for file, name, rows in content["tables"]),
-                parts=tuple(tuple(TableSlice(*one) for one in slices) for slices in content["parts"]),
+                tables=tuple(((*file,), name, rows) for file, name, rows in content["tables"]),
+                parts=tuple(tuple((t, f, n, offset) for t, f, n, offset in slices) for slices in content["parts"]),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise FileError("plan.json is not a plan that this package wrote: give an empty output folder.") from error
 
 
 def part_name(number: int) -> str:
-    """Name the files of a part, without their suffix."""
+    """Return the file name of a part, without its suffix."""
     return f"part-{number:05d}"
 
 
@@ -116,7 +91,7 @@ def list_tables(inputs: Sequence[str]) -> tuple[InputTable, ...]:
     """List the input files of every path, pattern or folder, in the order given, sorted by name within each.
 
     Raises:
-        FileError: There is none, one is named twice, or is of an unknown form.
+        FileError: There is no file, a file is named twice, or it has an unknown format.
         MissingExtraError: A file system needs a package.
     """
     files: list[FileVersion] = []
@@ -132,18 +107,18 @@ def list_tables(inputs: Sequence[str]) -> tuple[InputTable, ...]:
     folders = [url.split("/")[:-1] for url, *_ in files]
     same = itertools.takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
     common = "/".join(names[0] for names in same)
-    return tuple(InputTable(file, file[0].removeprefix(common).lstrip("/")) for file in files)
+    return tuple((file, file[0].removeprefix(common).lstrip("/"), 0) for file in files)
 
 
 def align_part_rows(rows: int, step: int) -> int:
-    """Round the rows of a part up to the next multiple of `step`, so that every centering batch lies in one part."""
+    """Round the rows of a part up to a multiple of `step`, so that every centering batch lies in a single part."""
     return math.ceil(rows / step) * step
 
 
 def cut_into_parts(plan: ScalePlan) -> ScalePlan:
     """Count all rows and cut them into parts.
 
-    Text is read through once; of Parquet, only the end is.
+    Text files are read once; of Parquet files, only the end is read.
 
     Raises:
         FileError: A file cannot be read; there is no row; none of the first rows of a file can be scored.
@@ -151,28 +126,28 @@ def cut_into_parts(plan: ScalePlan) -> ScalePlan:
     tables: list[InputTable] = []
     parts: list[list[TableSlice]] = []
     total = 0
-    for t, table in enumerate(plan.tables):
+    for t, (file, name, _) in enumerate(plan.tables):
         rows, borders = 0, list[tuple[int, int]]()
-        with open_table(table.file[0]) as opened:
+        with open_table(file[0]) as opened:
             for offset in opened.offsets():
                 if rows == 0 or (total + rows) % plan.part_rows == 0:
                     borders.append((rows, offset))
                 rows += 1
             if rows:
-                _try_rows(table.file[0], opened, min(rows, _TRIED), borders[0][1], plan.columns)
+                _try_rows(file[0], opened, min(rows, _TRIED), borders[0][1], plan.columns)
         for (first, offset), (end, _) in itertools.pairwise([*borders, (rows, 0)]):
             if (total + first) % plan.part_rows == 0:
                 parts.append([])
-            parts[-1].append(TableSlice(t, first, end - first, offset))
-        tables.append(table._replace(rows=rows))
+            parts[-1].append((t, first, end - first, offset))
+        tables.append((file, name, rows))
         total += rows
     if not total:
-        raise FileError(f"there is nothing to score: no row in {', '.join(table.name for table in tables)}.")
+        raise FileError(f"there is nothing to score: no row in {', '.join(name for _, name, _ in tables)}.")
     return replace(plan, tables=tuple(tables), parts=tuple(map(tuple, parts)))
 
 
 def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Columns) -> None:
-    """Refuse a file of whose first rows none can be scored: a column's name is wrong, rather than its rows."""
+    """Refuse a file if none of its first rows can be scored: then the name of a column is wrong."""
     for name in (columns.prediction, *columns.references) if opened.columns else ():
         if name not in opened.columns:
             raise FileError(f"{url}: {no_column([name], opened.columns)}.")
@@ -189,12 +164,12 @@ def _try_rows(url: str, opened: OpenTable, rows: int, offset: int, columns: Colu
 
 
 def check_same(plan: ScalePlan, asked: ScalePlan) -> None:
-    """Refuse to go on by another plan than the one of the finished parts; rows of `asked` are not counted.
+    """Refuse to resume by another plan than that of the finished parts; the rows of `asked` are not counted.
 
     Raises:
-        SpecError: They differ; names what does.
+        SpecError: The plans differ; the message names the difference.
     """
-    urls = [[table.file[0] for table in one.tables] for one in (plan, asked)]
+    urls = [[file[0] for file, _, _ in one.tables] for one in (plan, asked)]
     differing: dict[str, tuple[object, object]] = {
         "the metrics": (plan.signatures, asked.signatures),
         "the columns": (plan.columns, asked.columns),
@@ -205,9 +180,9 @@ def check_same(plan: ScalePlan, asked: ScalePlan) -> None:
         if before != now:
             begun = f"{what} are not those that the output folder was begun with ({_brief(before)})"
             raise SpecError(f"--resume: {begun}, but {_brief(now)}.")
-    for old, new in zip(plan.tables, asked.tables, strict=True):
-        if old.file != new.file:
-            raise SpecError(f"--resume: {old.file[0]} has changed since the run began: give an empty output folder.")
+    for (old, *_), (new, *_) in zip(plan.tables, asked.tables, strict=True):
+        if old != new:
+            raise SpecError(f"--resume: {old[0]} has changed since the run began: give an empty output folder.")
 
 
 def _brief(value: object) -> str:

@@ -1,49 +1,58 @@
-"""A data set of files, scored part by part: planned, summed up where scores depend on all rows, scored, recorded."""
+"""A data set of files: planned, summed up where scores depend on all rows, scored part by part, recorded."""
 
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from hashlib import sha256
 from threading import Lock
 from typing import Any, NamedTuple
 
 from twmd_registry.engine.pairs import centering_step
 from twmd_registry.engine.scorer import Scorer, check_scorers
-from twmd_registry.errors import FileError, InputError, SpecError, warn
+from twmd_registry.errors import FileError, InputError, warn
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.progress import Progress, StageProgress, expect
+from twmd_registry.record.content import spec_keys
+from twmd_registry.record.file import DATASET_FORMAT, digest_of
 from twmd_registry.registry.names import Centering
+from twmd_registry.registry.signature import Signature, parse_signature
 from twmd_registry.registry.spec import MetricSpec
-from twmd_registry.scale.dataset_record import RECORD, ScoredDataset, make_record
-from twmd_registry.scale.partitions import TRIES, PartitionScorer, ReportRows, names_of, rejects_name
+from twmd_registry.scale import partitions
+from twmd_registry.scale import workers as ray_workers
+from twmd_registry.scale.partitions import CorpusTotals, PartitionScorer, ReportRows, depend_on_corpus, names_of
 from twmd_registry.scale.plan import PART_ROWS, ScalePlan, align_part_rows, check_same, cut_into_parts, list_tables
 from twmd_registry.scale.storage import OutputFolder
-from twmd_registry.scale.totals import CorpusTotals, depend_on_corpus
-from twmd_registry.scale.workers import RayWorkerPool, WorkerOptions, import_ray, on_ray
+from twmd_registry.scale.workers import WorkerOptions
 
-PLAN, TOTALS, REJECTS = "plan.json", "totals.safetensors", "rejects.jsonl"
-_LEFT_OVER = (".part", TRIES)
-"""Suffixes of half a file and of a count of tries: a process was killed."""
-_SHOWN = 5
-"""Warnings of the parts that are given."""
+PLAN, TOTALS, REJECTS, RECORD = "plan.json", "totals.safetensors", "rejects.jsonl", "record.json"
+_FORMAT_VERSION = 1
+_LEFT_OVER = (".part", partitions.TRIES)
+"""Suffixes of the files that killed processes leave."""
+_WARNINGS, _SHOWN = 20, 5
+"""Warnings in a record, the most common first, and warnings that are shown."""
 
 EachPart = Callable[[PartitionScorer, Sequence[int]], Iterator[tuple[int, bytes]]]
-"""Does a pass over some parts; yields their numbers and results, in whatever order they are finished."""
+"""Does a pass over parts; yields their numbers and results, in the order in which they are finished."""
 StartWorkers = Callable[[], AbstractContextManager[tuple[EachPart, int]]]
-"""Starts the workers, once it is known that there is something to do, and ends them; gives how many there are, too."""
+"""Starts the workers and ends them; yields how to use them, and their number."""
 
 
 class ScaleOptions(NamedTuple):
-    """How files are scored; of these, only `columns` decides what.
+    """How files are scored; only `columns` changes the scores.
 
     Attributes:
         columns: The columns that hold texts.
-        part_rows: Rows of a part, about.
-        resume: Whether to go on with an output folder.
+        part_rows: Rows of a part; rounded up to whole centering batches.
+        resume: Whether to continue an interrupted run.
         strict: Whether a row that cannot be scored ends the run.
         progress: Called with the number of rows done.
         scored: Called with the record before it is written, which may fail (a full disk).
@@ -57,6 +66,89 @@ class ScaleOptions(NamedTuple):
     scored: Callable[[ScoredDataset], None] | None = None
 
 
+@dataclass(frozen=True)
+class DatasetScore:
+    """The score of a data set by a metric.
+
+    Attributes:
+        signature: The long form, with the number of references.
+        keys: The keys of the signature, as text.
+        column: The column of the parts that holds the scores.
+        score: The mean over all rows that were scored.
+        sides: Means of precision, recall and F1 of a two-sided metric; empty for others.
+        counts: As in `twmd_registry.engine.result.Counts`, summed over parts: a text in two parts counts twice among
+            different texts.
+    """
+
+    signature: str
+    keys: dict[str, str]
+    column: str
+    score: float
+    sides: dict[str, float]
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class ScoredDataset:
+    """The record of a finished run, ``record.json``; the parts hold the scores of rows.
+
+    Attributes:
+        created: Date and time in UTC, ISO 8601.
+        inputs: The files: name without the folder that all have in common, bytes, rows.
+        columns: The column of the predictions, and those from which references were read.
+        part_rows: Rows of a part.
+        parts: The number of parts.
+        rows: Rows that were scored.
+        rejected: Rows that could not be scored.
+        texts: sha256 of the parts' digests of their texts, in order.
+        metrics: The score by every metric.
+        warnings: Warnings, the most common first, each with the number of parts that gave it.
+        environments: The different machines that scored.
+        workers: Workers of the last run.
+        seconds: Wall time of the last run.
+    """
+
+    created: str
+    inputs: tuple[dict[str, Any], ...]
+    columns: dict[str, Any]
+    part_rows: int
+    parts: int
+    rows: int
+    rejected: int
+    texts: str
+    metrics: tuple[DatasetScore, ...]
+    warnings: dict[str, int]
+    environments: tuple[dict[str, str], ...]
+    workers: int
+    seconds: float
+
+    def to_json(self) -> str:
+        """Return the content of ``record.json``."""
+        content: dict[str, Any] = {"format": DATASET_FORMAT, "format_version": _FORMAT_VERSION} | asdict(self)
+        return json.dumps(content | {"sha256": digest_of(content)}, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ScoredDataset:
+        """Read a record.
+
+        Raises:
+            FileError: The text is not a record, or was edited.
+        """
+        try:
+            content = json.loads(text)
+            if content["sha256"] != digest_of(content):
+                hint = "remove it, and go on by --resume, which writes it again"
+                raise FileError(f"{RECORD} was edited after it had been written: {hint}.")
+            del content["sha256"]
+            if (content.pop("format"), content.pop("format_version")) != (DATASET_FORMAT, _FORMAT_VERSION):
+                raise FileError(f"{RECORD} is no record of a data set of this version of the package.")
+            lists = {name: tuple(content[name]) for name in ("inputs", "environments")}
+            metrics = tuple(DatasetScore(**one) for one in content["metrics"])
+            return cls(**{**content, **lists, "metrics": metrics})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise FileError(f"{RECORD} is no record of a data set that this package wrote.") from error
+
+
 def score_files(
     scorers: Sequence[Scorer],
     inputs: Sequence[str],
@@ -67,14 +159,14 @@ def score_files(
     """Score files by workers of Ray Data.
 
     Writes ``part-00000.parquet`` and so on (the row's number among all, its file, its number there, and the scores),
-    ``record.json`` when all are finished, and ``rejects.jsonl`` where rows could not be scored. The scores are those
-    that a single machine gives for all rows in order, however many workers there are.
+    ``record.json`` when all parts are finished, and ``rejects.jsonl`` if rows could not be scored. The scores are those
+    of a single machine for all rows in order, for any number of workers.
 
     Args:
-        scorers: At least one.
+        scorers: At least 1 scorer.
         inputs: Paths, patterns, folders, or URLs of them, of JSON lines, CSV, TSV or Parquet, also compressed by gzip
             or xz.
-        output: A folder that every worker sees.
+        output: The output folder, which every worker must see.
         manner: How files are scored.
         workers: The workers.
 
@@ -92,13 +184,13 @@ def score_files(
     Warns:
         TwmdWarning: Rows were rejected; the warnings of the parts.
     """
-    import_ray()
+    ray_workers.import_ray()
 
     @contextlib.contextmanager
     def start_workers() -> Iterator[tuple[EachPart, int]]:
-        with on_ray():
-            pool = RayWorkerPool(workers or WorkerOptions(), scorers[0].options.device)
-            yield pool, pool.number
+        with ray_workers.on_ray():
+            number, gpus = ray_workers.share_resources(workers or WorkerOptions(), scorers[0].options.device)
+            yield partial(ray_workers.run_parts, WorkerOptions(number, gpus)), number
 
     return score_parts(scorers, inputs, output, manner or ScaleOptions(), start_workers)
 
@@ -106,7 +198,7 @@ def score_files(
 def score_parts(
     scorers: Sequence[Scorer], inputs: Sequence[str], output: str, manner: ScaleOptions, start_workers: StartWorkers
 ) -> ScoredDataset:
-    """Score files as `score_files` does, by any workers; they are not started for what can be refused without them."""
+    """Score files as `score_files` does, by any workers; they are started after all checks."""
     check_scorers(scorers)
     started = time.perf_counter()
     specs = [member.requested for one in scorers for member in one.members]
@@ -136,10 +228,10 @@ def score_parts(
             with meter.stage(plan.rows) as progress:
                 summaries = _score(replace(scorer, report=_by_part(progress)), manner, each)
         seconds = time.perf_counter() - started
-        record = make_record(plan, names_of(scorers), summaries, workers=number, seconds=seconds)
+        record = _make_record(plan, names_of(scorers), summaries, workers=number, seconds=seconds)
         _warn(record, specs)
         report(record)
-        rejects = [rejects_name(one["part"]) for one in summaries if one["rejected"]]
+        rejects = [partitions.rejects_name(one["part"]) for one in summaries if one["rejected"]]
         if rejects:
             folder.write(REJECTS, b"".join(map(folder.read, rejects)))
         folder.write(RECORD, record.to_json().encode())
@@ -148,7 +240,7 @@ def score_parts(
 
 
 def _begin(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan:
-    """Make a plan, or go on by the one that is there."""
+    """Make a plan, or read that of an interrupted run."""
     there = folder.names()
     if there and not resume:
         raise FileError(f"{folder.url} is not empty: give an empty folder, or go on with it by --resume.")
@@ -163,25 +255,27 @@ def _begin(folder: OutputFolder, asked: ScalePlan, *, resume: bool) -> ScalePlan
 
 
 def _tidy(folder: OutputFolder, names: set[str]) -> None:
-    """Remove files that are not needed any more, and those of processes that were killed."""
+    """Remove files, and those that killed processes have left."""
     for name in folder.names():
         if name in names or name.endswith(_LEFT_OVER):
             folder.remove(name)
 
 
 def _sum_up(scorer: PartitionScorer, folder: OutputFolder, each: EachPart) -> CorpusTotals:
-    """Do the first pass: totals are added up in the order of parts, and written after every part."""
-    totals = CorpusTotals.from_bytes(folder.read(TOTALS)) if folder.has(TOTALS) else CorpusTotals([])
-    missing = range(totals.parts, len(scorer.plan.parts))
+    """Do the first pass. Totals are added in the order of parts, on which rounding depends, and written every time."""
+    totals, done = partitions.read_totals(folder.read(TOTALS)) if folder.has(TOTALS) else (list[Any](), 0)
+    missing = range(done, len(scorer.plan.parts))
     early: dict[int, CorpusTotals] = {}
-    for part in range(totals.parts):
+    for part in range(done):
         _finish(scorer, part)
     for part, content in each(scorer, missing) if missing else ():
         _finish(scorer, part)
-        early[part] = CorpusTotals.from_bytes(content)
-        while totals.parts in early:
-            totals = totals.plus(early.pop(totals.parts))
-            folder.write(TOTALS, totals.to_bytes())
+        early[part], _ = partitions.read_totals(content)
+        while done in early:
+            more = early.pop(done)
+            totals = [own + new for own, new in zip(totals, more, strict=True)] if totals and more else totals or more
+            done += 1
+            folder.write(TOTALS, partitions.write_totals(totals, done))
     return totals
 
 
@@ -197,13 +291,13 @@ def _score(scorer: PartitionScorer, manner: ScaleOptions, each: EachPart) -> lis
 
 
 def _finish(scorer: PartitionScorer, part: int) -> None:
-    """Report all rows of a part, with those that were rejected, and those of a part that was finished before."""
+    """Report all rows of a part as done: also rejected rows, and parts that were finished before."""
     if scorer.report:
-        scorer.report(part, sum(one.rows for one in scorer.plan.parts[part]))
+        scorer.report(part, sum(rows for _, _, rows, _ in scorer.plan.parts[part]))
 
 
 def _by_part(progress: Progress | None) -> ReportRows | None:
-    """Return what turns the rows that are done of every part, which may be done again, into progress."""
+    """Return a function that turns reports of parts into progress; a part may be done twice."""
     if progress is None:
         return None
     done, lock = dict[int, int](), Lock()
@@ -218,6 +312,47 @@ def _by_part(progress: Progress | None) -> ReportRows | None:
     return report
 
 
+def _make_record(
+    plan: ScalePlan, names: Sequence[str], summaries: Sequence[dict[str, Any]], *, workers: int, seconds: float
+) -> ScoredDataset:
+    """Return the record of all parts, from their summaries in order; raise `FileError` if no row was scored."""
+    rows, rejected = sum(one["rows"] for one in summaries), sum(one["rejected"] for one in summaries)
+    if not rows:
+        raise FileError(f"not one of {rejected} rows could be scored: see rejects.jsonl.")
+    references = list(dict.fromkeys(name for one in summaries for name in one["references"]))
+    environments = dict.fromkeys(json.dumps(one["environment"]) for one in summaries)
+    warnings = Counter(message for one in summaries for message in one["warnings"])
+    scored = [one["metrics"] for one in summaries if one["metrics"]]
+    return ScoredDataset(
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        inputs=tuple({"name": name, "bytes": file[1], "rows": number} for file, name, number in plan.tables),
+        columns={"prediction": plan.columns.prediction, "references": references},
+        part_rows=plan.part_rows,
+        parts=len(plan.parts),
+        rows=rows,
+        rejected=rejected,
+        texts=sha256("".join(one["texts"] for one in summaries).encode()).hexdigest(),
+        metrics=tuple(_mean(*one, rows) for one in zip(plan.signatures, names, zip(*scored, strict=True), strict=True)),
+        warnings=dict(warnings.most_common(_WARNINGS)),
+        environments=tuple(map(json.loads, environments)),
+        workers=workers,
+        seconds=round(seconds, 3),
+    )
+
+
+def _mean(signature: str, name: str, sums: Sequence[dict[str, Any]], rows: int) -> DatasetScore:
+    numbers = {one["nrefs"] for one in sums}
+    whole = Signature(parse_signature(signature).spec, numbers.pop() if len(numbers) == 1 else "var")
+    return DatasetScore(
+        signature=str(whole),
+        keys=spec_keys(whole),
+        column=name,
+        score=math.fsum(one["score"] for one in sums) / rows,
+        sides={side: math.fsum(one["sides"][side] for one in sums) / rows for side in sums[0]["sides"]},
+        counts={count: sum(one["counts"][count] for one in sums) for count in sums[0]["counts"]},
+    )
+
+
 def _warn(record: ScoredDataset, specs: Sequence[MetricSpec]) -> None:
     if record.rejected:
         batches = any(spec.centering_kind is Centering.BATCH for spec in specs)
@@ -228,17 +363,3 @@ def _warn(record: ScoredDataset, specs: Sequence[MetricSpec]) -> None:
         warn(f"{message} (in {parts} of {record.parts} parts)" if record.parts > 1 else message)
     if len(record.warnings) > _SHOWN:
         warn(f"and {len(record.warnings) - _SHOWN} warnings more, in {RECORD}.")
-
-
-def check_independent(specs: Sequence[MetricSpec], where: str) -> None:
-    """Refuse a specification by which a row's score depends on other rows.
-
-    Raises:
-        SpecError: There is one.
-    """
-    for spec in specs:
-        if spec.centering_kind is Centering.BATCH or depend_on_corpus([spec]):
-            centered = spec.centering_kind in {Centering.BATCH, Centering.CORPUS}
-            what = f"centering={spec.centering}" if centered else f"idf={spec.idf}"
-            hint = "use background or none, or score files (score_files)"
-            raise SpecError(f"by {what} a row's score depends on other rows, and {where}: {hint}.")

@@ -1,4 +1,4 @@
-"""Data sets in local folders and at URLs (``s3://``, ``hf://``), through fsspec."""
+"""Input files and output folders, local or at URLs (``s3://``, ``hf://``), through fsspec."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from twmd_registry.judgments.reader import PACKED, OpenTable, form_of, open_unpa
 from twmd_registry.registry.paths import write_atomically
 
 LOCK = ".lock"
-"""The file by which a run holds its output folder."""
+"""The lock file of an output folder."""
 _BUFFER = 1 << 20
 _VERSIONS = ("ETag", "etag", "blob_id", "mtime", "LastModified", "last_modified", "created")
-"""What file systems call the property that changes with a file's content."""
+"""Names of properties that change with a file's content, in different file systems."""
 
 FileVersion = tuple[str, int, str]
-"""A file as its file system lists it: URL, bytes, and its checksum or time of change as text."""
+"""The URL of a file, its bytes, and its checksum or time of change as text."""
 
 
 def _resolve(url: str) -> tuple[Any, str]:
@@ -32,7 +32,7 @@ def _resolve(url: str) -> tuple[Any, str]:
 
     Raises:
         MissingExtraError: The file system needs a package.
-        FileError: There is no such protocol.
+        FileError: The protocol is unknown.
     """
     import fsspec
 
@@ -47,7 +47,7 @@ def _resolve(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _file_errors(task: str, hint: str = "") -> Iterator[None]:
-    """Turn errors of files into a `FileError`, one line that begins with `task` and ends with `hint`."""
+    """Turn errors of files into a `FileError` of a single line, from `task` to `hint`."""
     try:
         yield
     except TwmdError:
@@ -63,10 +63,10 @@ def _file_errors(task: str, hint: str = "") -> Iterator[None]:
 def find_files(pattern: str) -> list[FileVersion]:
     """List the files of a path, a pattern, or a folder with everything below it, sorted by name.
 
-    In a folder, names that begin with a dot or an underscore are passed over: they are other programs' notes.
+    In a folder, names that begin with a dot or an underscore are skipped.
 
     Raises:
-        FileError: There is none, or it cannot be listed.
+        FileError: There is no file, or the folder cannot be listed.
         MissingExtraError: The file system needs a package.
     """
     fs, path = _resolve(pattern)
@@ -94,7 +94,7 @@ def _is_local(fs: Any) -> bool:
 
 @contextlib.contextmanager
 def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTable]:
-    """Open a file with columns, unpacked where it is compressed; errors while it is open name the file.
+    """Open a file with columns, decompressed; errors while it is open name the file.
 
     Args:
         url: The file.
@@ -109,28 +109,28 @@ def open_table(url: str, version: FileVersion | None = None) -> Iterator[OpenTab
         if version is not None and _describe(fs, path) != version:
             raise FileError(f"{url} has changed since its rows were counted: give an empty output folder.")
         with fs.open(path, "rb") as raw, io.BufferedReader(raw, _BUFFER) as file:
-            # By its name: looking at the first bytes would fetch a block of an object store for every part.
+            # By its name: reading the first bytes would fetch a block from an object store for every part.
             yield OpenTable(open_unpacked(file) if url.lower().endswith(PACKED) else file, form_of(url))
 
 
 class OutputFolder:
-    """An output folder: files are written whole or not at all.
+    """An output folder whose files are never half-written.
 
     Methods raise `FileError` if it cannot be read or written.
 
     Attributes:
         local: Whether it is in a local file system.
-        url: Its path or URL, under which every worker must see the same folder.
+        url: Its path or URL, which must be valid for every worker.
     """
 
     def __init__(self, url: str) -> None:
-        """Find its file system; nothing is made yet."""
+        """Find the file system; nothing is created yet."""
         self._fs, self._path = _resolve(url)
         self.local = _is_local(self._fs)
         self.url = self._path if self.local else url
 
     def names(self) -> set[str]:
-        """Return the names of its files, without the lock; refuse what is no folder."""
+        """Return the names of its files, without the lock; refuse a file."""
         with _file_errors(f"cannot read {self.url}"):
             if not self._fs.exists(self._path):
                 return set()
@@ -149,7 +149,7 @@ class OutputFolder:
         return bool(self._fs.isfile(f"{self._path}/{name}"))
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file: locally through another name and a rename; an object store shows an object when it is whole."""
+        """Write a file. A local file is written under another name and renamed; object stores write whole objects."""
         hint = " Finished parts are kept: make room, and go on by --resume."
         with _file_errors(f"cannot write {self.url}/{name}", hint):
             if self.local:
@@ -158,16 +158,16 @@ class OutputFolder:
                 self._fs.pipe_file(f"{self._path}/{name}", content)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm_file(f"{self._path}/{name}")
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder, so that no second run writes into it.
+        """Lock the folder, so that no second run writes into it.
 
-        A local folder is held by a lock of the operating system, which ends with the process, however it ends. An
-        object store has none: there the lock is an object, and a dead run's is removed by hand.
+        The lock of a local folder is the operating system's, which ends with the process. In an object store the lock
+        is an object, which a user has to remove if the run was killed.
         """
         with contextlib.ExitStack() as held:
             with _file_errors(f"cannot write {self.url}"):

@@ -1,4 +1,4 @@
-"""Workers on Ray Data: actors with one set of scorers each, so that a model is loaded once per worker."""
+"""Workers of Ray Data: actors with a set of scorers each, so that a worker loads a model once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from twmd_registry.scale.partitions import PartitionScorer, ReportRows
 MISSING = "scoring on Ray needs more packages: pip install 'twmd-registry[ray]'"
 _LEVEL = "RAY_BACKEND_LOG_LEVEL"
 _MOST_BLOCKS = 4096
-"""Pieces of work that Ray Data keeps account of."""
+"""The most blocks of a data set of part numbers."""
 _REPORT_S = 0.2
 """Seconds between two reports of a worker."""
 
@@ -28,9 +29,8 @@ class WorkerOptions(NamedTuple):
     """The workers of a run.
 
     Attributes:
-        number: How many at once; None for as many as there are GPUs, or CPUs where GPUs are not used.
-        gpus: GPUs for each, a half for two that share one; None for one where there are GPUs and the device is not the
-            CPU.
+        number: The number of workers; None for that of the GPUs, or of the CPUs if GPUs are not used.
+        gpus: GPUs per worker, 0.5 for two that share a GPU; None for 1 if there are GPUs and the device is not the CPU.
     """
 
     number: int | None = None
@@ -51,80 +51,81 @@ def import_ray() -> Any:
     return ray
 
 
-class RayWorkerPool:
-    """Workers of Ray Data, on the Ray that this process is connected to."""
+def share_resources(workers: WorkerOptions, device: str = "auto") -> tuple[int, float]:
+    """Return the number of workers, and GPUs per worker, for a device as in `RunOptions`.
 
-    def __init__(self, workers: WorkerOptions, device: str = "auto") -> None:
-        """Share Ray's GPUs and CPUs among workers, for a device as in `RunOptions`.
-
-        Raises:
-            MissingExtraError: Ray is not installed.
-            SpecError: More GPUs per worker than there are.
-        """
-        there = import_ray().cluster_resources()
-        gpus = there.get("GPU", 0.0)
-        self._gpus = workers.gpus if workers.gpus is not None else float(gpus > 0 and device != "cpu")
-        if self._gpus > gpus:
-            raise SpecError(f"a worker would need {self._gpus:g} GPUs, and Ray has {gpus:g} in all.")
-        self.number = workers.number or max(1, int(gpus / self._gpus if self._gpus else there.get("CPU", 1.0)))
-
-    def map(
-        self, dataset: Any, worker: type, arguments: tuple[Any, ...], *, most: int | None = None, **how: Any
-    ) -> Any:
-        """Map a data set of Ray Data, when it is consumed, by `map_batches` of a class with its arguments.
-
-        With `most`, the most workers there is work for, all are started at once. Without it, they are started as work
-        comes in: of a data set without a row, Ray waits for ever for the second.
-        """
-        workers = min(self.number, most or self.number)
-        return dataset.map_batches(
-            worker,
-            fn_constructor_args=arguments,
-            compute=import_ray().data.ActorPoolStrategy(min_size=workers if most else 1, max_size=workers),
-            num_cpus=1,
-            num_gpus=self._gpus or None,
-            **how,
-        )
-
-    def __call__(self, scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        """Do a pass over parts; yield their numbers and results, in whatever order they are finished.
-
-        Raises:
-            TwmdError: The error of a worker, of its class; or workers died again and again.
-        """
-        ray = import_ray()
-        blocks = min(len(parts), _MOST_BLOCKS)
-        numbers = ray.data.from_items([{"part": part} for part in parts], override_num_blocks=blocks)
-        lost = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
-        try:
-            with _carry_reports(scorer.report) as report:
-                remote = replace(scorer, report=report)
-                own = tuple(getattr(remote, field.name) for field in fields(remote))
-                for row in self.map(numbers, PartitionScorer, own, most=len(parts), batch_size=1).iter_rows():
-                    if row["failure"]:
-                        raise getattr(errors, row["failure"], TwmdError)(row["content"].decode())
-                    yield int(row["part"]), row["content"]
-        except lost as error:
-            hint = "Finished parts are kept: go on by --resume."
-            raise TwmdError(f"Ray has lost its workers ({type(error).__name__}). {hint}") from error
+    Raises:
+        MissingExtraError: Ray is not installed.
+        SpecError: A worker needs more GPUs than Ray has.
+    """
+    resources = import_ray().cluster_resources()
+    available = resources.get("GPU", 0.0)
+    gpus = workers.gpus if workers.gpus is not None else float(available > 0 and device != "cpu")
+    if gpus > available:
+        raise SpecError(f"a worker would need {gpus:g} GPUs, and Ray has {available:g} in all.")
+    return workers.number or max(1, int(available / gpus if gpus else resources.get("CPU", 1.0))), gpus
 
 
-class _Sender:
-    """Sends a worker's reports to a queue of Ray, without waiting, and a few in a second only."""
+def map_batches(
+    dataset: Any,
+    worker: type,
+    arguments: tuple[Any, ...],
+    *,
+    workers: WorkerOptions,
+    tasks: int | None = None,
+    **options: Any,
+) -> Any:
+    """Map a data set of Ray Data by actors of a class, when it is consumed.
 
-    def __init__(self, queue: Any) -> None:
-        self._queue, self._due = queue, 0.0
+    With `tasks`, the number of batches, all workers are started at once. Without it, they are started as rows arrive:
+    for a data set without a row, Ray would wait forever for the second worker.
 
-    def __call__(self, part: int, rows: int) -> None:
-        now = time.monotonic()
-        if now >= self._due:
-            self._due = now + _REPORT_S
-            self._queue.actor.put_nowait.remote((part, rows))
+    Args:
+        dataset: The data set.
+        worker: A callable class.
+        arguments: The arguments of its constructor.
+        workers: Number and GPUs, from `share_resources`.
+        tasks: The number of batches.
+        options: Options of Ray's `map_batches`.
+    """
+    number = min(workers.number or 1, tasks or workers.number or 1)
+    return dataset.map_batches(
+        worker,
+        fn_constructor_args=arguments,
+        compute=import_ray().data.ActorPoolStrategy(min_size=number if tasks else 1, max_size=number),
+        num_cpus=1,
+        num_gpus=workers.gpus or None,
+        **options,
+    )
+
+
+def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+    """Do a pass over parts; yield their numbers and results, in the order in which they are finished.
+
+    Raises:
+        TwmdError: The error of a worker, of its class; or workers died repeatedly.
+    """
+    ray = import_ray()
+    blocks = min(len(parts), _MOST_BLOCKS)
+    numbers = ray.data.from_items([{"part": part} for part in parts], override_num_blocks=blocks)
+    lost = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
+    try:
+        with _carry_reports(scorer.report) as report:
+            remote = replace(scorer, report=report)
+            arguments = tuple(getattr(remote, field.name) for field in fields(remote))
+            results = map_batches(numbers, PartitionScorer, arguments, workers=workers, tasks=len(parts), batch_size=1)
+            for row in results.iter_rows():
+                if row["failure"]:
+                    raise getattr(errors, row["failure"], TwmdError)(row["content"].decode())
+                yield int(row["part"]), row["content"]
+    except lost as error:
+        hint = "Finished parts are kept: go on by --resume."
+        raise TwmdError(f"Ray has lost its workers ({type(error).__name__}). {hint}") from error
 
 
 @contextlib.contextmanager
 def _carry_reports(report: ReportRows | None) -> Iterator[ReportRows | None]:
-    """Yield what a worker calls in its process so that `report` is called in this one, by a thread."""
+    """Yield a function that a worker calls in its process, and that calls `report` in this process, by a thread."""
     if report is None:
         yield None
         return
@@ -134,7 +135,7 @@ def _carry_reports(report: ReportRows | None) -> Iterator[ReportRows | None]:
     queue, over = Queue(actor_options={"num_cpus": 0}), Event()
 
     def carry() -> None:
-        with contextlib.suppress(RayError):  # without its queue, a run goes on without reports
+        with contextlib.suppress(RayError):  # a run continues without progress if its queue fails
             while not over.is_set():
                 with contextlib.suppress(Empty):
                     report(*queue.get(timeout=_REPORT_S))
@@ -142,18 +143,26 @@ def _carry_reports(report: ReportRows | None) -> Iterator[ReportRows | None]:
     thread = Thread(target=carry, daemon=True)
     thread.start()
     try:
-        yield _Sender(queue)
+        yield partial(_send, queue, [0.0])
     finally:
         over.set()
         thread.join()
         queue.shutdown(force=True)
 
 
+def _send(queue: Any, due: list[float], part: int, rows: int) -> None:
+    """Send a report to a queue of Ray without waiting, but not more often than every `_REPORT_S`."""
+    now = time.monotonic()
+    if now >= due[0]:
+        due[0] = now + _REPORT_S
+        queue.actor.put_nowait.remote((part, rows))
+
+
 @contextlib.contextmanager
 def on_ray() -> Iterator[None]:
-    """Use the Ray that this process is connected to, or connect to the cluster of this machine, or start one.
+    """Use the Ray that this process is connected to, or connect to this machine's cluster, or start a cluster.
 
-    At the end, only what was begun here is shut down. Ray Data shows no progress and no plans.
+    At the end, Ray is shut down if it was started or connected by this function. Ray Data prints no progress.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -162,10 +171,10 @@ def on_ray() -> Iterator[None]:
     begun = not ray.is_initialized()
     if begun:
         with contextlib.ExitStack() as quiet:
-            if _LEVEL not in os.environ:  # which Ray's own processes read
+            if _LEVEL not in os.environ:  # read by Ray's processes
                 os.environ[_LEVEL] = "fatal"
                 quiet.callback(os.environ.pop, _LEVEL)
-            quiet.enter_context(without_lines(b"Set ray log level"))  # which is the answer to that
+            quiet.enter_context(without_lines(b"Set ray log level"))  # printed because of that
             ray.init(include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     context, logger = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, logger.level
@@ -182,7 +191,7 @@ def on_ray() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_lines(part: bytes) -> Iterator[None]:
-    """Leave out lines with this part that a library writes to the process's stderr; the others follow at the end."""
+    """Drop lines that contain `part` from the process's stderr; other lines are written at the end."""
     stderr = 2
     own = os.dup(stderr)
     try:

@@ -60,7 +60,7 @@ def average(
     """
     require_training()
     if len(folders) < 2:
-        raise SpecError(f"{len(folders)} adapter(s) given: averaging needs two or more.")
+        raise SpecError(f"averaging needs two or more adapters; got {len(folders)}.")
     read = [_read(folder) for folder in folders]
     specs, presets = [spec for spec, _ in read], [preset for _, preset in read]
     adapters = [find_adapter(str(spec.adapter)) for spec in specs]

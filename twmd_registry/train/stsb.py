@@ -8,6 +8,7 @@ from 0 to 5. Herbold (2024) fine-tunes RoBERTa-base, as a cross-encoder, on the 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,11 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
 
     from twmd_registry.models.siamese import SiameseRegressor, save_line
 
+    def prepare(name: str) -> Any:
+        texts = pairs[name].predictions, pairs[name].references
+        encoded = tokenizer(*texts, truncation="longest_first", max_length=tokenizer.model_max_length)
+        return Dataset.from_dict({**encoded, "labels": pairs[name].ratings.tolist()})
+
     pairs = {name: read_stsb(folder / f"{name}.csv") for name in ("train", "dev")}
     _warn_about_overlap(pairs["train"], pairs["dev"])
     files = find_model(EMBEDDED_MODEL)
@@ -74,16 +80,6 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
     tokenizer.padding_side = "right"
     set_seed(SEED)
     network = SiameseRegressor(add_lora(load_encoder(files, "float32"), RANK, "all-linear"))
-
-    def prepare(name: str) -> Any:
-        encoded = tokenizer(
-            pairs[name].predictions,
-            pairs[name].references,
-            truncation="longest_first",
-            max_length=tokenizer.model_max_length,
-        )
-        return Dataset.from_dict({**encoded, "labels": pairs[name].ratings.tolist()})
-
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent) as run:
         trainer = Trainer(
@@ -98,6 +94,11 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
         pearson = float(trainer.evaluate()["eval_pearson"])
     save_adapter(network.encoder, EMBEDDED_MODEL, output)
     save_line(network.line, output, files.fingerprint)
+    return _save_documents(pairs, output, pearson, epochs), pearson
+
+
+def _save_documents(pairs: Mapping[str, RatedSegments], output: Path, pearson: float, epochs: int) -> str:
+    """Write model card, signature and hashes of the data; return the signature."""
     with scorer("stsscore", adapter=str(output), scale=HIGHEST) as trained:
         signature = trained.signature
     labelled = [TrainingData(f"STS-B {name}", rated) for name, rated in pairs.items()]
@@ -106,7 +107,7 @@ def train_stsb(folder: Path, output: Path, *, epochs: int = EPOCHS) -> tuple[str
     sizes = {name: len(rated.ratings) for name, rated in pairs.items()}
     values = {"pearson": pearson, "settings": {name: settings[name] for name in SHOWN}, **sizes}
     write_card(output, "stsscore", EMBEDDED_MODEL, signature, values)
-    return signature, pearson
+    return signature
 
 
 def _warn_about_overlap(train: RatedSegments, dev: RatedSegments) -> None:
