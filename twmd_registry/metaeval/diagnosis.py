@@ -30,7 +30,7 @@ from twmd_registry.registry.spec import make_spec
 from twmd_registry.tensors import TokenVectors
 
 PAIRS = 2000
-"""Of words, for every similarity; memory holds at most six vectors for each, in every layer."""
+"""Largest number of word pairs per similarity; memory holds at most six vectors for each, in every layer."""
 BATCH_TEXTS = 32
 """The paper's batch."""
 NEGLIGIBLE = 0.05
@@ -61,7 +61,7 @@ PROPERTIES = {
 """What the paper asks of each similarity."""
 ESTIMATE = np.dtype([("mean", np.float64), ("error", np.float64), ("pairs", np.int64), ("left_out", np.int64)])
 """A mean cosine from -1 to 1, NaN without a pair; its standard error from the draw of pairs, 0 where all pairs were
-taken, NaN where fewer than two were drawn; the pairs; and the pairs of which centering leaves nothing of a word."""
+taken, NaN where fewer than two were drawn; the pairs; and the number of pairs with a zero vector after centering."""
 Verdict = tuple[bool | None, str]
 """Whether a property holds, None where it is undefined; and the numbers that decide it, as a sentence."""
 WordPairs = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
@@ -141,9 +141,9 @@ def diagnose(
     Args:
         model: Hub id, folder or alias of an encoder.
         texts: The corpus.
-        options: Where and how fast.
-        pairs: Most pairs for every similarity; all pairs where there are fewer, and then nothing is left to chance.
-        seed: Of the draw of pairs.
+        options: Device, batch size and caches.
+        pairs: Most pairs for every similarity; if there are fewer, all pairs are used, without random sampling.
+        seed: Random seed of the sample of pairs.
         progress: Called with the number of texts encoded.
 
     Returns:
@@ -224,7 +224,7 @@ def judge(similarity: Similarity, means: np.ndarray) -> Verdict:
        is at least `TREND`.
 
     The paper words the properties ("approximately", "in higher layers"); the bounds are ours. A similarity that is
-    undefined in a layer leaves its property undefined, and so do fewer than three layers the second and the third.
+    undefined in a layer leaves its property undefined, and fewer than three layers leave properties 2 and 3 undefined.
 
     Args:
         similarity: Which property.
@@ -317,7 +317,7 @@ def _pair(
 
 
 def _runs(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the run of equal rows of each row starts and stops; rows (W, keys) to two of shape (W,)."""
+    """Return the start and the stop of the run of equal rows around each row; rows (W, keys) to two of shape (W,)."""
     new = np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)][: len(keys)]
     starts = np.flatnonzero(new)
     run = np.cumsum(new) - 1

@@ -30,7 +30,7 @@ class LabelledScores(NamedTuple):
 
     Attributes:
         label: A name that no other metric beside it has.
-        signature: What was computed.
+        signature: The applied specification.
         scores: A score per segment.
     """
 

@@ -220,7 +220,7 @@ def run_study(study: Study, rated: RatedSegments, options: RunOptions, progress:
     Args:
         study: What to measure.
         rated: The data; their content must be the study's.
-        options: Where and how fast.
+        options: Device, batch size and caches.
         progress: Called with the number of segments scored.
 
     Raises:
@@ -396,7 +396,7 @@ def run_robustness(
     Args:
         data: By name and content, the data sets, as for `pair_up`: published challenge sets such as DEMETR.
         metrics: What is compared, ours and SacreBLEU's.
-        options: Where and how fast.
+        options: Device, batch size and caches.
         resamples: Of the bootstrap; 0 for no intervals.
         seed: Of the bootstrap.
         progress: Called with the number of segments scored.

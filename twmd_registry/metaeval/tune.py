@@ -144,7 +144,7 @@ def tune(
     Args:
         specs: Settings to compare.
         data: Rated data sets.
-        options: Where and how fast.
+        options: Device, batch size and caches.
         progress: Called with the number of segments scored.
         announce: Called once at the start with the seconds that it will take, by `estimate_seconds`.
 

@@ -80,7 +80,7 @@ MEASURES: dict[str, Measure] = {
     **{f"mean-{label}": partial(_moment, label=label, deviation=False) for label in (0, 1)},
     **{f"deviation-{label}": partial(_moment, label=label, deviation=True) for label in (0, 1)},
 }
-"""By the name that an experiment has for it."""
+"""Measures by their names in experiments."""
 
 
 def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequence[str], place: str) -> np.ndarray:
@@ -95,7 +95,7 @@ def measure(samples: Sequence[tuple[np.ndarray, np.ndarray]], statistics: Sequen
         NaN where a number is undefined; shape (rows, statistics).
 
     Warns:
-        TwmdWarning: A number is undefined; says of how many rows, and why of the first.
+        TwmdWarning: A number is undefined; the warning gives the count of rows and the first reason.
     """
     result = np.full((len(samples), len(statistics)), np.nan)
     reasons: dict[int, str] = {}

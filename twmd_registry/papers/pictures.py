@@ -34,7 +34,7 @@ def draw_pictures(result: Reproduction, options: RunOptions) -> Iterator[NamedFi
 
     Args:
         result: What was computed.
-        options: Where and how fast; curves of plans align again.
+        options: Device, batch size and caches; curves of plans align again.
     """
     if result.experiment.picture:
         yield from _PICTURES[result.experiment.picture["kind"]](result, options)
@@ -160,7 +160,7 @@ def marginal_errors(result: Reproduction, options: RunOptions) -> dict[str, tupl
 
     Args:
         result: An experiment with ``plans`` whose settings vary temperature and iterations.
-        options: Where and how fast.
+        options: Device, batch size and caches.
 
     Returns:
         By temperature, as a line's name: numbers of sweeps, and the errors, from 0 to 2.

@@ -31,7 +31,7 @@ class Setting(NamedTuple):
         varied: The keys that the experiment varies, with this setting's values.
         against: The metric that it is correlated with; None for the ratings.
         half: Which pairs count: ``shorter``, ``longer``, or empty for all.
-        optional: Whether it is left out where its model is not here.
+        optional: Whether the row is skipped if its model is not available.
     """
 
     row: str
@@ -43,7 +43,7 @@ class Setting(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the row with what is varied."""
+        """Return the row's name with the varied keys and their values."""
         return " ".join([self.row, *(f"{key}={value}" for key, value in self.varied.items())])
 
 
@@ -66,7 +66,7 @@ def own_layers(
         experiment: The experiment; where it prints numbers of the model, their layers are the default.
         model: The encoder.
         layer: The hidden state that was asked for; None for that of the paper, else of the model's preset or rule.
-        options: Where and how fast.
+        options: Device, batch size and caches.
         stack: Keeps the model loaded.
 
     Raises:

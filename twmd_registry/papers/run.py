@@ -50,7 +50,7 @@ def reproduce(
         model: The encoder.
         layer: The hidden state; None for the paper's for its models, else that of the model's preset or rule.
         hub: Whether to read from the Hugging Face Hub what the folder does not hold.
-        options: Where and how fast.
+        options: Device, batch size and caches.
         progress: Called with the number of segments scored.
 
     Raises:
@@ -99,7 +99,7 @@ def diagnose_words(
     Args:
         experiment: One with ``centerings``; only these are kept.
         folder: The folder of the rated data.
-        options: Where and how fast.
+        options: Device, batch size and caches.
         model: The encoder.
         layer: Must be None.
         progress: Called with the number of texts encoded.

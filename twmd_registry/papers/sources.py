@@ -72,13 +72,13 @@ def _read(source: Mapping[str, object], path: Path | None, *, hub: bool) -> Rate
 
 
 def pair_lengths(rated: RatedSegments) -> np.ndarray:
-    """Return the characters of a pair's texts, their mean; shape (segments,)."""
+    """Return the mean number of characters of a pair's two texts; shape (segments,)."""
     pairs = zip(rated.predictions, rated.references, strict=True)
     return np.array([(len(text) + len(other)) / 2 for text, other in pairs])
 
 
 def split_groups(experiment: Experiment, sources: Mapping[str, RatedSegments]) -> GroupedSegments:
-    """Take the groups of every set that take part.
+    """Select the groups of every set that the experiment uses.
 
     Args:
         experiment: Names the groups, in ``groups`` or as columns.

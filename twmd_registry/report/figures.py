@@ -1,6 +1,6 @@
 """Figures of numbers by matplotlib: scores against ratings, densities, ROC curves, curves, surfaces, matrices.
 
-Each function returns a file. `title` is the figure's, `suffix` one of `SUFFIXES`. Each raises `MissingExtraError` where
+Each returns the file bytes. `title` is the figure's, `suffix` one of `SUFFIXES`. Each raises `MissingExtraError` where
 matplotlib is not installed. The same data give the same bytes.
 """
 
@@ -43,7 +43,7 @@ def require_matplotlib(reason: str = "figures need matplotlib") -> None:
 
 @contextmanager
 def plain_style(**settings: Any) -> Iterator[None]:
-    """Draw with matplotlib's defaults and some `settings`, whatever the user has set."""
+    """Draw with matplotlib's defaults and some `settings`, ignoring the user's configuration."""
     import matplotlib as mpl
 
     with mpl.rc_context():
@@ -198,7 +198,7 @@ def surface(points: Sequence[SurfacePoint], title: str, suffix: str) -> bytes:
 def matrices(panels: Mapping[str, np.ndarray], names: Sequence[str], title: str, suffix: str) -> bytes:
     """Draw the lower triangles of symmetric matrices, a panel each, with every number in its cell.
 
-    Numbers are from -100 to 100, NaN for an empty cell; shape (names, names) each. Negative numbers are as white as 0.
+    Numbers are from -100 to 100, NaN for an empty cell; shape (names, names) each. Numbers below 0 look like 0.
     """
 
     def panel(axes: Axes, name: str) -> None:

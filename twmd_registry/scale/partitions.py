@@ -100,8 +100,8 @@ class PartitionScorer:
         tries = int(folder.read(note)) if folder.has(note) else 0
         folder.write(note, str(tries + 1).encode())
         if tries >= MOST_TRIES:
-            hint = "Finished parts are kept: go on by --resume."
-            raise TwmdError(f"{tries} workers died over part {part} (killed, or out of memory). {hint}")
+            hint = "Finished parts are kept: continue with --resume."
+            raise TwmdError(f"{tries} workers crashed on part {part} (killed, or out of memory). {hint}")
         try:
             return write_totals(self._sum(part)) if self.sums else json.dumps(self._score(part, folder)).encode()
         finally:
