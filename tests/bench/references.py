@@ -26,8 +26,8 @@ def measure(metrics: tuple[str, ...], predictions: list[str], references: list[s
         seconds, encoded = time.perf_counter() - started, encoder.sentences_encoded - before
         kept = f"{encoder.references.held_bytes / 1e6:.0f} MB of references kept"
         print(f"{', '.join(metrics)}: evaluation {number}: {seconds:.1f} s, {encoded} texts encoded, {kept}")
-    for one in scorers:
-        one.close()
+    for scorer in scorers:
+        scorer.close()
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ def main() -> None:
     }
     for name, resampling in requests.items():
         started = time.perf_counter()
-        compare_systems(systems, [[one] for one in references], scored, resampling=resampling)
+        compare_systems(systems, [[reference] for reference in references], scored, resampling=resampling)
         print(f"{name}, {SAMPLES} samples: {time.perf_counter() - started:.1f} s")
 
 

@@ -50,8 +50,16 @@ def test_setting_is_set_for_the_metrics_that_use_its_key(metric: str) -> None:
 
 
 def test_every_choice_is_accepted() -> None:
-    assert {spec_of("twmd", PageSettings(iterations=one)).iterations for one in SWEEPS} == {1, 2, 5, 10, "converged"}
-    assert {spec_of("twmd", PageSettings(centering=one)).centering_kind for one in CENTERINGS} == set(Centering)
+    assert {spec_of("twmd", PageSettings(iterations=sweep)).iterations for sweep in SWEEPS} == {
+        1,
+        2,
+        5,
+        10,
+        "converged",
+    }
+    assert {spec_of("twmd", PageSettings(centering=centering)).centering_kind for centering in CENTERINGS} == set(
+        Centering
+    )
     assert spec_of("twmd", PageSettings(centering="background")).centering == BACKGROUND
 
 

@@ -81,7 +81,7 @@ def test_cached_references_across_chunks_and_metrics_are_encoded_once(
     ]
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 12)
     scorers = [metric(folder, "twmd"), metric(folder, "sbert", keep_references=10)]
-    assert all(one.spec for one in scorers)
+    assert all(scorer.spec for scorer in scorers)
     for predictions in (SECOND, FIRST):
         before = scorers[0].backend.model.sentences_encoded
         found = [one.scores for one in score_all(scorers, predictions, REFERENCES)]

@@ -49,7 +49,7 @@ def test_among_others_it_scores_as_alone() -> None:
 
 def test_default_is_the_papers() -> None:
     members = twmd_registry.scorer("ensemble").members
-    assert [str(one.spec.metric) for one in members] == ["stsscore", "bertscore_centered", "sbert"]
+    assert [str(member.spec.metric) for member in members] == ["stsscore", "bertscore_centered", "sbert"]
     assert members[1].spec.baseline
     assert (members[2].spec.layer, members[2].spec.special, members[2].spec.vectors) == (6, "all", "raw")
 

@@ -61,7 +61,7 @@ def test_ensemble_parks_its_members(folder: Path) -> None:
     both = twmd_registry.scorer(f"ensemble(twmd;{own},sbert;{own})")
     before = both.score(*TEXTS)
     both.park()
-    assert all(one.backend.model.parked for one in both.members)
+    assert all(member.backend.model.parked for member in both.members)
     assert both.score(*TEXTS) == before
 
 

@@ -220,7 +220,7 @@ def test_temperatures_are_weighted_by_the_size_of_a_year(model: str, data: Path)
     result, total = run("twmd-appendix-b", data, model=model, layer=2), {}
     rated = [read_wmt(data / "wmt" / f"wmt{year}.jsonl") for year in (15, 16)]
     for label in ("TRWMD-b output=f1 temperature=0.001", "TWMD-b output=recall temperature=0.05"):
-        (place,) = (i for i, one in enumerate(result.settings) if one.label == label)
+        (place,) = (i for i, setting in enumerate(result.settings) if setting.label == label)
         by_year = [
             np.mean([pearson(result.settings[place].metric, of_group(own, pair)) for pair in LANGUAGE_PAIRS[15]])
             for own in rated
@@ -346,9 +346,9 @@ def test_measures_are_correlated_with_each_other(model: str, data: Path) -> None
     }
     names = list(numbers)
     for i, other in enumerate(names):
-        for one in names[:i]:
-            expected = 100 * stats.pearsonr(numbers[one], numbers[other]).statistic
-            assert values(result, f"{one} ~ {other}")["zh-en", "pearson"] == pytest.approx(expected, abs=1e-2)
+        for name in names[:i]:
+            expected = 100 * stats.pearsonr(numbers[name], numbers[other]).statistic
+            assert values(result, f"{name} ~ {other}")["zh-en", "pearson"] == pytest.approx(expected, abs=1e-2)
     assert len(result.rows) == 10
 
 

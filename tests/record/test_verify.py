@@ -44,7 +44,7 @@ def record_of(*scorers: twmd_registry.Scorer) -> Record:
 def edit(record: Record, change: Callable[[RecordedScores], dict[str, Any]], system: int = 0) -> Record:
     """Change the results of one system; `change` returns the new values of fields."""
     systems = [*record.systems]
-    results = tuple(dataclasses.replace(one, **change(one)) for one in systems[system].results)
+    results = tuple(dataclasses.replace(result, **change(result)) for result in systems[system].results)
     systems[system] = dataclasses.replace(systems[system], results=results)
     return dataclasses.replace(record, systems=tuple(systems))
 
@@ -124,7 +124,9 @@ class TestTampering:
 
         found = twmd_registry.verify_record(edit(record, change), [TEXTS])
         assert found.agrees
-        assert any(one.startswith(f"versions: {older_version}; 0.3.0: Empty texts") for one in found.differences)
+        assert any(
+            difference.startswith(f"versions: {older_version}; 0.3.0: Empty texts") for difference in found.differences
+        )
 
     def test_forged_entry_beside_a_true_one_is_named(self, record: Record) -> None:
         (system,) = record.systems

@@ -180,11 +180,14 @@ def test_negative_amounts_have_their_own_colours_and_a_dash(tmp_path: Path) -> N
     assert len(re.findall(r'<td class="n[ "]', source)) == (plan < 0).sum()
     with mpl.rc_context():
         axes, *others = make_figure(alignment, ".png").axes
-    (image,), (dashes,) = axes.images, [one for one in axes.collections if np.size(one.get_offsets()) > 2]
+    (image,), (dashes,) = (
+        axes.images,
+        [collection for collection in axes.collections if np.size(collection.get_offsets()) > 2],
+    )
     assert image.get_cmap().name == "RdBu"
     assert image.get_clim() == (-np.abs(plan).max(), np.abs(plan).max())
     assert np.shape(dashes.get_offsets()) == ((plan < 0).sum(), 2)
-    assert any("dash: negative" in one.get_xlabel() for one in others)
+    assert any("dash: negative" in other.get_xlabel() for other in others)
 
 
 def test_plan_of_zeros_is_drawn(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_range_and_disagreement_are_the_widest_of_all_pairs() -> None:
     ranks = [percentile_ranks(one) for one in table.columns]
     for segment in range(9):
         for system in range(3):
-            places = [one[system, segment] for one in ranks]
+            places = [rank[system, segment] for rank in ranks]
             assert disagreements(table.columns)[system, segment] == max(x - y for x in places for y in places)
 
 

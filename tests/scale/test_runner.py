@@ -199,7 +199,7 @@ def test_several_metrics_ensembles_and_regressors_are_scored_together(model: Pat
     regressor = scorer("stsscore", model=str(tiny.save_regressor(tmp_path / "regressor")), scale=5)
     own = [*scorers(model, "none", "batch"), scorer("ensemble", members=members), regressor]
     record = score(own, data, tmp_path / "out")
-    assert [one.column for one in record.metrics] == ["twmd", "twmd_2", "ensemble", "stsscore"]
+    assert [metric.column for metric in record.metrics] == ["twmd", "twmd_2", "ensemble", "stsscore"]
     assert_like_one_machine(tmp_path / "out", own, SEGMENTS)
 
 
@@ -226,7 +226,9 @@ def test_rows_that_cannot_be_scored_are_rejected_with_the_reason(model: Path, br
     with pytest.warns(TwmdWarning, match=r"rows that could not be scored: 6 of 23, see rejects\.jsonl\."):
         record = score(own, broken, tmp_path / "out")
     rejects, numbers = read_rows(tmp_path / "out" / "rejects.jsonl"), list(range(4, 20, 3))
-    assert [(one["row"], one["file"], one["row_in_file"]) for one in rejects] == [(i, "rows.jsonl", i) for i in numbers]
+    assert [(reject["row"], reject["file"], reject["row_in_file"]) for reject in rejects] == [
+        (i, "rows.jsonl", i) for i in numbers
+    ]
     for one, (raw, reason) in zip(rejects, BAD_ROWS, strict=True):
         assert one["raw"] == raw
         assert reason in one["reason"]

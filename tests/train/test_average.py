@@ -62,7 +62,7 @@ def test_mean_adapter_is_the_mean_of_changed_weights_and_float16_rounds_it(
 ) -> None:
     _, rank = average(members, tmp_path / "mean", options=CPU)
     assert rank == 5
-    parts, mean = [weights(tiny, one) for one in members], weights(tiny, tmp_path / "mean")
+    parts, mean = [weights(tiny, member) for member in members], weights(tiny, tmp_path / "mean")
     for name, weight in mean.items():
         np.testing.assert_allclose(weight, (parts[0][name] + parts[1][name]) / 2, atol=1e-7)
     assert max(float(np.abs(parts[0][name] - weight).max()) for name, weight in mean.items()) > 1e-3

@@ -47,14 +47,14 @@ def check_parts(parts: Parts, specs: Iterable[MetricSpec]) -> Parts:
     """
     known: dict[str, set[str]] = {name: set() for name in PART_NAMES}
     for spec in specs:
-        for one in _flatten(spec):
+        for own in _flatten(spec):
             values = (
-                one.fingerprint or one.model,
-                one.adapter,
-                one.background,
-                one.stopwords,
-                one.idf_file,
-                one.baseline,
+                own.fingerprint or own.model,
+                own.adapter,
+                own.background,
+                own.stopwords,
+                own.idf_file,
+                own.baseline,
             )
             for name, value in zip(PART_NAMES, values, strict=True):
                 if value:

@@ -86,7 +86,7 @@ def _scorers(metrics: Metrics) -> list[Scorer]:
 
 def _check_independent(scorers: Sequence[Scorer], where: str) -> None:
     """Refuse a metric by which a row's score depends on other rows."""
-    for spec in (member.requested for one in scorers for member in one.members):
+    for spec in (member.requested for given in scorers for member in given.members):
         if spec.centering_kind is Centering.BATCH or depend_on_corpus([spec]):
             centered = spec.centering_kind in {Centering.BATCH, Centering.CORPUS}
             key = f"centering={spec.centering}" if centered else f"idf={spec.idf}"
@@ -120,8 +120,8 @@ class _BatchScorer:
     def score(self, batch: Any) -> dict[str, list[float]]:
         """Return the columns of a batch; refuse another model than that of the process that made this object."""
         found = score_all(self._scorers, *(batch[name] for name in self._texts))
-        for one, wanted in zip(self._scorers, self._signatures, strict=True):
-            check_signature(one, wanted)
+        for given, wanted in zip(self._scorers, self._signatures, strict=True):
+            check_signature(given, wanted)
         return columns_of(self._scorers, found)
 
     def __call__(self, batch: Any) -> Any:
@@ -137,7 +137,7 @@ class _BatchScorer:
 def _score_ray(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | None], workers: WorkerOptions) -> Any:
     _check_independent(scorers, "rows of a Ray data set come in any order")
     columns = _find_texts(dataset.columns() or [], scorers, texts)
-    arguments = (scorers, [one.signature for one in scorers], columns)
+    arguments = (scorers, [given.signature for given in scorers], columns)
     shared = WorkerOptions(*share_resources(workers, scorers[0].options.device))
     return map_batches(dataset, _BatchScorer, arguments, workers=shared, batch_size=_BATCH, batch_format="pyarrow")
 
@@ -151,7 +151,7 @@ def _score_table(dataset: Any, scorers: list[Scorer], texts: tuple[str, str | No
         columns = columns_of(scorers, score_all(scorers, *(list(plain[name]) for name in names)))
     else:
         _check_independent(scorers, "several processes share the rows (num_proc)")
-        batch = _BatchScorer(scorers, [one.signature for one in scorers], names)
+        batch = _BatchScorer(scorers, [given.signature for given in scorers], names)
         columns = _score_apart(plain.select_columns(list(names)), batch, num_proc)
     for name, values in columns.items():
         dataset = dataset.add_column(name, values)

@@ -112,7 +112,7 @@ class PartitionScorer:
         totals: CorpusTotals = []
         if places:
             self._check_models()
-            backends = [member.backend for one in self.scorers for member in one.members]
+            backends = [member.backend for scorer in self.scorers for member in scorer.members]
             pairs = self._number(make_pairs(segments), places, part)
             meter = StageProgress(self._progress(part), len(pairs.counts), len(groups := group_by_model(backends)))
             for members in groups:
@@ -135,7 +135,7 @@ class PartitionScorer:
             "rejected": len(rejects),
             "texts": scores[0].texts if scores else "",
             "references": references,
-            "metrics": [_sums(one) for one in scores],
+            "metrics": [_sums(score) for score in scores],
             "warnings": held,
             "environment": environment(self.scorers[0].options.device),
         }
@@ -179,8 +179,8 @@ class PartitionScorer:
 
     def _check_models(self) -> None:
         """Refuse a model that is not the plan's: every worker loads its own copy."""
-        for one, planned in zip(self.scorers, self.plan.signatures, strict=True):
-            check_signature(one, planned)
+        for scorer, planned in zip(self.scorers, self.plan.signatures, strict=True):
+            check_signature(scorer, planned)
 
     def _score_rows(self, segments: Segments, places: Sequence[Place], part: int) -> list[ScoreSet]:
         self._check_models()
@@ -211,11 +211,11 @@ class PartitionScorer:
         return pairs._replace(segment=np.repeat(numbers, pairs.counts))
 
 
-def check_signature(one: Scorer, wanted: object) -> None:
+def check_signature(scorer: Scorer, wanted: object) -> None:
     """Refuse a scorer whose signature, with the model of this machine, is not `wanted`, by a `ModelError`."""
-    if one.signature != wanted:
+    if scorer.signature != wanted:
         hint = "install the same model and package on all"
-        raise ModelError(f"this worker would score by {one.signature}, not by {wanted}: {hint}.")
+        raise ModelError(f"this worker would score by {scorer.signature}, not by {wanted}: {hint}.")
 
 
 def depend_on_corpus(specs: Iterable[MetricSpec]) -> bool:
@@ -273,7 +273,7 @@ def rejects_name(part: int) -> str:
 
 def names_of(scorers: Iterable[Scorer]) -> list[str]:
     """Return a column name for every scorer: its metric, numbered from the second of the same metric on."""
-    metrics = [str(one.requested.metric) for one in scorers]
+    metrics = [str(scorer.requested.metric) for scorer in scorers]
     times = [metrics[: i + 1].count(metric) for i, metric in enumerate(metrics)]
     return [metric if time == 1 else f"{metric}_{time}" for metric, time in zip(metrics, times, strict=True)]
 
@@ -286,9 +286,9 @@ def columns_of(scorers: Sequence[Scorer], scores: Sequence[ScoreSet]) -> dict[st
         scores: Their scores; empty for no rows, which have the same columns.
     """
     columns: dict[str, list[float]] = {}
-    for i, (name, one) in enumerate(zip(names_of(scorers), scorers, strict=True)):
+    for i, (name, scorer) in enumerate(zip(names_of(scorers), scorers, strict=True)):
         columns[name] = list(scores[i].scores) if scores else []
-        for output in Output if one.requested.output is not None else ():
+        for output in Output if scorer.requested.output is not None else ():
             columns[f"{name}_{output}"] = list(getattr(scores[i], output)) if scores else []
     return columns
 

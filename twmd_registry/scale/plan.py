@@ -169,7 +169,7 @@ def check_same(plan: ScalePlan, asked: ScalePlan) -> None:
     Raises:
         SpecError: The plans differ; the message names the difference.
     """
-    urls = [[file[0] for file, _, _ in one.tables] for one in (plan, asked)]
+    urls = [[file[0] for file, _, _ in own.tables] for own in (plan, asked)]
     differing: dict[str, tuple[object, object]] = {
         "the metrics": (plan.signatures, asked.signatures),
         "the columns": (plan.columns, asked.columns),

@@ -143,7 +143,7 @@ class ScoredDataset:
             if (content.pop("format"), content.pop("format_version")) != (DATASET_FORMAT, _FORMAT_VERSION):
                 raise FileError(f"{RECORD} is no record of a data set of this version of the package.")
             lists = {name: tuple(content[name]) for name in ("inputs", "environments")}
-            metrics = tuple(DatasetScore(**one) for one in content["metrics"])
+            metrics = tuple(DatasetScore(**score) for score in content["metrics"])
             return cls(**{**content, **lists, "metrics": metrics})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FileError(f"{RECORD} is no record of a data set that this package wrote.") from error
@@ -201,11 +201,11 @@ def score_parts(
     """Score files as `score_files` does, by any workers; they are started after all checks."""
     check_scorers(scorers)
     started = time.perf_counter()
-    specs = [member.requested for one in scorers for member in one.members]
+    specs = [member.requested for scorer in scorers for member in scorer.members]
     part_rows = align_part_rows(manner.part_rows, centering_step(specs))
-    signatures = tuple(one.signature for one in scorers)
-    for one in scorers:
-        one.close()  # models are the workers'
+    signatures = tuple(scorer.signature for scorer in scorers)
+    for loaded in scorers:
+        loaded.close()  # models are the workers'
     asked = ScalePlan(signatures, manner.columns, part_rows, list_tables(inputs))
     report = manner.scored or (lambda _: None)
     folder = OutputFolder(output)
@@ -231,7 +231,7 @@ def score_parts(
         record = _make_record(plan, names_of(scorers), summaries, workers=number, seconds=seconds)
         _warn(record, specs)
         report(record)
-        rejects = [partitions.rejects_name(one["part"]) for one in summaries if one["rejected"]]
+        rejects = [partitions.rejects_name(summary["part"]) for summary in summaries if summary["rejected"]]
         if rejects:
             folder.write(REJECTS, b"".join(map(folder.read, rejects)))
         folder.write(RECORD, record.to_json().encode())
@@ -316,13 +316,13 @@ def _make_record(
     plan: ScalePlan, names: Sequence[str], summaries: Sequence[dict[str, Any]], *, workers: int, seconds: float
 ) -> ScoredDataset:
     """Return the record of all parts, from their summaries in order; raise `FileError` if no row was scored."""
-    rows, rejected = sum(one["rows"] for one in summaries), sum(one["rejected"] for one in summaries)
+    rows, rejected = sum(summary["rows"] for summary in summaries), sum(summary["rejected"] for summary in summaries)
     if not rows:
         raise FileError(f"not one of {rejected} rows could be scored: see rejects.jsonl.")
-    references = list(dict.fromkeys(name for one in summaries for name in one["references"]))
-    environments = dict.fromkeys(json.dumps(one["environment"]) for one in summaries)
-    warnings = Counter(message for one in summaries for message in one["warnings"])
-    scored = [one["metrics"] for one in summaries if one["metrics"]]
+    references = list(dict.fromkeys(name for summary in summaries for name in summary["references"]))
+    environments = dict.fromkeys(json.dumps(summary["environment"]) for summary in summaries)
+    warnings = Counter(message for summary in summaries for message in summary["warnings"])
+    scored = [summary["metrics"] for summary in summaries if summary["metrics"]]
     return ScoredDataset(
         created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         inputs=tuple({"name": name, "bytes": file[1], "rows": number} for file, name, number in plan.tables),
@@ -331,8 +331,10 @@ def _make_record(
         parts=len(plan.parts),
         rows=rows,
         rejected=rejected,
-        texts=sha256("".join(one["texts"] for one in summaries).encode()).hexdigest(),
-        metrics=tuple(_mean(*one, rows) for one in zip(plan.signatures, names, zip(*scored, strict=True), strict=True)),
+        texts=sha256("".join(summary["texts"] for summary in summaries).encode()).hexdigest(),
+        metrics=tuple(
+            _mean(*metric, rows) for metric in zip(plan.signatures, names, zip(*scored, strict=True), strict=True)
+        ),
         warnings=dict(warnings.most_common(_WARNINGS)),
         environments=tuple(map(json.loads, environments)),
         workers=workers,
@@ -341,15 +343,15 @@ def _make_record(
 
 
 def _mean(signature: str, name: str, sums: Sequence[dict[str, Any]], rows: int) -> DatasetScore:
-    numbers = {one["nrefs"] for one in sums}
+    numbers = {part["nrefs"] for part in sums}
     whole = Signature(parse_signature(signature).spec, numbers.pop() if len(numbers) == 1 else "var")
     return DatasetScore(
         signature=str(whole),
         keys=spec_keys(whole),
         column=name,
-        score=math.fsum(one["score"] for one in sums) / rows,
-        sides={side: math.fsum(one["sides"][side] for one in sums) / rows for side in sums[0]["sides"]},
-        counts={count: sum(one["counts"][count] for one in sums) for count in sums[0]["counts"]},
+        score=math.fsum(part["score"] for part in sums) / rows,
+        sides={side: math.fsum(part["sides"][side] for part in sums) / rows for side in sums[0]["sides"]},
+        counts={count: sum(part["counts"][count] for part in sums) for count in sums[0]["counts"]},
     )
 
 

@@ -60,11 +60,11 @@ def make_examples(data: Sequence[TrainingData]) -> list[Example]:
         InputError: As for `rating_scale` and `segments_of`.
     """
     examples: list[Example] = []
-    for one in data:
-        mean, sd = rating_scale(one)
-        targets = ((np.asarray(one.rated.ratings, dtype=np.float64) - mean) / sd).tolist()
-        groups = [(one.name, str(group)) for group in one.rated.group]
-        examples += zip(*segments_of(one), targets, groups, strict=True)
+    for source in data:
+        mean, sd = rating_scale(source)
+        targets = ((np.asarray(source.rated.ratings, dtype=np.float64) - mean) / sd).tolist()
+        groups = [(source.name, str(group)) for group in source.rated.group]
+        examples += zip(*segments_of(source), targets, groups, strict=True)
     return examples
 
 
@@ -90,9 +90,11 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
         InputError: They do; the message counts them per data set.
     """
     held_out = _references(holdout)
-    counts = [(one, _count_shared(one, held_out)) for one in data]
-    if shared := ", ".join(f"{one.name} {count} of {len(one.rated.ratings)}" for one, count in counts if count):
-        names = ", ".join(one.name for one in holdout)
+    counts = [(source, _count_shared(source, held_out)) for source in data]
+    if shared := ", ".join(
+        f"{source.name} {count} of {len(source.rated.ratings)}" for source, count in counts if count
+    ):
+        names = ", ".join(source.name for source in holdout)
         hint = "take them out of the data, or the test means nothing"
         raise InputError(f"segments whose reference is held out ({names}): {shared}; {hint}.")
 
@@ -100,10 +102,10 @@ def check_held_out(data: Sequence[TrainingData], holdout: Sequence[TrainingData]
 def warn_about_overlap(train: Sequence[TrainingData], dev: Sequence[TrainingData]) -> None:
     """Warn about development segments whose reference is in the training data."""
     known = _references(train)
-    for one in dev:
-        if count := _count_shared(one, known):
-            shared = f"{count} of {len(one.rated.ratings)}; dev flatters the model"
-            warn(f"{one.name}: segments whose reference is in the training data, too: {shared}.")
+    for source in dev:
+        if count := _count_shared(source, known):
+            shared = f"{count} of {len(source.rated.ratings)}; dev flatters the model"
+            warn(f"{source.name}: segments whose reference is in the training data, too: {shared}.")
 
 
 def _count_shared(data: TrainingData, references: set[str]) -> int:
@@ -111,12 +113,12 @@ def _count_shared(data: TrainingData, references: set[str]) -> int:
 
 
 def _references(data: Iterable[TrainingData]) -> set[str]:
-    return {normalise(text) for one in data for texts in segments_of(one).references for text in texts}
+    return {normalise(text) for source in data for texts in segments_of(source).references for text in texts}
 
 
 def hashes_of(data: Iterable[TrainingData]) -> Hashes:
     """Hash the references of data sets: a trained metric keeps them, to detect overlap with test data."""
-    return {one.label: hash_references(one.rated.references) for one in data}
+    return {source.label: hash_references(source.rated.references) for source in data}
 
 
 class Batches(BatchSampler):

@@ -65,16 +65,16 @@ class FinetunePlan(NamedTuple):
         check_trainable(self.spec, self.recipe)
         if not self.train:
             raise SpecError("there is nothing to train on: name at least one rated data set.")
-        for one in (*self.train, *self.dev):
-            data.segments_of(one)
-            data.rating_scale(one)
+        for source in (*self.train, *self.dev):
+            data.segments_of(source)
+            data.rating_scale(source)
         data.check_held_out([*self.train, *self.dev], self.holdout)
         data.warn_about_overlap(self.train, self.dev)
 
     @property
     def settings(self) -> str:
         """Everything that decides the weights, as JSON; only a run with the same settings can be resumed."""
-        labels = {name: [one.label for one in getattr(self, name)] for name in ("train", "dev")}
+        labels = {name: [source.label for source in getattr(self, name)] for name in ("train", "dev")}
         recipe = dataclasses.asdict(self.recipe)
         return json.dumps({"metric": self.spec.metric, **self.spec.values(), **labels, **recipe}, indent=1)
 
@@ -263,17 +263,17 @@ def _train(
 def _agreement(model: TrainedMetric, dev: Sequence[TrainingData]) -> dict[str, float]:
     """Score and correlate every group separately; return means over the groups of all data sets."""
     found: dict[str, list[float]] = {"pearson": [], "kendall": []}
-    for one in dev:
-        groups, segments = np.asarray(one.rated.group), data.segments_of(one)
+    for source in dev:
+        groups, segments = np.asarray(source.rated.group), data.segments_of(source)
         for name in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == name)
             own = Segments([segments.predictions[i] for i in rows], [segments.references[i] for i in rows])
             scores = model.score(own)
             try:
                 for statistic, values in found.items():
-                    values.append(correlate(statistic, scores, one.rated.ratings[rows]))
+                    values.append(correlate(statistic, scores, source.rated.ratings[rows]))
             except InputError as error:
-                raise InputError(f"{one.name}, group {name}: {error}") from error
+                raise InputError(f"{source.name}, group {name}: {error}") from error
     return {statistic: float(np.mean(values)) for statistic, values in found.items()}
 
 
@@ -299,10 +299,10 @@ def _save_documents(
     unused = {"save_steps"} | (set() if lora else {"rank"})
     applied = dataclasses.asdict(recipe) | {"learning_rate": recipe.rate, "steps": done.steps}
     settings = {key: value for key, value in applied.items() if key not in unused and value is not None}
-    train = [(one.label, *(f"{value:.6g}" for value in data.rating_scale(one))) for one in plan.train]
+    train = [(source.label, *(f"{value:.6g}" for value in data.rating_scale(source))) for source in plan.train]
     dev, holdout = _describe_dev(plan, done), "No data were named as held out."
     if plan.holdout:
-        names = ", ".join(one.label for one in plan.holdout)
+        names = ", ".join(source.label for source in plan.holdout)
         holdout = f"None of these segments has a reference in common with the held-out data: {names}."
     scales = ", ".join(f"{label} with ratings of mean {mean} and standard deviation {sd}" for label, mean, sd in train)
     origin = f"Fine-tuned by twmd-registry {__version__} from {files.name}@{files.fingerprint} on {scales}"
@@ -322,8 +322,11 @@ def _describe_dev(plan: FinetunePlan, done: FinetuneResult) -> str:
     """Return how the epoch was chosen, in a sentence."""
     if done.before is None or done.best is None:
         return "There was no development data: the weights are those of the last epoch."
-    names = ", ".join(one.label for one in plan.dev)
-    best, before = (f"{one['pearson']:.4f} (Kendall's tau {one['kendall']:.4f})" for one in (done.best, done.before))
+    names = ", ".join(source.label for source in plan.dev)
+    best, before = (
+        f"{agreement['pearson']:.4f} (Kendall's tau {agreement['kendall']:.4f})"
+        for agreement in (done.best, done.before)
+    )
     return (
         f"The epoch ({done.best['epoch']:g}) was chosen by the mean Pearson correlation over the groups of {names}: "
         f"{best}; untrained it was {before}."

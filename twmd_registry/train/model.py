@@ -103,7 +103,7 @@ class TrainedMetric(nn.Module):
             spec = spec.replace(centering_size=len(segments.predictions))
         target = TARGETS[self._recipe.target]
         runs = self._run(pairs, spec).align()
-        fitted = torch.cat([target(one, spec) for _, sides in runs for one in sides.values()])  # (pairs,)
+        fitted = torch.cat([target(side, spec) for _, sides in runs for side in sides.values()])  # (pairs,)
         counts = torch.from_numpy(pairs.counts).to(fitted.device)
         return torch.segment_reduce(fitted, self._multiref.value, lengths=counts)
 

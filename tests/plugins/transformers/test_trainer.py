@@ -104,7 +104,7 @@ class TestOneRun:
         for step, found in self.logged(run).items():
             folder = Path(run.args.output_dir) / f"checkpoint-{step}"
             record = twmd_registry.read_record(folder / "eval_record.json")
-            assert [one.score for one in record.systems[0].results] == [found["eval_twmd"], found["eval_bleu"]]
+            assert [result.score for result in record.systems[0].results] == [found["eval_twmd"], found["eval_bleu"]]
             texts = folder / "eval_texts.jsonl"
             arguments = ["verify", str(folder / "eval_record.json"), "-i", str(texts), "--part", f"model={encoder}"]
             assert main(arguments) == 0
@@ -143,7 +143,7 @@ class TestOneRun:
     def test_card_holds_the_best_checkpoints_scores(self, run: Any) -> None:
         card = ModelCard.load(Path(run.args.output_dir) / "README.md")
         best = self.logged(run)[int(Path(run.state.best_model_checkpoint).name.rpartition("-")[2])]
-        assert {one.metric_type: one.metric_value for one in card.data.eval_results} == {
+        assert {eval_result.metric_type: eval_result.metric_value for eval_result in card.data.eval_results} == {
             name: best[f"eval_{name}"] for name in ("twmd", "bleu")
         }
         signature = next(one.metric_args["signature"] for one in card.data.eval_results if one.metric_type == "twmd")
@@ -215,7 +215,7 @@ def test_several_sets_are_distinguished_by_their_split(encoder: Path, tmp_path: 
         "eval_talk_record.json",
     }
     card = ModelCard.load(tmp_path / "README.md")
-    assert {(one.dataset_name, one.dataset_split) for one in card.data.eval_results} == {
+    assert {(eval_result.dataset_name, eval_result.dataset_split) for eval_result in card.data.eval_results} == {
         ("eval_news", "news"),
         ("eval_talk", "talk"),
     }
@@ -299,7 +299,8 @@ def test_cards_that_the_trainer_writes_keep_the_results(encoder: Path, tmp_path:
     assert card.data.model_name == "tiny"
     assert "made-for-tests" in card.data.tags
     values = {
-        (one.dataset_name, one.dataset_split, one.metric_type): one.metric_value for one in card.data.eval_results
+        (eval_result.dataset_name, eval_result.dataset_split, eval_result.metric_type): eval_result.metric_value
+        for eval_result in card.data.eval_results
     }
     assert values[("eval", None, "twmd")] == found["eval_twmd"]
     assert values[("test", "test", "twmd")] == predicted.metrics["test_twmd"]
