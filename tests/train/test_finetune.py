@@ -22,7 +22,7 @@ from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import read_presets
 from twmd_registry.registry.spec import make_spec
-from twmd_registry.train.finetune import FinetunePlan, FinetuneResult, finetune
+from twmd_registry.train.finetune import FinetunePlan, FinetuneResult, _warn_about_population, finetune
 from twmd_registry.train.recipe import Loss, Recipe
 from twmd_registry.train.trainer import LOG_STEPS, MetricTrainer, last_checkpoint
 
@@ -194,10 +194,10 @@ def test_command_without_effect_or_with_harm_is_refused(
         ("batch", "batches of 16, and scored in batches of 32"),
     ],
 )
-def test_population_of_another_size_gives_a_warning(tiny: str, tmp_path: Path, centering: str, message: str) -> None:
+def test_population_of_another_size_gives_a_warning(tiny: str, centering: str, message: str) -> None:
     spec = make_spec("sbert", model=tiny, layer=1, centering=centering)
     with pytest.warns(TwmdWarning, match=message):
-        finetune(FinetunePlan(spec, (named_words(20, 1),), recipe=Recipe(epochs=1, rank=2)), tmp_path / "out")
+        _warn_about_population(TokenAlignmentBackend(spec, CPU).spec, Recipe())
 
 
 def test_model_of_a_preset_is_trained(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,9 +221,9 @@ class KilledError(BaseException):
 def test_interrupted_run_ends_like_an_uninterrupted_run(
     tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train, dev = write_words(tmp_path / "train.jsonl", 48, 1), write_words(tmp_path / "dev.jsonl", 20, 2)
+    train, dev = write_words(tmp_path / "train.jsonl", 80, 1), write_words(tmp_path / "dev.jsonl", 20, 2)
     whole, killed = tmp_path / "whole" / "adapter", tmp_path / "killed" / "adapter"
-    recipe = "--epochs 5 --batch 8 --rank 2 --save-steps 3 --learning-rate 1e-2 --device cpu --loss".split()
+    recipe = "--epochs 3 --batch 8 --rank 2 --save-steps 6 --learning-rate 1e-2 --device cpu --loss".split()
     command = ["finetune", "twmd", "--train", train, "--dev", dev, *recipe, Loss.PEARSON]
     command += ["--set", f"model={tiny}", "layer=2", "centering=batch", "-o"]
     assert main([*command, str(whole)]) == 0

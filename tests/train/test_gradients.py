@@ -16,7 +16,7 @@ from twmd_registry.engine.token_selection import (
     Job,
     SelectedTokens,
     TokenItems,
-    compared,
+    form_units,
     make_view,
     token_vectors,
 )
@@ -53,7 +53,7 @@ def scores(metric: MetricName, vectors: torch.Tensor, items: TokenItems = ITEMS,
     spec = make_spec(metric, model="any/model", layer=1, **given)
     view = make_view(spec)
     tokens = TokenVectors(vectors, torch.tensor(LENGTHS))
-    held = compared(
+    held = form_units(
         view, token_vectors(view, SelectedTokens([tokens], None, np.zeros(0)), items, None, Job(spec)), None
     )
     (found,), _ = align_pairs(held, items, np.zeros(4, dtype=bool), [spec])

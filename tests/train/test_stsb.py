@@ -12,7 +12,7 @@ from twmd_registry.cli import main
 from twmd_registry.errors import FileError, TwmdWarning
 from twmd_registry.judgments.sentence_pairs import read_stsb
 from twmd_registry.metaeval.correlation import correlate
-from twmd_registry.train.stsb import train_stsb
+from twmd_registry.train.stsb import SETTINGS, _warn_about_overlap, train_stsb
 
 NAMES = ["the baker", "a heron", "the lighthouse keeper", "my sister", "an old train"]
 DEEDS = ["left before dawn", "stood by the weir", "sang, quietly", "sold nine loaves", "was late again"]
@@ -28,9 +28,12 @@ def write_set(path: Path, rows: int, seed: int) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_set(tmp_path / "train.csv", 96, seed=1)
-    write_set(tmp_path / "dev.csv", 48, seed=2)
+def test_command_writes_adapter_head_card_and_signature(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SETTINGS, "warmup_steps", 0)  # a short run
+    write_set(tmp_path / "train.csv", 32, seed=1)
+    write_set(tmp_path / "dev.csv", 24, seed=2)
     output = tmp_path / "adapter"
     assert main(["train", "stsb", "--data", f"stsb:{tmp_path}", "-o", str(output)]) == 0
     out = capsys.readouterr().out
@@ -41,7 +44,7 @@ def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, capsys: 
     signature = card.partition("Signature: `")[2].partition("`")[0]
     assert f"signature {signature}" in out
     assert (output / "signature.txt").read_text(encoding="utf-8") == f"{signature}\n"
-    assert "on 96 pairs" in card
+    assert "on 32 pairs" in card
     assert str(tmp_path) not in card + (output / "adapter_config.json").read_text(encoding="utf-8")
     scorer = twmd_registry.scorer(signature, adapter=str(output))
     dev = read_stsb(tmp_path / "dev.csv")
@@ -54,12 +57,10 @@ def test_command_writes_adapter_head_card_and_signature(tmp_path: Path, capsys: 
 
 def test_pairs_in_train_and_dev_are_counted(tmp_path: Path) -> None:
     write_set(tmp_path / "train.csv", 16, seed=1)
-    train = (tmp_path / "train.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "dev.csv").write_text(
-        "".join(train[:2]) + "Rain fell all night.,Nobody bought bread.,0\n", encoding="utf-8"
-    )
+    train = read_stsb(tmp_path / "train.csv")
+    dev = train._replace(predictions=[*train.references[:2], "Rain."], references=[*train.predictions[:2], "Bread."])
     with pytest.warns(TwmdWarning, match=r"pairs of dev.csv that are in train.csv, too: 2 of 3;"):
-        train_stsb(tmp_path, tmp_path / "adapter", epochs=1)
+        _warn_about_overlap(train, dev._replace(ratings=train.ratings[:3]))
 
 
 def test_missing_data_are_refused_before_training(tmp_path: Path) -> None:

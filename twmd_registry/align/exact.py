@@ -40,9 +40,8 @@ def exact(s: Tensor, hyp: PaddedTokens, ref: PaddedTokens, how: AlignmentSetting
         how: Distance and transform.
 
     Returns:
-        C, shape (B,): for unit vectors in [-1, 1] (``linear`` with ``similarity`` or ``euclidean``), [-3, 1]
-            (``linear`` with
-        ``sqeuclidean``), [1/3, 1] (``inverse``) or [1/5, 1] (``inverse`` with ``sqeuclidean``).
+        C, shape (B,). For unit vectors it is in [-1, 1] (``linear`` with ``similarity`` or ``euclidean``), [-3, 1]
+        (``linear`` with ``sqeuclidean``), [1/3, 1] (``inverse``) or [1/5, 1] (``inverse`` with ``sqeuclidean``).
 
     Warns:
         TwmdWarning: The solver stopped early on some pair.

@@ -16,8 +16,8 @@ CHECK_EVERY = 50
 MOST_CHECKS = 400
 """Sweeps between two looks at the column sums, and how many looks a pair gets before it is left as it is."""
 COOLING, WARM_SWEEPS = 0.7, 10
-"""``converged`` starts warm and cools by this factor after so many sweeps: the fixed point is the same, the way
-shorter.
+"""``converged`` starts warm and cools by this factor after this number of sweeps: the fixed point is the same, in fewer
+sweeps.
 """
 
 

@@ -16,7 +16,7 @@ class TextKey(NamedTuple):
     Attributes:
         model: Content of the model, adapter and number format; see `Encoder.identity`.
         layers: The hidden states, ascending.
-        reading: How long texts are read; see `Reading`.
+        reading: How long texts are read; see `ReadingMode`.
         text: The text.
     """
 
@@ -31,7 +31,7 @@ class CachedText(NamedTuple):
 
     Attributes:
         vectors: One matrix per hidden state; shape (layers, t, D), float32.
-        special: As in `Encoded`; shape (t,), uint8.
+        special: As in `EncodedTexts`; shape (t,), uint8.
         ids: Token ids; shape (t,), int64.
         empty: Whether it has no token of its own.
         truncated: Whether it was cut.
@@ -80,7 +80,7 @@ class TextCache:
         return len(self._entries)
 
     def begin(self, most_bytes: int) -> None:
-        """Begin a turn that may keep so many bytes."""
+        """Begin a call with a limit of bytes."""
         self.most_bytes = max(self.most_bytes, most_bytes)
         self._turn += 1
 

@@ -64,15 +64,14 @@ class DiskCache:
     folder that cannot be used is ignored for the rest of the call.
     """
 
-    def __init__(self, encoder: Encoder, most_bytes: int, folder: Path | None = None) -> None:
-        """Store the settings; nothing is read or written yet.
+    def __init__(self, encoder: Encoder, most_bytes: int) -> None:
+        """Begin a call; nothing is read or written yet.
 
         Args:
             encoder: Computes the vectors.
-            most_bytes: Size limit of all shards, in bytes.
-            folder: The folder of the cache; None for `cache_folder()`.
+            most_bytes: The bound of all shards together.
         """
-        self._root, self._most_bytes, self._since = folder or cache_folder(), most_bytes, time.time()
+        self._root, self._most_bytes, self._since = cache_folder(), most_bytes, time.time()
         parts = (f"{encoder.files.name}@{encoder.files.fingerprint}", encoder.adapter, encoder.dtype)
         self._model, self._made_with = " ".join(part for part in parts if part), _versions(encoder)
         self._usable = True
@@ -247,7 +246,7 @@ def _read(path: Path, keys: Set[str]) -> dict[str, CachedText]:
                 checksum, empty, truncated, unknown, missing = json.loads(content.tobytes())
                 text = CachedText(vectors, ids[1].astype(np.uint8), ids[0], empty, truncated, unknown, tuple(missing))
                 if _checksum(key, text) != checksum:
-                    raise ValueError(f"{path}: the checksum of a text does not match")
+                    raise ValueError(f"{path}: checksum")
                 texts[key] = text
     return texts
 

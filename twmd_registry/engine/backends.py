@@ -18,7 +18,7 @@ from twmd_registry.encode.store import ReadingMode
 from twmd_registry.encode.words import as_tokenized
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
-from twmd_registry.engine.pipeline import ENCODED, AllReduce, PipelineRun, alone
+from twmd_registry.engine.pipeline import ENCODED, AllReduce, PipelineRun, single_process
 from twmd_registry.engine.reduction import empty_score
 from twmd_registry.engine.result import PairScores
 from twmd_registry.engine.token_selection import Job
@@ -179,7 +179,7 @@ class Backend:
             self._handle.get().park()
 
     def score_group(
-        self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
+        self, group: Sequence[Any], pairs: Pairs, progress: Progress | None, total: AllReduce = single_process
     ) -> Scored:
         """Score all pairs by every member of a group that shares a key."""
         raise NotImplementedError
@@ -298,7 +298,11 @@ class TokenAlignmentBackend(Backend):
         return job
 
     def run(
-        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
+        self,
+        group: Sequence[TokenAlignmentBackend],
+        pairs: Pairs,
+        progress: Progress | None,
+        total: AllReduce = single_process,
     ) -> PipelineRun:
         """Make the pipeline of a group."""
         return PipelineRun(
@@ -324,7 +328,11 @@ class TokenAlignmentBackend(Backend):
             return idf.fit_idf(self.model, texts, self.reading, progress)
 
     def score_group(
-        self, group: Sequence[TokenAlignmentBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
+        self,
+        group: Sequence[TokenAlignmentBackend],
+        pairs: Pairs,
+        progress: Progress | None,
+        total: AllReduce = single_process,
     ) -> Scored:
         """Score all pairs by every member, each different text encoded once."""
         with self.model.lock, torch.inference_mode(), exact_arithmetic():
@@ -362,7 +370,11 @@ class RegressionBackend(Backend):
         return settled.replace(first=None, symmetric=None) if self.model.reads_apart else settled
 
     def score_group(
-        self, group: Sequence[RegressionBackend], pairs: Pairs, progress: Progress | None, total: AllReduce = alone
+        self,
+        group: Sequence[RegressionBackend],
+        pairs: Pairs,
+        progress: Progress | None,
+        total: AllReduce = single_process,
     ) -> Scored:
         """Score all pairs; each distinct pair is predicted once, independently of the others."""
         del total
@@ -415,8 +427,8 @@ def make_backend(spec: MetricSpec, options: RunOptions, parts: Parts | None = No
     return (RegressionBackend if spec.metric is MetricName.STSSCORE else TokenAlignmentBackend)(spec, options, parts)
 
 
-def group_by_model(backends: Sequence[Backend]) -> list[list[int]]:
-    """Return the numbers of the backends that are scored together: those that share a model, in order of the first."""
+def group_by_share_key(backends: Sequence[Backend]) -> list[list[int]]:
+    """Return the numbers of the backends that are scored together, those with one `share_key`, in order."""
     groups: dict[Hashable, list[int]] = {}
     for i, backend in enumerate(backends):
         groups.setdefault(backend.share_key, []).append(i)

@@ -72,7 +72,7 @@ def _subtract_mean(tokens: TokenVectors, centering: Centering, means: Tensor | N
     if centering is Centering.SENTENCE:
         every = torch.arange(len(tokens.lengths), device=tokens.lengths.device)
         means = sum_groups(tokens, every, torch.ones_like(tokens.lengths), len(every)).mean(tokens.vectors.dtype)
-    if means is None:
+    if means is None:  # batch, corpus and background take the means that they are given
         raise ValueError("this centering needs means: sum_groups(...) or a background vector.")
     return tokens.vectors - means.index_select(0, tokens.owners)
 

@@ -1,4 +1,4 @@
-"""encode -> centre -> align -> reduce: the only file that knows the order of the stages."""
+"""encode -> center -> align -> reduce: the file that calls the stages in their order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from twmd_registry.engine.token_selection import (
     SelectedTokens,
     TokenItems,
     TokenView,
-    compared,
+    form_units,
     make_items,
     make_view,
     places_of,
@@ -65,14 +65,18 @@ CHUNK_TOKENS = 65_536
 the next one is encoded while one is aligned.
 """
 ACCELERATOR_CHUNKS = 4
-"""Times as many on an accelerator: among more texts more are of one length, and less of a batch is padding."""
+"""An accelerator's chunk is this many times larger: lengths in a batch are then closer, with less padding."""
 ENCODED = 10
-"""Units of progress for a text: about as many pairs are aligned by one job while it is encoded (MiniLM, a CPU)."""
+"""Units of progress of a text; a pair has one: encoding a text takes as long as aligning some 10 pairs (MiniLM, CPU)."""
 AllReduce = Callable[[Callable[[], Tensor]], Tensor]
-"""Sums a tensor across processes. Takes a callable, so that a cached total skips the local sum."""
+"""Sums a tensor across processes. Takes a callable, so that a cached total skips the local sum.
+
+A run calls it in a fixed order, by which large runs store totals: document frequencies, then by view and layer the sums
+and the counts.
+"""
 
 
-def alone(local_sum: Callable[[], Tensor]) -> Tensor:
+def single_process(local_sum: Callable[[], Tensor]) -> Tensor:
     """Return the sum of this process, the only one."""
     return local_sum()
 
@@ -80,7 +84,8 @@ def alone(local_sum: Callable[[], Tensor]) -> Tensor:
 class PipelineRun:
     """Scores some pairs by all specifications that share an encoder, its dtype and its length limit.
 
-    Each text is encoded once for all of them; memory does not grow with the number of pairs.
+    Each text is encoded once per pass for all of them, as long as texts that are needed again fit into memory; corpus
+    centering takes two passes. Memory does not grow with the number of pairs.
 
     Attributes:
         flags: Flags of the texts; complete after the last chunk.
@@ -96,10 +101,10 @@ class PipelineRun:
         batch_tokens: int | None = None,
         keep: int = 0,
         disk: int = 0,
-        total: AllReduce = alone,
+        total: AllReduce = single_process,
         progress: Progress | None = None,
     ) -> None:
-        """Plan the work; nothing is encoded yet.
+        """Plan the work, and count document frequencies where the idf is of these texts; nothing is encoded yet.
 
         Args:
             encoder: The encoder of all jobs.
@@ -115,17 +120,17 @@ class PipelineRun:
         """
         self._encoder, self._pairs, self._reading = encoder, pairs, reading
         self._batch_tokens, self._progress, self._total, self._cancelled = batch_tokens, progress, total, Event()
-        self._asked = [job.spec for job in jobs]
+        self._specs = [job.spec for job in jobs]
         self._views: dict[TokenView, list[MetricSpec]] = {}
         self._jobs: dict[TokenView, Job] = {}
-        for spec, job in dict(zip(self._asked, jobs, strict=True)).items():
+        for spec, job in dict(zip(self._specs, jobs, strict=True)).items():
             self._views.setdefault(view := make_view(spec), []).append(spec)
             if view not in self._jobs:
                 self._jobs[view] = self._fit_idf(view, job)
         layers = sorted({k for view in self._views for k in view.layers})
         self._most_tokens = CHUNK_TOKENS * (1 if encoder.device.type == "cpu" else ACCELERATOR_CHUNKS) // len(layers)
         limit = None if reading.window else reading.limit
-        step = centering_step(self._asked)
+        step = centering_step(self._specs)
         self._chunks, uses = plan_chunks(pairs, limit, self._most_tokens, step)
         self.flags = TextFlags.none(len(pairs.texts))
         caches: list[tuple[EncodingCache, np.ndarray]] = []
@@ -139,7 +144,7 @@ class PipelineRun:
     def score(self) -> list[PairScores]:
         """Return the scores of every pair, one entry per job."""
         scores: dict[MetricSpec, PairScores] = {}
-        for spec in self._asked:
+        for spec in self._specs:
             precision, recall, f1 = np.full((3, len(self._pairs.hyp)), np.nan)
             scores[spec] = PairScores(precision) if spec.metric in SYMMETRIC else PairScores(precision, recall, f1)
         for chunk, sides in self.align():
@@ -147,10 +152,10 @@ class PipelineRun:
                 for whole, values in zip(scores[spec], prf, strict=True):
                     if whole is not None:
                         whole[chunk] = values.to("cpu", torch.float64).numpy()
-        return [scores[spec] for spec in self._asked]
+        return [scores[spec] for spec in self._specs]
 
     def align(self) -> Iterator[tuple[slice, dict[MetricSpec, PRF]]]:
-        """Encode, centre, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
+        """Encode, center, align and reduce all pairs, chunk by chunk; differentiable in the weights of the encoder.
 
         Yields:
             For every chunk and view, which pairs, and by specification their scores, each of shape (pairs of the
@@ -162,7 +167,7 @@ class PipelineRun:
             for view, specs in self._views.items():
                 items, selected = self._select(view, chunk, texts, rows, encoded)
                 tokens = token_vectors(view, selected, items, sums.get(view), self._jobs[view])
-                units = compared(view, tokens, selected.weightless)
+                units = form_units(view, tokens, selected.weightless)
                 sides, vanished = align_pairs(units, items, bare[items.row], specs)
                 weightless = np.zeros(0, int) if selected.weightless is None else selected.weightless.cpu().numpy()
                 for flag, gone in (
@@ -183,7 +188,7 @@ class PipelineRun:
         _ = self._corpus_sums
 
     def explain(self, pair: int) -> dict[str, Any]:
-        """Return how the only job aligns a pair, centred with its batch (or the corpus) as in its score: all fields of
+        """Return how the only job aligns a pair, centered with its batch (or the corpus) as in its score: all fields of
         `Alignment` but signature and score, with the plans of both sides.
         """
         ((view, (spec,)),) = self._views.items()
@@ -193,7 +198,7 @@ class PipelineRun:
         ((chunk, texts, rows, encoded),) = self._encode([slice(int(batch[0]), int(batch[-1]) + 1)])
         items, selected = self._select(view, chunk, texts, rows, encoded)
         tokens = token_vectors(view, selected, items, self._corpus_sums.get(view), self._jobs[view])
-        units = compared(view, tokens, selected.weightless)
+        units = form_units(view, tokens, selected.weightless)
         both = [int(side[pair - chunk.start]) for side in (items.hyp, items.ref)]
         read = [
             [
@@ -257,7 +262,8 @@ class PipelineRun:
         local, device = cache(partial(self._sum_locally, views)), self._encoder.device
 
         def sum_layer(view: TokenView, k: int) -> GroupSums:
-            return GroupSums(*(self._total(partial(lambda i: local()[view][k][i], i)).to(device) for i in range(2)))
+            sums = self._total(lambda: local()[view][k].sums)
+            return GroupSums(sums.to(device), self._total(lambda: local()[view][k].counts).to(device))
 
         return {view: [sum_layer(view, k) for k in range(len(view.layers))] for view in views}
 
@@ -269,7 +275,7 @@ class PipelineRun:
             for view in views:
                 items, selected = self._select(view, chunk, texts, rows, encoded)
                 here = [sum_items(tokens, items) for tokens in selected.layers]
-                sums[view] = [one.plus(other) for one, other in zip(sums[view], here, strict=True)]
+                sums[view] = [total.plus(part) for total, part in zip(sums[view], here, strict=True)]
         return sums
 
     def _fit_idf(self, view: TokenView, job: Job) -> Job:
@@ -364,22 +370,22 @@ def align_pairs(
     selves = _self_scores(tokens, counts, wanted)
     for block in _blocks(np.flatnonzero((n > 0) & (m > 0)), n, m, width):
         blocks.append(block)
-        hyp, ref, alike = (torch.from_numpy(side[block]).to(device) for side in (items.hyp, items.ref, same))
+        hyp, ref, same_here = (torch.from_numpy(side[block]).to(device) for side in (items.hyp, items.ref, same))
         x, y = pad(tokens, hyp), pad(tokens, ref)
         keep_exact()
         s = similarities(x, y)  # (B, N, M)
-        # One plan serves all outputs and transforms of a metric.
-        planned: dict[tuple[MetricName, AlignmentSettings], Sides] = {}
+        # One C serves all outputs and transforms of a metric.
+        sides_of: dict[tuple[MetricName, AlignmentSettings], Sides] = {}
         for k, (spec, how) in enumerate(zip(specs, settings, strict=True)):
-            plan = spec.metric, how._replace(transform=Transform.LINEAR)
-            if plan not in planned:
-                exact_s = similarities(x, y, how.distance) if how.distance is Distance.EUCLIDEAN else s
-                planned[plan] = align(spec.metric, exact_s, x, y, plan[1])
-            sides = planned[plan]
+            key = spec.metric, how._replace(transform=Transform.LINEAR)
+            if key not in sides_of:
+                s_of_distance = similarities(x, y, how.distance) if how.distance is Distance.EUCLIDEAN else s
+                sides_of[key] = align(spec.metric, s_of_distance, x, y, key[1])
+            sides = sides_of[key]
             if how.transform is Transform.INVERSE:
                 sides = Sides(*map(invert_cost, sides))
             own = selves.get((spec.metric, how)) if spec.normalize else None
-            found[k].append(combine_sides(sides, None if own is None else (own[hyp], own[ref]), alike))
+            found[k].append(combine_sides(sides, None if own is None else (own[hyp], own[ref]), same_here))
     back = torch.from_numpy(np.argsort(np.concatenate(blocks))).to(device)  # (P,)
     vanished = np.logical_or.reduce([counts == 0, *((own <= 0).cpu().numpy() for own in selves.values())])
     return [PRF(*(torch.cat(side)[back] for side in zip(*parts, strict=True))) for parts in found], vanished
@@ -403,7 +409,7 @@ def _self_scores(
 
     0 for an item without tokens, and where C(X, X) is only a rounding error (of S, or of vectors that cancel).
     """
-    own = {one: tokens.vectors.new_zeros(len(counts)) for one in wanted if CATALOGUE[one[0]].self_normalised}
+    own = {key: tokens.vectors.new_zeros(len(counts)) for key in wanted if CATALOGUE[key[0]].self_normalised}
     if not own:
         return own
     errors = tokens.rounding_errors.new_zeros(len(counts))

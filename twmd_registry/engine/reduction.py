@@ -1,4 +1,4 @@
-"""From C(X, Y) of both sides to scores: F1, self-normalisation, several references, corpus means."""
+"""From C(X, Y) of both sides to scores: F1, self-normalisation, several references."""
 
 from __future__ import annotations
 
@@ -71,6 +71,8 @@ _OVER_REFERENCES: dict[Multiref, Callable[[np.ndarray, np.ndarray], np.ndarray]]
 
 def over_references(scores: np.ndarray, counts: np.ndarray, multiref: Multiref) -> np.ndarray:
     """Return one score per segment from one per reference.
+
+    Precision, recall and F1 are reduced separately: the best F1 may be of another reference than the best precision.
 
     Args:
         scores: All references of segment 0, then of segment 1, ...; shape (pairs,).

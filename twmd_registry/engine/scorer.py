@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from twmd_registry.engine.backends import Backend, Scored, group_by_model, make_backend
+from twmd_registry.engine.backends import Backend, Scored, group_by_share_key, make_backend
 from twmd_registry.engine.baseline import random_pairs, rescale, write_baseline
 from twmd_registry.engine.explanation import explain_pair
 from twmd_registry.engine.input_warnings import (
@@ -351,7 +351,7 @@ def score_all(
         One `ScoreSet` per scorer.
 
     Raises:
-        SpecError: There is no scorer, or something that is none.
+        SpecError: The list is empty, or holds something that is not a scorer.
         TwmdError: As for `Scorer.score`.
     """
     check_scorers(scorers)
@@ -384,7 +384,7 @@ def score_segments(
         rows: The number of every segment, for warnings; from 0 if not given.
 
     Raises:
-        TwmdError: As for `Scorer.score`, but for texts, which are checked.
+        TwmdError: As for `Scorer.score`, except errors about texts: these were checked before.
     """
     members = [member for given in scorers for member in given.members]
     pairs, digest = make_pairs(segments), digest_of_texts(segments)
@@ -392,7 +392,7 @@ def score_segments(
     results: dict[int, ScoreSet] = {}
     with collect_warnings() as held:  # several models, or chunks of the texts, may repeat a warning
         warn_about_single_segment_batches([member.spec for member in members], len(pairs.counts))
-        groups = group_by_model([member.backend for member in members])
+        groups = group_by_share_key([member.backend for member in members])
         meter = StageProgress(progress, len(pairs.counts), len(groups))
         for group in groups:
             backends = [members[i].backend for i in group]

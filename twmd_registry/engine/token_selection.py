@@ -1,4 +1,7 @@
-"""From encoded texts to the vectors that metrics compare: select, weigh, center, aggregate, form n-grams."""
+"""From encoded texts to the vectors that metrics compare.
+
+The order: select tokens and weigh them, center, aggregate layers, replace unknown tokens, form n-grams.
+"""
 
 from __future__ import annotations
 
@@ -125,9 +128,9 @@ def make_view(spec: MetricSpec) -> TokenView:
     )
 
 
-def make_items(view: TokenView, pairs: Pairs, piece: slice, ids: np.ndarray, rows: np.ndarray) -> TokenItems:
+def make_items(view: TokenView, pairs: Pairs, chunk: slice, ids: np.ndarray, rows: np.ndarray) -> TokenItems:
     """List the (text, group, side) combinations of a chunk and how often each occurs."""
-    segment = pairs.segment[piece]
+    segment = pairs.segment[chunk]
     batch = (
         (segment // view.size) - segment[0] // view.size
         if view.centering is Centering.BATCH
@@ -135,8 +138,9 @@ def make_items(view: TokenView, pairs: Pairs, piece: slice, ids: np.ndarray, row
     )
     per_batch = view.groups_per_batch
     groups = (int(batch[-1]) + 1) * per_batch
-    hyp_key = rows[np.searchsorted(ids, pairs.hyp[piece])] * groups + batch * per_batch
-    ref_key = rows[np.searchsorted(ids, pairs.ref[piece])] * groups + batch * per_batch + (per_batch - 1)
+    # An item as one number: (row * groups + group) * 2 + side.
+    hyp_key = rows[np.searchsorted(ids, pairs.hyp[chunk])] * groups + batch * per_batch
+    ref_key = rows[np.searchsorted(ids, pairs.ref[chunk])] * groups + batch * per_batch + (per_batch - 1)
     keys, inverse = np.unique(np.r_[hyp_key * 2, ref_key * 2 + int(view.weighs_sides_apart)], return_inverse=True)
     hyp, ref = inverse[: len(segment)], inverse[len(segment) :]
     # A hypothesis belongs to its population once, however many references it is paired with.
@@ -277,7 +281,7 @@ def _direction(code: int, width: int) -> np.ndarray:
     return (2.0 * np.unpackbits(bits)[:width] - 1) / math.sqrt(width)
 
 
-def compared(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
+def form_units(view: TokenView, tokens: TokenVectors, weightless: Tensor | None) -> TokenVectors:
     """Return the units that are compared: tokens or n-grams, scaled to length one unless the view asks for raw vectors.
 
     Args:
@@ -299,7 +303,7 @@ def places_of(view: TokenView, tokens: TokenVectors, units: TokenVectors, item: 
     Args:
         view: The view.
         tokens: The result of `token_vectors`.
-        units: The result of `compared`.
+        units: The result of `form_units`.
         item: The item.
 
     Raises:

@@ -109,9 +109,9 @@ def _check_variation(x: np.ndarray, y: np.ndarray) -> None:
 
 def _direction(values: np.ndarray) -> np.ndarray:
     """Return differences from the mean, of length 1; scaled first, so that squares of tiny numbers do not vanish."""
-    centred = values - values.mean()
-    centred /= np.abs(centred).max()
-    return np.asarray(centred / np.linalg.norm(centred))
+    centered = values - values.mean()
+    centered /= np.abs(centered).max()
+    return np.asarray(centered / np.linalg.norm(centered))
 
 
 def _resample_pearson(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -112,7 +112,7 @@ def make_spec(metric: str, preset: str | None = None, **keys: object) -> MetricS
     """Build a specification from a metric, a preset and the keys that differ from it.
 
     Without a preset the one that was tuned for the given model is taken: ``embedded`` when no model is named, ``paper``
-    (the paper's batch-centred setting, layer by rule; ``regression`` for stsscore) for any other model.
+    (the paper's batch-centered setting, layer by rule; ``regression`` for stsscore) for any other model.
 
     Args:
         metric: One of the metrics of the catalogue.

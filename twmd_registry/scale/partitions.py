@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twmd_registry.engine.backends import Backend, Scored, group_by_model
+from twmd_registry.engine.backends import Backend, Scored, group_by_share_key
 from twmd_registry.engine.pairs import Pairs, Segments, make_pairs
-from twmd_registry.engine.pipeline import ENCODED, AllReduce, alone
+from twmd_registry.engine.pipeline import ENCODED, AllReduce, single_process
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import Scorer, score_segments
 from twmd_registry.errors import FileError, InputError, ModelError, TwmdError, collect_warnings
@@ -114,7 +114,7 @@ class PartitionScorer:
             self._check_models()
             backends = [member.backend for scorer in self.scorers for member in scorer.members]
             pairs = self._number(make_pairs(segments), places, part)
-            meter = StageProgress(self._progress(part), len(pairs.counts), len(groups := group_by_model(backends)))
+            meter = StageProgress(self._progress(part), len(pairs.counts), len(groups := group_by_share_key(backends)))
             for members in groups:
                 with meter.stage(len(pairs.texts) * ENCODED) as report:
                     group = [backends[i] for i in members]
@@ -184,7 +184,7 @@ class PartitionScorer:
 
     def _score_rows(self, segments: Segments, places: Sequence[Place], part: int) -> list[ScoreSet]:
         self._check_models()
-        total = _replay(self.totals) if self.totals else alone
+        total = _replay(self.totals) if self.totals else single_process
 
         def score_group(group: Sequence[Backend], pairs: Pairs, progress: Progress | None) -> Scored:
             return group[0].score_group(group, self._number(pairs, places, part), progress, total)
