@@ -67,7 +67,7 @@ the next one is encoded while one is aligned.
 ACCELERATOR_CHUNKS = 4
 """An accelerator's chunk is this many times larger: lengths in a batch are then closer, with less padding."""
 ENCODED = 10
-"""Units of progress of a text; a pair has one: encoding a text takes as long as aligning some 10 pairs (MiniLM, CPU)."""
+"""Units of progress of a text; a pair has one. Encoding a text takes as long as aligning 10 pairs (MiniLM, CPU)."""
 AllReduce = Callable[[Callable[[], Tensor]], Tensor]
 """Sums a tensor across processes. Takes a callable, so that a cached total skips the local sum.
 

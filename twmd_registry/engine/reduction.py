@@ -55,7 +55,7 @@ def combine_sides(sides: Sides, selves: tuple[Tensor, Tensor] | None = None, sam
 
 
 def empty_score(hypothesis_empty: bool, reference_empty: bool) -> float:
-    """Return the score where a text has no token: 1 when both have none, else 0.
+    """Return the score of a pair with an empty text: 1 if both are empty, else 0 (`align_pairs` has the same rule).
 
     >>> empty_score(True, True), empty_score(True, False)
     (1.0, 0.0)

@@ -123,7 +123,7 @@ def _thin_out(grid: Mapping[str, Sequence[Any]], most: int, kept: Sequence[str])
 
 
 def spread(values: Sequence[_Item], number: int) -> list[_Item]:
-    """Return so many values, evenly spread and away from the ends; all where there are no more.
+    """Return at most a number of values, evenly spread and away from the ends; all where there are no more.
 
     >>> spread([1, 2, 3, 4, 5, 6], 3)
     [2, 4, 6]
