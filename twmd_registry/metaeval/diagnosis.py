@@ -261,7 +261,7 @@ def pair_words(
     pairs: int,
     rng: np.random.Generator,
 ) -> WordPairs:
-    """Pair the words of a corpus: all pairs where there are at most `pairs`, else so many, drawn with replacement.
+    """Pair the words of a corpus: all pairs where there are at most `pairs`, else that many, drawn with replacement.
 
     Args:
         similarity: Which words may be paired.
@@ -373,7 +373,7 @@ def _read_layers(
 
 
 def _pieces(lengths: np.ndarray, most_tokens: int) -> Iterator[tuple[int, int]]:
-    """Cut the texts into runs of whole batches with about so many tokens at most."""
+    """Cut the texts into runs of whole batches with a number of tokens at most."""
     start = 0
     for stop in [*range(BATCH_TEXTS, len(lengths), BATCH_TEXTS), len(lengths)]:
         if stop == len(lengths) or lengths[start : stop + BATCH_TEXTS].sum() > most_tokens:

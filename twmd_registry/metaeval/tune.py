@@ -113,7 +113,7 @@ def settings(
 
 
 def _thin_out(grid: Mapping[str, Sequence[Any]], most: int, kept: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Remove values from the longest axes of a grid until it has at most so many settings."""
+    """Remove values from the longest axes of a grid until it has at most a number of settings."""
     sizes = {name: len(values) for name, values in grid.items()}
     for names in (ORDERED, tuple(grid)):
         free = [name for name in names if name in grid and name not in kept]
