@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Mapping, Sequence
-from threading import Event, current_thread, main_thread
+from concurrent.futures import CancelledError
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -226,21 +228,30 @@ def test_chunk_is_encoded_in_the_stream_of_the_caller(texts: Texts, monkeypatch:
 def test_interrupt_stops_the_encoding_of_the_next_chunk(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "CHUNK_TOKENS", 60)
     scorer = twmd_registry.scorer("twmd", layer=1, batch_tokens=1)  # a text per batch
-    scorer.score(*texts)
-    began, done = Event(), []
+    began, interrupted, calls, cancelled = Event(), Event(), itertools.count(), []
+    fetch = TextStore.fetch
+
+    def fetch_late(*given: Any, **options: Any) -> Any:
+        if next(calls) == 1:
+            began.set()
+            interrupted.wait(20)
+            time.sleep(0.2)
+            try:
+                return fetch(*given, **options)
+            except CancelledError:
+                cancelled.append(1)
+                raise
+        return fetch(*given, **options)
 
     def interrupt(*given: Any) -> Any:
-        began.wait(20)
+        assert began.wait(20)
+        interrupted.set()
         raise KeyboardInterrupt
 
-    def progress(segments: int) -> None:
-        done.append(segments)
-        if current_thread() is not main_thread() and sum(done) > 1:
-            began.set()
-
-    monkeypatch.setattr("twmd_registry.engine.pipeline.align_pairs", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        twmd_registry.score_all([scorer], *texts, progress=progress)
-    monkeypatch.undo()
-    assert sum(done) < len(texts[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(TextStore, "fetch", fetch_late)
+        patch.setattr(pipeline, "align_pairs", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            scorer.score(*texts)
+    assert cancelled == [1]
     assert scorer.score(*texts).scores
