@@ -133,20 +133,20 @@ def differences(a: ScoreSet, b: ScoreSet, order: Any = None) -> float:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_scores_with_any_batch_tokens_are_equal(
-    given: Scored, batched: dict[MetricName, ScoreSet], metric: MetricName
+    original: Scored, batched: dict[MetricName, ScoreSet], metric: MetricName
 ) -> None:
-    assert differences(given[metric, None], batched[metric]) <= TOLERANCE
+    assert differences(original[metric, None], batched[metric]) <= TOLERANCE
 
 
 @pytest.mark.parametrize("key", [*DEFAULTS, *CENTERED])
-def test_scores_of_shuffled_pairs_are_unchanged(given: Scored, shuffled: Scored, order: list[int], key: Key) -> None:
-    assert differences(shuffled[key], given[key], order) <= TOLERANCE
+def test_scores_of_shuffled_pairs_are_unchanged(original: Scored, shuffled: Scored, order: list[int], key: Key) -> None:
+    assert differences(shuffled[key], original[key], order) <= TOLERANCE
 
 
 @pytest.mark.parametrize("key", INDEPENDENT_OF_OTHER_PAIRS)
-def test_pair_scored_alone_has_its_score_in_the_corpus(given: Scored, alone: dict[int, Scored], key: Key) -> None:
+def test_pair_scored_alone_has_its_score_in_the_corpus(original: Scored, alone: dict[int, Scored], key: Key) -> None:
     for i in ALONE:
-        assert abs(alone[i][key].score - given[key].scores[i]) <= TOLERANCE
+        assert abs(alone[i][key].score - original[key].scores[i]) <= TOLERANCE
 
 
 @pytest.mark.parametrize("metric", ALIGNED)
@@ -165,22 +165,22 @@ def test_text_scores_one_against_itself(with_itself: Scored, key: Key) -> None:
 
 
 @pytest.mark.parametrize("metric", TWO_SIDED)
-def test_swapping_exchanges_precision_and_recall(given: Scored, swapped: Scored, metric: MetricName) -> None:
-    there, back = given[metric, None], swapped[metric, None]
+def test_swapping_exchanges_precision_and_recall(original: Scored, swapped: Scored, metric: MetricName) -> None:
+    there, back = original[metric, None], swapped[metric, None]
     assert np.abs(np.array(there.precision) - np.array(back.recall)).max() <= TOLERANCE
     assert np.abs(np.array(there.recall) - np.array(back.precision)).max() <= TOLERANCE
     assert np.abs(np.array(there.precision) - np.array(there.recall)).max() > 100 * TOLERANCE
 
 
 @pytest.mark.parametrize("metric", [metric for metric in ALIGNED if metric not in TWO_SIDED])
-def test_one_sided_metrics_of_the_family_are_symmetric(given: Scored, swapped: Scored, metric: MetricName) -> None:
-    assert differences(given[metric, None], swapped[metric, None]) <= TOLERANCE
+def test_one_sided_metrics_of_the_family_are_symmetric(original: Scored, swapped: Scored, metric: MetricName) -> None:
+    assert differences(original[metric, None], swapped[metric, None]) <= TOLERANCE
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_scores_stay_in_the_declared_range(given: Scored, unrelated: Scored, metric: MetricName) -> None:
+def test_scores_stay_in_the_declared_range(original: Scored, unrelated: Scored, metric: MetricName) -> None:
     lowest, highest = CATALOGUE[metric].lowest, CATALOGUE[metric].highest
-    strange, related = (np.array(found[metric, None].scores) for found in (unrelated, given))
+    strange, related = (np.array(found[metric, None].scores) for found in (unrelated, original))
     assert np.isfinite(strange).all()
     assert lowest is None or min(strange.min(), related.min()) >= lowest - TOLERANCE
     assert highest is None or max(strange.max(), related.max()) <= highest + TOLERANCE
