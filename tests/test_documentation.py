@@ -362,7 +362,7 @@ def test_chain_of_a_score_is_short_and_documented() -> None:
     assert set(chain.functions) <= documented
     assert len(chain.functions) <= 21
     assert sum(map(len, chain.functions.values())) <= 120
-    assert len(chain.types) <= 31
+    assert len(chain.types) <= 29
 
 
 @pytest.mark.parametrize("metric", ALIGNERS)

@@ -6,7 +6,6 @@ import array
 import fcntl
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -340,16 +339,15 @@ class TestStreams:
             assert capsys.readouterr().err == f"twmd: {error}\n"
         assert len(twmd_registry.read_record("out.json").systems[0].results[0].scores) == 3
 
-    def test_reader_that_leaves_costs_no_record_and_prints_no_error(
-        self, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        reading, writing = os.pipe()
-        os.close(reading)
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", os.fdopen(writing, "w", encoding="utf-8"))
-            assert main(["score", "ref.txt", "-i", "good.txt", "--record", "out.json"]) == 141
-        assert capsys.readouterr().err == ""
-        assert len(twmd_registry.read_record("out.json").systems[0].results[0].scores) == 3
+    def test_reader_that_leaves_costs_no_record_and_prints_no_error(self, files: Path) -> None:
+        command = f"{sys.executable} -m twmd_registry.cli score ref.txt -i good.txt --record out.json"
+        process = subprocess.Popen(command.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=120) == 141
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert len(twmd_registry.read_record(files / "out.json").systems[0].results[0].scores) == 3
 
     def test_record_that_cannot_be_written_is_announced_first_at_a_terminal(
         self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch

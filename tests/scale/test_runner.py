@@ -187,7 +187,7 @@ def test_edited_record_is_refused_and_a_removed_record_written_again(model: Path
     table["metrics"][0]["score"] += 0.1
     path.write_text(json.dumps(table), encoding="utf-8")
     with pytest.raises(
-        FileError, match=r"^record\.json was edited after it had been written: remove it, and go on by --resume"
+        FileError, match=r"^record\.json was edited after it had been written: remove it, and continue with --resume"
     ):
         score(own, data, tmp_path / "out", resume=True)
     path.unlink()
@@ -467,9 +467,7 @@ def test_part_that_kills_its_workers_ends_the_run(model: Path, data: Path, tmp_p
                 (out / "part-00001.tries").write_text(str(MOST_TRIES))
             yield number, scorer.run(number)
 
-    message = (
-        r"^3 workers died over part 1 \(killed, or out of memory\)\. Finished parts are kept: go on by --resume\.$"
-    )
+    message = r"^3 workers crashed on part 1 \(killed, or out of memory\)\. Finished parts are kept: continue with --resume\.$"
     with pytest.raises(TwmdError, match=message):
         score(own, data, out, each)
     assert sorted(content(out)) == ["part-00000.parquet", "part-00001.tries"]

@@ -82,7 +82,7 @@ class PartitionScorer:
         return results
 
     def run(self, part: int) -> bytes:
-        """Do a part, unless several workers died over it: Ray Data would start new workers forever.
+        """Process a part, unless several workers crashed on it: Ray Data would start new workers forever.
 
         Returns:
             `CorpusTotals`, or the summary (JSON) of a part that is written now or was before: ``part`` and the hash of

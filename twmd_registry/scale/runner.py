@@ -137,7 +137,7 @@ class ScoredDataset:
         try:
             content = json.loads(text)
             if content["sha256"] != digest_of(content):
-                hint = "remove it, and go on by --resume, which writes it again"
+                hint = "remove it, and continue with --resume, which writes it again"
                 raise FileError(f"{RECORD} was edited after it had been written: {hint}.")
             del content["sha256"]
             if (content.pop("format"), content.pop("format_version")) != (DATASET_FORMAT, _FORMAT_VERSION):

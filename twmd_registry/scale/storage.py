@@ -150,7 +150,7 @@ class OutputFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file. A local file is written under another name and renamed; object stores write whole objects."""
-        hint = " Finished parts are kept: make room, and go on by --resume."
+        hint = " Finished parts are kept: make room, and continue with --resume."
         with _file_errors(f"cannot write {self.url}/{name}", hint):
             if self.local:
                 write_atomically(Path(self._path) / name, content)

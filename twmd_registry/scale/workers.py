@@ -119,7 +119,7 @@ def run_parts(workers: WorkerOptions, scorer: PartitionScorer, parts: Sequence[i
                     raise getattr(errors, row["failure"], TwmdError)(row["content"].decode())
                 yield int(row["part"]), row["content"]
     except lost as error:
-        hint = "Finished parts are kept: go on by --resume."
+        hint = "Finished parts are kept: continue with --resume."
         raise TwmdError(f"Ray has lost its workers ({type(error).__name__}). {hint}") from error
 
 
