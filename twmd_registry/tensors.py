@@ -1,7 +1,8 @@
 """The values between the stages: named, immutable bundles of tensors and numbers.
 
 Letters of shapes, the same in every file: B pairs of a block, I items (texts, each once per centering group), T tokens
-of all items in a row, N hypothesis tokens, M reference tokens, D dimensions, G centering groups.
+of all items, concatenated, W n-grams, N hypothesis tokens, M reference tokens, D dimensions, L layers, V entries of a
+vocabulary, G centering groups.
 """
 
 from __future__ import annotations

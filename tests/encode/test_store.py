@@ -17,7 +17,7 @@ from twmd_registry.encode.cache import CachedText, TextKey
 from twmd_registry.encode.encoder import Encoder
 from twmd_registry.encode.store import ReadingMode, TextStore
 from twmd_registry.engine import pipeline
-from twmd_registry.engine.pairs import Pairs, check_segments, make_pairs, plan_chunks
+from twmd_registry.engine.pairs import BYTES_PER_TOKEN, COPIES, Pairs, check_segments, make_pairs, plan_chunks
 from twmd_registry.errors import ModelError, collect_warnings, warn
 from twmd_registry.models.files import find_model
 from twmd_registry.text_flags import TextFlags
@@ -55,6 +55,15 @@ def test_chunks_cover_all_pairs_and_end_at_steps(most: int, step: int) -> None:
     boundaries = [*pairs.starts.tolist(), len(pairs.hyp)]
     assert all(boundaries.index(piece.start) % step == 0 for piece in pieces)
     assert (len(pieces) == 1) is (most == 10**9)
+
+
+def test_copies_of_repeated_texts_are_bounded() -> None:
+    pairs = make_pairs(check_segments(["yes", "no"] * 500, ["no", "yes"] * 500))
+    chunks, _ = plan_chunks(pairs, None, 100, step=2)
+    tokens = sum(len(text) // BYTES_PER_TOKEN + 2 for text in ("yes", "no"))
+    assert len(chunks) > 1
+    assert [chunk.start for chunk in chunks] == [0, *(chunk.stop for chunk in chunks[:-1])]
+    assert all((chunk.stop - chunk.start) / 2 * tokens <= COPIES * 100 for chunk in chunks)
 
 
 def test_every_text_is_encoded_once_and_held_while_it_is_needed(encoder: Encoder) -> None:

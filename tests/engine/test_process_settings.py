@@ -23,6 +23,7 @@ from transformers.utils.import_utils import enable_tf32
 
 import twmd_registry
 from tests import tiny
+from twmd_registry.engine.pipeline import prefetch
 from twmd_registry.models import arithmetic
 from twmd_registry.models.arithmetic import exact_arithmetic
 
@@ -240,6 +241,13 @@ def test_model_is_loaded_under_any_default_device(folder: Path) -> None:
     wanted = score(model=str(folder), **TINY)
     with torch.device("meta"), unchanged():
         assert score(model=str(folder), **TINY) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_chunk_that_is_encoded_ahead_is_computed_in_float32() -> None:
+    torch.set_default_dtype(torch.bfloat16)
+    with exact_arithmetic():
+        quotients = (torch.tensor([1]) / torch.tensor([3]) for _ in range(3))
+        assert {item.dtype for item in prefetch(quotients, threading.Event())} == {torch.float32}
 
 
 def test_explanation_leaves_the_process_as_it_was() -> None:

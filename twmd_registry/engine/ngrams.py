@@ -9,7 +9,7 @@ from twmd_registry.tensors import NOTHING, TokenVectors, span_indices
 
 
 def form_ngrams(tokens: TokenVectors, n: int | str) -> TokenVectors:
-    """Replace tokens by all windows of n neighbouring ones, one token apart.
+    """Replace tokens by all windows of n neighbours, with stride 1.
 
     A window's vector is the weighted mean of its tokens' vectors, its weight the sum of their weights (Eq. 3). A text
     of fewer tokens is one window, and so is every text where n is ``sentence``. A window whose tokens weigh nothing

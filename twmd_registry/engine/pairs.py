@@ -19,6 +19,11 @@ BYTES_PER_TOKEN = 3
 """A low estimate (English has 4 to 5): chunks are cut before texts are tokenised."""
 
 
+COPIES = 4
+"""A repeated text has a copy of its vectors per centering batch: copies hold at most this many times a chunk.
+"""
+
+
 class Segments(NamedTuple):
     """Checked input.
 
@@ -204,13 +209,16 @@ def plan_chunks(
     bounds = [*np.flatnonzero(np.diff(pairs.segment // step, prepend=-1)).tolist(), len(pairs.hyp)]
     chunks: list[slice] = []
     uses: dict[int, list[int]] = {}
-    begin, held, seen = 0, 0, set[int]()
+    begin, held, copied, seen = 0, 0, 0, set[int]()
     for start, stop in pairwise(bounds):
         texts = set(pairs.hyp[start:stop].tolist()) | set(pairs.ref[start:stop].tolist())
-        if held and held + sum(tokens[text] for text in texts - seen) > most_tokens:
+        own = sum(tokens[text] for text in texts)
+        is_full = held + sum(tokens[text] for text in texts - seen) > most_tokens or copied + own > COPIES * most_tokens
+        if held and is_full:
             chunks.append(slice(begin, start))
-            begin, held, seen = start, 0, set()
+            begin, held, copied, seen = start, 0, 0, set()
         held += sum(tokens[text] for text in texts - seen)
+        copied += own
         for text in texts - seen:
             uses.setdefault(text, []).append(len(chunks))
         seen |= texts

@@ -40,7 +40,7 @@ from twmd_registry.engine.token_selection import (
     sum_items,
     token_vectors,
 )
-from twmd_registry.models.arithmetic import keep_exact
+from twmd_registry.models.arithmetic import exact_arithmetic, keep_exact
 from twmd_registry.progress import Progress
 from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.names import (
@@ -61,8 +61,8 @@ from twmd_registry.text_flags import TextFlags
 Item = TypeVar("Item")
 
 CHUNK_TOKENS = 65_536
-"""Tokens of different texts that are encoded at once (100 MB per layer at 384 dimensions). Two chunks are in memory:
-the next one is encoded while one is aligned.
+"""Tokens of different texts that are encoded at once (100 MB for all layers, at 384 dimensions). The next chunk is
+encoded while one is aligned, and as many tokens again are kept for later chunks.
 """
 ACCELERATOR_CHUNKS = 4
 """An accelerator's chunk is this many times larger: lengths in a batch are then closer, with less padding."""
@@ -85,7 +85,7 @@ class PipelineRun:
     """Scores some pairs by all specifications that share an encoder, its dtype and its length limit.
 
     Each text is encoded once per pass for all of them, as long as texts that are needed again fit into memory; corpus
-    centering takes two passes. Memory does not grow with the number of pairs.
+    centering takes two passes. The vectors in memory are bounded; texts, indices and scores are not.
 
     Attributes:
         flags: Flags of the texts; complete after the last chunk.
@@ -213,6 +213,7 @@ class PipelineRun:
         if all(int(units.carrying_lengths[item]) for item in both):
             x, y = (pad(units, torch.tensor([item], device=units.lengths.device)) for item in both)
             how = make_alignment_settings(spec)
+            keep_exact()
             block = similarities(x, y, how.distance)
             s, sides = block[0], Sides(*(plan[0] for plan in plans(spec.metric, block, x, y, how)))
             shares = [side.shares[0] for side in (x, y)]
@@ -318,9 +319,13 @@ def prefetch(items: Iterator[Item], cancelled: Event) -> Iterator[Item]:
     stream = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
 
     def step() -> list[Item]:
-        # A thread starts with default modes (gradients on) and with a CUDA stream of its own, which the caller would
-        # not wait for.
-        with torch.inference_mode(inference), torch.no_grad(), torch.cuda.stream(stream) if stream else nullcontext():
+        # Modes of torch and the current CUDA stream belong to a thread: this one gets those of the caller.
+        with (
+            torch.inference_mode(inference),
+            torch.no_grad(),
+            exact_arithmetic(),
+            torch.cuda.stream(stream) if stream else nullcontext(),
+        ):
             return list(islice(items, 1))
 
     with ThreadPoolExecutor(1) as pool:
@@ -417,6 +422,7 @@ def _self_scores(
     for block in _blocks(np.flatnonzero(counts), counts, counts, tokens.vectors.shape[1]):
         item = torch.from_numpy(block).to(tokens.lengths.device)
         x = pad(tokens, item)
+        keep_exact()
         s = similarities(x, x)  # (B, N, N)
         largest = torch.where(x.mask, s.detach().diagonal(dim1=1, dim2=2), 0.0).amax(1)  # (B,)
         noise = NOTHING * EPSILON * largest + (NOTHING * errors[item]).square()  # (B,)
