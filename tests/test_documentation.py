@@ -26,7 +26,7 @@ from twmd_registry import scale
 from twmd_registry.align import ALIGNERS
 from twmd_registry.cli import main
 from twmd_registry.plugins.evaluate.hook import METRICS
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.version import __version__
 

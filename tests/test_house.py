@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from twmd_registry.plugins.evaluate.hook import METRICS
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -18,7 +18,7 @@ from tests.cli.parsing import Run, all_commands, create_inputs, parse
 from twmd_registry.cli import main
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.judgments.sets import read_rated
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 ROOT = Path(__file__).resolve().parents[2]

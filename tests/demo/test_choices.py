@@ -15,7 +15,7 @@ from twmd_registry.demo.choices import (
     spec_of,
 )
 from twmd_registry.errors import SpecError
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_MODEL, Centering, MetricName
 from twmd_registry.registry.spec import make_spec
 

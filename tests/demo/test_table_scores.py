@@ -16,8 +16,7 @@ import pytest
 
 import twmd_registry
 from twmd_registry.demo import table_scores
-from twmd_registry.demo.table_scores import HEADERS, NOTHING, score_file
-from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, read_pasted, read_upload
+from twmd_registry.demo.table_scores import HEADERS, LARGEST, MOST_ROWS, NOTHING, read_pasted, read_upload, score_file
 from twmd_registry.errors import FileError, InputError, SpecError
 from twmd_registry.record.file import parse_record
 

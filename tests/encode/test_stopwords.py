@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import twmd_registry
-from twmd_registry.encode.stopwords import STOP_WORDS, canonical, find_stop_words
+from twmd_registry.encode.words import STOP_WORDS, canonical, find_stop_words
 from twmd_registry.errors import ModelError, TwmdWarning
 from twmd_registry.models.fitted import hash_of, save
 

@@ -12,7 +12,7 @@ import pytest
 import twmd_registry
 from tests.conftest import Texts
 from twmd_registry.engine.result import ScoreSet
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Centering, MetricName
 
 TOLERANCE = 1e-5

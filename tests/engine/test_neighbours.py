@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import twmd_registry
-from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.keys import layers_text
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 SETTINGS = int(os.environ.get("TWMD_TEST_SETTINGS", "40"))

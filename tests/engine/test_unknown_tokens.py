@@ -15,7 +15,7 @@ from tests import tiny
 from twmd_registry.engine.backends import TokenAlignmentBackend
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.errors import TwmdWarning
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.spec import make_spec

@@ -35,7 +35,7 @@ from twmd_registry.engine.baseline import BASELINE
 from twmd_registry.errors import TwmdWarning
 from twmd_registry.models.files import embedded_folder
 from twmd_registry.models.fitted import save
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 SETTINGS = int(os.environ.get("TWMD_ORACLE_SETTINGS", "120"))

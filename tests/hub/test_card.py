@@ -26,7 +26,7 @@ from twmd_registry.hub.card import (
 )
 from twmd_registry.hub.space import write_cards
 from twmd_registry.plugins.evaluate.hook import METRICS
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import presets
 

@@ -18,7 +18,7 @@ import twmd_registry
 from tests.conftest import Texts
 from twmd_registry.errors import InputError, SpecError
 from twmd_registry.plugins.evaluate.hook import METRICS, arm, metrics_folder, module_name
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -21,7 +21,7 @@ from tests.conftest import Texts
 from tests.processes import run_beside
 from twmd_registry.engine.result import Counts
 from twmd_registry.errors import InputError, MissingExtraError, SpecError, TwmdWarning
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 torchmetrics = pytest.importorskip("torchmetrics")

@@ -8,8 +8,8 @@ import pytest
 from tests.registry.test_signature import OTHER, whole
 from twmd_registry.cli import main
 from twmd_registry.errors import SignatureError, TwmdWarning
-from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.diff import compare
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import presets
 from twmd_registry.registry.signature import Signature, canonical, parse_signature

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import twmd_registry
 from twmd_registry.errors import SignatureError, SpecError, TwmdError, TwmdWarning
-from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import write_members
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import (
     Centering,
     Dtype,

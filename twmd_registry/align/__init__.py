@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from twmd_registry.align.settings import AlignmentSettings
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Distance, MetricName
 from twmd_registry.tensors import PaddedTokens, Sides
 

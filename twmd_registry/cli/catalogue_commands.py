@@ -15,8 +15,8 @@ from twmd_registry.cli.output import as_json, format_table
 from twmd_registry.cli.terminal import Style, matches, say
 from twmd_registry.errors import SpecError
 from twmd_registry.models.files import EMBEDDED_PACKAGE, HUB_ID
-from twmd_registry.registry.catalogue import CATALOGUE, entry
 from twmd_registry.registry.keys import KEYS, Value
+from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, EMBEDDED_READS, MetricName
 from twmd_registry.registry.own_presets import add_preset, remove_preset
 from twmd_registry.registry.presets import Preset, presets, presets_of

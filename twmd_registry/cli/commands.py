@@ -13,17 +13,14 @@ from twmd_registry.errors import menu
 from twmd_registry.version import __version__
 
 PANELS = {
-    "Score": {"score_command": ["score"], "report_command": ["report"], "align_command": ["align"]},
+    "Score": {"score_command": ["score"], "report_commands": ["report", "align"]},
     "Publish": {"publish_commands": ["verify", "diff", "cite"]},
     "Agreement with people": {
-        "agreement_commands": ["correlate", "robustness"],
-        "tune_command": ["tune"],
-        "diagnose_command": ["diagnose"],
+        "agreement_commands": ["correlate", "robustness", "tune", "diagnose"],
         "paper_commands": ["study", "reproduce"],
     },
     "Training": {
-        "fit_commands": ["fit-mean", "fit-idf", "fit-baseline"],
-        "train_commands": ["train", "finetune", "average"],
+        "train_commands": ["fit-mean", "fit-idf", "fit-baseline", "train", "finetune", "average"],
     },
     "Set up": {
         "catalogue_commands": ["list", "explain", "preset"],

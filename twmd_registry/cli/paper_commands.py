@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from twmd_registry.cli import declare
+from twmd_registry.cli.agreement_commands import WORDS, write_diagnosis
 from twmd_registry.cli.declare import Arguments, command
-from twmd_registry.cli.diagnose_command import WORDS, write_diagnosis
 from twmd_registry.cli.output import STYLES, SUFFIXES, as_json, check_folder, write_file, write_forms
 from twmd_registry.cli.requested import options_of
 from twmd_registry.cli.terminal import progress_bar, say

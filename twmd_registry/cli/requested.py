@@ -13,9 +13,9 @@ from twmd_registry.cli.declare import Arguments
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.judgments.reader import Columns
 from twmd_registry.registry.artifacts import PART_NAMES, Parts, check_parts
-from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
 from twmd_registry.registry.members import split_name, with_members
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.signature import parse_signature

@@ -10,8 +10,7 @@ import gradio as gr
 
 from twmd_registry.demo import signature_tab, texts
 from twmd_registry.demo.choices import AS_PRESET, METRICS, PageSettings
-from twmd_registry.demo.table_scores import score_file
-from twmd_registry.demo.uploads import read_pasted
+from twmd_registry.demo.table_scores import read_pasted, score_file
 from twmd_registry.errors import TwmdError
 
 FILES = "files"

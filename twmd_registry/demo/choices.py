@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import CONVERGED, EMBEDDED_MODEL, Centering, MetricName
 from twmd_registry.registry.presets import default_preset, presets, presets_of
 from twmd_registry.registry.spec import MetricSpec, make_spec

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from twmd_registry.demo.choices import METRICS, PageSettings, spec_of
-from twmd_registry.demo.uploads import LARGEST
+from twmd_registry.demo.table_scores import LARGEST
 from twmd_registry.engine.scorer import make_scorer
 from twmd_registry.errors import FileError, MissingExtraError
-from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_READS
 from twmd_registry.report.template import render
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from twmd_registry.errors import collect_warnings
-from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import EMBEDDED_MODEL
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.registry.spec import MetricSpec, make_spec, member_specs

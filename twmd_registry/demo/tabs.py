@@ -16,7 +16,7 @@ import gradio as gr
 from twmd_registry.demo import signature_tab, table_scores, texts
 from twmd_registry.demo.api import FILES
 from twmd_registry.demo.choices import AS_PRESET, CENTERINGS, HOTTEST, METRICS, SWEEPS, PageSettings, offered_presets
-from twmd_registry.demo.uploads import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
+from twmd_registry.demo.table_scores import LARGEST, MOST_ROWS, SUFFIXES, read_pasted, read_upload
 from twmd_registry.errors import TwmdError
 from twmd_registry.report.template import render
 

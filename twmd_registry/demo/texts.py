@@ -8,7 +8,7 @@ from twmd_registry.demo.choices import METRICS, PageSettings, preset_for, spec_o
 from twmd_registry.engine.result import ScoreSet
 from twmd_registry.engine.scorer import make_scorer, score_all
 from twmd_registry.errors import InputError, SpecError, collect_warnings
-from twmd_registry.registry.catalogue import entry
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import Output
 from twmd_registry.report.alignment_picture import READING, heat_maps
 

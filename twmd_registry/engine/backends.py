@@ -13,9 +13,8 @@ import torch
 from twmd_registry.encode import idf
 from twmd_registry.encode.encoder import Encoder, check_layer, last_layers, rule_layer
 from twmd_registry.encode.mean_vectors import MEAN_VECTOR, MeanVectors, find_background, fit_background
-from twmd_registry.encode.stopwords import STOP_WORDS, find_stop_words
 from twmd_registry.encode.store import ReadingMode
-from twmd_registry.encode.words import as_tokenized
+from twmd_registry.encode.words import STOP_WORDS, as_tokenized, find_stop_words
 from twmd_registry.engine.baseline import BASELINE, Baseline, find_baseline
 from twmd_registry.engine.pairs import Pairs
 from twmd_registry.engine.pipeline import ENCODED, AllReduce, PipelineRun, single_process

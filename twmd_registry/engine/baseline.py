@@ -12,8 +12,8 @@ import numpy as np
 from twmd_registry.engine.result import PairScores
 from twmd_registry.errors import InputError, ModelError
 from twmd_registry.models.fitted import FittedKind, FittedPart, hash_of, locate
-from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.spec import MetricSpec
 
 BASELINE = FittedKind("baseline", "baselines", "baseline", ".json", "baseline")

@@ -42,7 +42,7 @@ from twmd_registry.engine.token_selection import (
 )
 from twmd_registry.models.arithmetic import exact_arithmetic, keep_exact
 from twmd_registry.progress import Progress
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import (
     CONVERGED,
     Centering,

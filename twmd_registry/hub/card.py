@@ -12,8 +12,8 @@ from twmd_registry.engine.result import Counts
 from twmd_registry.errors import SpecError, menu
 from twmd_registry.hub import metrics_with_card
 from twmd_registry.papers.experiment import AVERAGE, UNNAMED, read_experiment
-from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.keys import KEYS
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import EMBEDDED_READS, MetricName
 from twmd_registry.registry.presets import PACKAGED, Preset, default_preset, presets_of
 from twmd_registry.registry.signature import canonical

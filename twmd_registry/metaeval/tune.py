@@ -22,8 +22,8 @@ from twmd_registry.errors import InputError, SpecError, collect_warnings, warn
 from twmd_registry.judgments.rated import RatedSegments, select
 from twmd_registry.metaeval.correlation import correlate
 from twmd_registry.progress import Progress, expect
-from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import KEYS, Value, key
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import Centering, MetricName, Special, Vectors
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.presets import Preset, write_presets

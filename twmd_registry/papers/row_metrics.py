@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from twmd_registry.engine.scorer import Scorer
 from twmd_registry.errors import SpecError
 from twmd_registry.papers.experiment import EVERY, Experiment
-from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.keys import layers_text
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import Aggregation, MetricName
 from twmd_registry.registry.options import RunOptions
 from twmd_registry.registry.spec import MetricSpec, make_spec, spec_with_keys

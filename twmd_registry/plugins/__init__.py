@@ -16,7 +16,7 @@ def metric_classes(base: type[T], module: str) -> dict[MetricName, type[T]]:
         base: The class of all metrics in that framework; its attribute ``METRIC`` is set.
         module: The module that the classes belong to.
     """
-    from twmd_registry.registry.catalogue import CATALOGUE
+    from twmd_registry.registry.metrics import CATALOGUE
 
     return {
         name: type(metric.class_name, (base,), {"METRIC": name, "__doc__": f"{metric.title}.", "__module__": module})

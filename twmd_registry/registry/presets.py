@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from twmd_registry.errors import SpecError, menu, warn
-from twmd_registry.registry.catalogue import CATALOGUE, entry
 from twmd_registry.registry.fingerprint import LENGTH, known_name
 from twmd_registry.registry.keys import Value, key
+from twmd_registry.registry.metrics import CATALOGUE, entry
 from twmd_registry.registry.names import EMBEDDED_MODEL, MetricName
 from twmd_registry.registry.paths import home
 

@@ -18,11 +18,10 @@ from urllib.parse import quote, unquote
 
 from twmd_registry.errors import SignatureError, SpecError, warn
 from twmd_registry.registry import versions
-from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, Value
 from twmd_registry.registry.members import split_name, write_members
-from twmd_registry.registry.metrics import Metric
+from twmd_registry.registry.metrics import Metric, entry
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.presets import Preset
 from twmd_registry.registry.spec import (

@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from twmd_registry.errors import SpecError
-from twmd_registry.registry.catalogue import entry
 from twmd_registry.registry.fingerprint import LENGTH
 from twmd_registry.registry.keys import KEYS, KeyValues, Value, key, layers_of
 from twmd_registry.registry.members import read_members, write_members
+from twmd_registry.registry.metrics import entry
 from twmd_registry.registry.names import (
     EMBEDDED_MODEL,
     Aggregation,

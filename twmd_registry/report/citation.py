@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from twmd_registry.errors import FileError, SignatureError, visible
 from twmd_registry.record.content import Record, RecordedScores, RecordedSystem
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import LEXICAL_NAMES, Output
 from twmd_registry.registry.signature import parse_signature
 from twmd_registry.report.template import render

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from twmd_registry.errors import SpecError, menu
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Centering, Dtype, Idf, Output
 
 if TYPE_CHECKING:  # the command line imports the names below for its help text, without the presets

@@ -14,8 +14,8 @@ from twmd_registry.engine.scorer import Scorer
 from twmd_registry.models.adapter import find_adapter
 from twmd_registry.models.files import ModelFiles, find_model
 from twmd_registry.models.fitted import save
-from twmd_registry.registry.catalogue import CATALOGUE
 from twmd_registry.registry.fingerprint import tokenizer_files
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import Centering
 from twmd_registry.registry.own_presets import PRESET_FILE
 from twmd_registry.registry.paths import write_atomically

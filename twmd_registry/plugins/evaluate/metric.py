@@ -12,7 +12,7 @@ import evaluate
 from twmd_registry.engine.pairs import check_segments
 from twmd_registry.engine.scorer import Scorer, make_scorer
 from twmd_registry.errors import InputError, SpecError
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 from twmd_registry.registry.options import split_options
 from twmd_registry.registry.spec import make_spec

@@ -14,7 +14,7 @@ from twmd_registry.engine.result import Counts
 from twmd_registry.engine.scorer import Scorer, scorer
 from twmd_registry.errors import InputError, MissingExtraError
 from twmd_registry.plugins import metric_classes
-from twmd_registry.registry.catalogue import CATALOGUE
+from twmd_registry.registry.metrics import CATALOGUE
 from twmd_registry.registry.names import MetricName
 
 try:

@@ -1,8 +1,12 @@
-"""The type of a metric's declaration; one module per metric declares it."""
+"""The declarations of all metrics: one module per metric, of one type."""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
+
+from twmd_registry.errors import SpecError, menu
+from twmd_registry.registry.names import MetricName
 
 TOKEN_KEYS = ("special", "unknown", "subwords", "punctuation", "stopwords", "ngram", "idf")
 ENCODER_KEYS = (
@@ -62,3 +66,21 @@ class Metric:
         return (
             "no fixed bounds" if self.lowest is None or self.highest is None else f"{self.lowest:g} to {self.highest:g}"
         )
+
+
+# Below the type, which the modules import from here.
+CATALOGUE: dict[MetricName, Metric] = {
+    name: importlib.import_module(f"{__name__}.{name}").METRIC for name in MetricName
+}
+"""The declaration of every metric, by name."""
+
+
+def entry(metric: str) -> Metric:
+    """Return the declaration of a metric.
+
+    Raises:
+        SpecError: There is no such metric; the message lists the available metrics.
+    """
+    if not isinstance(metric, str) or metric not in set(MetricName):
+        raise SpecError(f"there is no metric {metric!r}; {menu(str(metric), MetricName)}.")
+    return CATALOGUE[MetricName(metric)]
